@@ -1,0 +1,109 @@
+"""Teachers as threads in one process: the default engine, for simulation and for one owner's data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
+
+from superteach.messages import Sealed, Turn
+from superteach.queries import Query
+
+
+class Answers(Protocol):
+    """A teacher as far as an engine knows one."""
+
+    name: str
+
+    @property
+    def rows(self) -> Any:
+        """Something with a count of rows and of features."""
+
+    def start(self) -> Any:
+        """The state before the first query."""
+
+    def answer(self, query: Query, state: Any, turn: Turn) -> tuple[Any, Sealed]:
+        """A new state and a sealed reply."""
+
+
+class InProcess:
+    """Runs teachers on a few threads, never more busy threads than cores.
+
+    A thread serves whole teachers, and the linear algebra library gets the cores that are left over:
+    K ≥ cores teachers run on one thread each with a single-threaded library, one teacher alone lets the
+    library use all cores.
+    """
+
+    def __init__(self, teachers: Sequence[Answers], threads: int | None = None) -> None:
+        self._teachers = tuple(teachers)
+        self._states = [teacher.start() for teacher in self._teachers]
+        cores = (
+            threads or len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
+        self._workers = min(cores, len(self._teachers))
+        self._library_threads = max(1, cores // self._workers)
+        self._shares = _shares([teacher.rows.count for teacher in self._teachers], self._workers)
+        self._controller = ThreadpoolController()
+        self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(teacher.name for teacher in self._teachers)
+
+    @property
+    def features(self) -> int:
+        return int(self._teachers[0].rows.features)
+
+    def states(self) -> tuple[Any, ...]:
+        """Every teacher's own state, for the caller who owns all of them."""
+        return tuple(self._states)
+
+    def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
+        """Ask every teacher and add up the replies in roster order."""
+        replies: list[Sealed | None] = [None] * len(self._teachers)
+
+        def serve(share: Sequence[int]) -> None:
+            for position in share:
+                turn = Turn(number, position, len(self._teachers))
+                state, sealed = self._teachers[position].answer(query, self._states[position], turn)
+                if not isinstance(sealed, Sealed):
+                    raise TypeError("only a Sealed reply may leave a teacher")
+                self._states[position], replies[position] = state, sealed
+
+        with self._controller.limit(limits=self._library_threads):
+            if self._workers == 1:
+                serve(range(len(self._teachers)))
+            else:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="teacher")
+                for done in [self._pool.submit(serve, share) for share in self._shares]:
+                    done.result()
+        total = np.zeros(query.reply_length)
+        for reply in replies:
+            assert reply is not None
+            total += reply.values
+        return total
+
+    def close(self) -> None:
+        """End the threads; the states stay."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+def _shares(sizes: Sequence[int], workers: int) -> list[list[int]]:
+    """Split teachers over workers so that each has about as many rows: largest first to the least loaded."""
+    loads = [0] * workers
+    shares: list[list[int]] = [[] for _ in range(workers)]
+    for position in sorted(range(len(sizes)), key=lambda position: -sizes[position]):
+        lightest = loads.index(min(loads))
+        shares[lightest].append(position)
+        loads[lightest] += sizes[position] + 1
+    return shares

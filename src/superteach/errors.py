@@ -1,0 +1,63 @@
+"""Every error superteach raises on purpose.
+
+SuperteachError
+├── InputError (ValueError)      something handed in cannot be used
+│   ├── DataError                rows: missing values, columns, labels, files
+│   │   └── DataTypeError        (also a TypeError) values of a type that holds no numbers
+│   ├── GoalError                the goal: its length, its values, its origin
+│   ├── BudgetError              the budget: out of range, or too small to be learned from
+│   ├── LearnerError             an estimator or one of its options that cannot be taught
+│   └── SettingError             any other setting
+├── QueryRefused                 a teacher will not answer this query
+├── TeachingError (RuntimeError) the work began and cannot go on
+└── MissingExtra (ImportError)   an optional dependency is not installed
+"""
+
+
+class SuperteachError(Exception):
+    """Base of every error in this package."""
+
+
+class InputError(SuperteachError, ValueError):
+    """Something handed in cannot be used."""
+
+
+class DataError(InputError):
+    """Rows that cannot be taught from."""
+
+
+class DataTypeError(DataError, TypeError):
+    """Values of a type that holds no numbers."""
+
+
+class GoalError(InputError):
+    """A goal that does not fit the learner or the data."""
+
+
+class BudgetError(InputError):
+    """A budget out of range, or too small to be learned from."""
+
+
+class LearnerError(InputError):
+    """An estimator, or an option of one, that cannot be taught."""
+
+
+class SettingError(InputError):
+    """A setting out of its range."""
+
+
+class QueryRefused(SuperteachError):
+    """A teacher will not answer this query."""
+
+
+class TeachingError(SuperteachError, RuntimeError):
+    """The work began and cannot go on."""
+
+
+class MissingExtra(SuperteachError, ImportError):
+    """An optional dependency is not installed; the message holds the command that installs it."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs {package}, which is not installed: run  pip install 'superteach[{extra}]'"
+        )

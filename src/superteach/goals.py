@@ -1,0 +1,114 @@
+"""Goals: what the learner is to end up with.
+
+A goal is a vector (intercept last where the learner fits one), a fitted scikit-learn model, or any object
+with a method `vector(classroom)` that returns such a vector in raw units. A classroom can fit the learner
+on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`classroom.scaling`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach.errors import GoalError, SettingError
+from superteach.federation import Federation
+from superteach.problem import Scaling
+
+Array = npt.NDArray[np.float64]
+
+
+class Classroom(Protocol):
+    """What a goal may use to find its vector."""
+
+    federation: Federation
+    scaling: Scaling
+
+    def fit_pool(self) -> Array:
+        """The learner's model on all teachers' rows, on scaled columns."""
+
+
+@runtime_checkable
+class Goal(Protocol):
+    """Anything that can name the vector to be taught."""
+
+    def vector(self, classroom: Classroom) -> Array:
+        """The goal in raw units, intercept last where the learner fits one."""
+
+
+@dataclass(frozen=True)
+class PerturbedFit:
+    """The paper's goal: θ* = θ_gt + τ, θ_gt fitted on all rows, τ Gaussian with ‖τ‖ = ‖θ_gt‖.
+
+    With standardize=True the noise is drawn on the standardised columns, where one length fits all.
+    """
+
+    seed: int = 0
+
+    def vector(self, classroom: Classroom) -> Array:
+        """Fit on all rows from sums, then add noise of the same norm."""
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or self.seed < 0:
+            raise SettingError(f"PerturbedFit takes a seed that is an int of at least 0, got {self.seed!r}")
+        truth = classroom.fit_pool()
+        noise = np.random.default_rng(self.seed).standard_normal(len(truth))
+        noise *= np.linalg.norm(truth) / np.linalg.norm(noise)
+        return classroom.scaling.raw(truth + noise)
+
+
+def check_goal(goal: Any, features: int, intercept: bool, classes: Any = None) -> Array | Goal:
+    """Return the goal as a vector of the right length, or as a Goal that will give one later."""
+    if goal is None:
+        raise GoalError(
+            "no goal is given: pass goal= a vector, a fitted scikit-learn model, or superteach.goals.PerturbedFit(seed)"
+        )
+    if isinstance(goal, type):
+        raise GoalError(f"goal={goal.__name__} is a class; pass an instance of it")
+    if isinstance(goal, Goal):
+        return goal
+    if hasattr(goal, "predict") or hasattr(goal, "coef_"):
+        return check_vector(_from_model(goal, intercept, classes), features, intercept)
+    return check_vector(goal, features, intercept)
+
+
+def check_vector(goal: Any, features: int, intercept: bool) -> Array:
+    """A goal as float64, after checking its length and its values."""
+    try:
+        vector = np.asarray(goal, dtype=np.float64).ravel()
+    except (TypeError, ValueError) as error:
+        raise GoalError(f"the goal must be a vector of numbers, got {type(goal).__name__}: {error}") from None
+    width = features + intercept
+    if len(vector) != width:
+        tail = " plus one for the intercept, last" if intercept else ""
+        raise GoalError(
+            f"the goal has {len(vector)} entries, expected {width}: one for each of {features} columns{tail}"
+        )
+    if not np.isfinite(vector).all():
+        raise GoalError(
+            f"the goal has a NaN or infinite value at position {int(np.argmin(np.isfinite(vector)))}"
+        )
+    return vector
+
+
+def _from_model(model: Any, intercept: bool, classes: Any) -> Array:
+    name = type(model).__name__
+    if not hasattr(model, "coef_"):
+        raise GoalError(f"the goal {name} has no coef_: fit it first, or give a linear model")
+    slope = np.asarray(model.coef_, dtype=np.float64)
+    if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != 1):
+        raise GoalError(
+            f"the goal {name} has coefficients of shape {slope.shape}; one row of them is expected"
+        )
+    theirs = getattr(model, "classes_", None)
+    if classes is not None and theirs is not None and not np.array_equal(theirs, classes):
+        raise GoalError(f"the goal {name} was fitted on labels {list(theirs)}, the rows have {list(classes)}")
+    offset = np.asarray(getattr(model, "intercept_", 0.0), dtype=np.float64).ravel()
+    if intercept:
+        return np.append(slope.ravel(), offset)
+    if np.any(offset):
+        raise GoalError(
+            f"the goal {name} has an intercept of {offset[0]:g}, but the learner fits none: "
+            "use fit_intercept=True in the learner or fit_intercept=False in the goal"
+        )
+    return slope.ravel()

@@ -1,0 +1,162 @@
+"""The door: what owners hand in becomes teachers, or an error that names the teacher and the column.
+
+Everything is checked here, before the first query is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from superteach.errors import DataError, DataTypeError
+from superteach.losses import Loss, Poisson
+from superteach.teacher import Teacher
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One owner's rows as they came: features (rows × columns, dense or sparse), target, ids for ties."""
+
+    name: str
+    features: Any
+    target: npt.NDArray[Any]
+    ids: npt.NDArray[Any] | None = None
+
+
+def make_teachers(
+    parts: Sequence[Part], columns: Sequence[str], loss: Loss
+) -> tuple[list[Teacher], npt.NDArray[Any] | None]:
+    """Check all parts and turn them into teachers; the classes come back too where labels have any."""
+    if not parts:
+        raise DataError("there is no teacher: at least one owner of rows is needed")
+    names = [part.name for part in parts]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"two teachers are named {twice!r}; every teacher needs a name of its own")
+    for part in parts:
+        _check_shape(part, columns)
+    for part in parts:
+        _check_finite(part, columns)
+    classes = find_classes(parts) if loss.classifies else None
+    teachers = []
+    for part in parts:
+        target = _encode(part, classes) if classes is not None else _numbers(part, loss)
+        teachers.append(Teacher(part.name, part.features, target, part.ids))
+    return teachers, classes
+
+
+def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:
+    """The two label values over all teachers, sorted as scikit-learn sorts them."""
+    kinds = set()
+    for part in parts:
+        labels = np.asarray(part.target)
+        if labels.dtype.kind == "f":
+            missing = ~np.isfinite(labels)
+            if missing.any():
+                raise DataError(
+                    f"teacher {part.name!r}: the label of row {int(np.argmax(missing))} is NaN or infinity; "
+                    "drop such rows first"
+                )
+            if not np.array_equal(labels, np.round(labels)):
+                raise DataError(
+                    f"teacher {part.name!r} has continuous labels such as {labels[labels != np.round(labels)][0]:g} "
+                    "(Unknown label type: continuous); a classifier needs two classes"
+                )
+        if labels.dtype.kind not in "biufUSO":
+            raise DataTypeError(
+                f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings"
+            )
+        kinds.add(labels.dtype.kind in "biuf")
+    if len(kinds) > 1:
+        raise DataError(
+            "some teachers label their rows with numbers and some with text; use one kind of label"
+        )
+    try:
+        values = np.unique(np.concatenate([np.unique(np.asarray(part.target)) for part in parts]))
+    except TypeError:
+        raise DataTypeError("labels must be all numbers or all strings; some are missing or mixed") from None
+    if len(values) == 1:
+        raise DataError(
+            f"all rows of all teachers carry one class, {values[0]!r}; a classifier needs rows of two classes"
+        )
+    if len(values) > 2:
+        shown = ", ".join(map(repr, values[:5].tolist())) + (", …" if len(values) > 5 else "")
+        raise DataError(
+            f"the labels have {len(values)} classes ({shown}). Only binary classification is supported: "
+            "keep two of them, or make one against the rest"
+        )
+    return values
+
+
+def _check_shape(part: Part, columns: Sequence[str]) -> None:
+    rows, width = part.features.shape
+    if width != len(columns):
+        raise DataError(
+            f"teacher {part.name!r} has {width} columns, expected {len(columns)}: {_listed(columns)}"
+        )
+    if rows == 0:
+        raise DataError(f"teacher {part.name!r} has no rows; leave it out or give it some")
+    if len(part.target) != rows:
+        raise DataError(f"teacher {part.name!r} has {rows} rows but {len(part.target)} targets")
+    if part.features.dtype.kind not in "biuf":
+        raise DataTypeError(
+            f"teacher {part.name!r} has columns of type {part.features.dtype}; numbers are needed"
+        )
+
+
+def _check_finite(part: Part, columns: Sequence[str]) -> None:
+    values = part.features.data if sparse.issparse(part.features) else part.features
+    # One sum finds out whether anything is wrong; only then is the place looked for.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+            return
+    if sparse.issparse(part.features):
+        entries = part.features.tocoo()
+        first = int(np.argmin(np.isfinite(entries.data)))
+        row, column, value = entries.row[first], entries.col[first], entries.data[first]
+    else:
+        bad = ~np.isfinite(part.features)
+        row = int(np.argmax(bad.any(axis=1)))
+        column = int(np.argmax(bad[row]))
+        value = part.features[row, column]
+    what = "NaN" if np.isnan(value) else "infinity"
+    raise DataError(
+        f"teacher {part.name!r}, column {columns[column]!r}, row {row}: Input contains {what}; "
+        "drop or fill such rows first"
+    )
+
+
+def _encode(part: Part, classes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    return np.where(np.asarray(part.target) == classes[1], 1.0, -1.0)
+
+
+def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
+    target = np.asarray(part.target)
+    if target.dtype.kind not in "biuf":
+        try:
+            target = target.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataTypeError(
+                f"teacher {part.name!r} has targets of type {target.dtype}; a regression needs numbers"
+            ) from None
+    target = target.astype(np.float64)
+    missing = ~np.isfinite(target)
+    if missing.any():
+        raise DataError(
+            f"teacher {part.name!r}: the target of row {int(np.argmax(missing))} is NaN or infinity; drop such rows first"
+        )
+    if isinstance(loss, Poisson) and target.min() < 0:
+        raise DataError(
+            f"teacher {part.name!r} has a negative target, {target.min():g}; Poisson regression needs counts of at least 0"
+        )
+    return target
+
+
+def _listed(columns: Sequence[str]) -> str:
+    shown = ", ".join(map(str, columns[:8]))
+    return shown + (", …" if len(columns) > 8 else "")

@@ -1,0 +1,230 @@
+"""The learner: which of scikit-learn's estimators it is, and how it is fitted from sums.
+
+Always θ_S = argmin_θ Σ_{j∈S} ℓ_j(x_j'θ) + (Λ/2)‖θ‖²; scikit-learn's constants map onto Λ as
+`Learner.of` says, so that refitting the user's own estimator on the chosen rows gives the same model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach.errors import LearnerError, TeachingError
+from superteach.federation import Federation
+from superteach.losses import Logistic, Loss, Poisson, Squared, SquaredHinge
+from superteach.problem import ridge_penalty
+from superteach.queries import Moments, RowSet
+from superteach.solvers.function import Function
+from superteach.solvers.lbfgs import LBFGS
+from superteach.solvers.newton import Newton
+
+Array = npt.NDArray[np.float64]
+Intercept = Literal["none", "free", "penalised"]
+
+GRADIENT_TOLERANCE = 1e-10
+"""A fit ends when its gradient is this much smaller than the two parts that cancel in it."""
+
+SUPPORTED = (
+    "LogisticRegression (binary, l2), Ridge, LinearSVC (binary, squared_hinge, l2), PoissonRegressor, "
+    "or superteach.Learner(loss, ridge) for any loss in superteach.losses"
+)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A loss, a ridge Λ and an intercept: Σ ℓ_j(x_j'θ) + (Λ/2)‖θ‖²."""
+
+    loss: Loss
+    ridge: float = 1.0
+    intercept: Intercept = "none"
+    constant: float = 1.0
+    """Value of the constant column that carries the intercept."""
+    ridge_per_row: bool = False
+    """Λ = ridge·|S|: the learner averages its losses instead of adding them."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, Loss):
+            raise LearnerError(f"a Learner takes a loss of superteach.losses, got {self.loss!r}")
+        if not (
+            isinstance(self.ridge, int | float | np.number) and math.isfinite(self.ridge) and self.ridge > 0
+        ):
+            raise LearnerError(
+                f"the learner's ridge must be a positive number, got {self.ridge!r}: without a penalty no unique "
+                "model belongs to a lesson"
+            )
+
+    @property
+    def column(self) -> float:
+        """The constant column's value, 0 where there is none."""
+        return 0.0 if self.intercept == "none" else self.constant
+
+    @property
+    def free_intercept(self) -> bool:
+        """Whether the last coefficient is an intercept without penalty."""
+        return self.intercept == "free"
+
+    def penalty(self, rows: int) -> float:
+        """Λ for a lesson of so many rows."""
+        return self.ridge * rows if self.ridge_per_row else self.ridge
+
+    def refuses(self, rows: int, positive: int) -> str | None:
+        """Why no model belongs to so many rows with so many positive labels or targets, if none does."""
+        if self.loss.classifies and positive in (0, rows):
+            return f"{rows} sample(s) carry a single class, and a classifier needs two"
+        if isinstance(self.loss, Poisson) and self.free_intercept and positive == 0:
+            return f"{rows} sample(s) have targets of 0 alone, and Poisson's intercept has no finite value for them"
+        return None
+
+    @staticmethod
+    def of(estimator: Any) -> Learner:
+        """Read a scikit-learn estimator as a Learner, or say why it cannot be taught."""
+        if isinstance(estimator, Learner):
+            return estimator
+        reader = _READERS.get(_qualified_name(estimator))
+        if reader is None:
+            raise LearnerError(f"{_shown(estimator)} cannot be taught; supported are {SUPPORTED}")
+        return reader(estimator)
+
+
+def _qualified_name(estimator: Any) -> str:
+    kind = type(estimator)
+    return f"{kind.__module__.split('.')[0]}.{kind.__name__}"
+
+
+def _shown(estimator: Any) -> str:
+    return (
+        estimator.__name__ + " (a class, not an instance)"
+        if isinstance(estimator, type)
+        else type(estimator).__name__
+    )
+
+
+def _require(estimator: Any, **allowed: tuple[Any, ...]) -> None:
+    for option, values in allowed.items():
+        value = getattr(estimator, option, values[0])
+        if not any(
+            value is accepted or (type(value) is type(accepted) and value == accepted) for accepted in values
+        ):
+            choices = " or ".join(repr(accepted) for accepted in values)
+            raise LearnerError(
+                f"{type(estimator).__name__}({option}={value!r}) cannot be taught: {option} must be {choices}. "
+                f"Supported are {SUPPORTED}"
+            )
+
+
+def _inverse(estimator: Any) -> float:
+    strength = estimator.C
+    if not (isinstance(strength, int | float | np.number) and strength > 0 and math.isfinite(strength)):
+        raise LearnerError(
+            f"{type(estimator).__name__}(C={strength!r}) cannot be taught: C must be a positive finite number, "
+            "because without a penalty no unique model belongs to a lesson"
+        )
+    return 1.0 / float(strength)
+
+
+def _ridge(estimator: Any) -> float:
+    alpha = estimator.alpha
+    if np.ndim(alpha) != 0 or not (alpha > 0 and math.isfinite(alpha)):
+        raise LearnerError(
+            f"{type(estimator).__name__}(alpha={alpha!r}) cannot be taught: alpha must be one positive finite number, "
+            "because without a penalty no unique model belongs to a lesson"
+        )
+    return float(alpha)
+
+
+def _penalised_column(estimator: Any) -> tuple[Intercept, float]:
+    """liblinear's intercept: a constant column of `intercept_scaling` that is penalised like the rest."""
+    scaling = float(estimator.intercept_scaling)
+    if estimator.fit_intercept and not scaling > 0:
+        raise LearnerError(f"{type(estimator).__name__}(intercept_scaling={scaling!r}) must be positive")
+    return ("penalised", scaling) if estimator.fit_intercept else ("none", 1.0)
+
+
+def _free(estimator: Any) -> Intercept:
+    return "free" if estimator.fit_intercept else "none"
+
+
+def _read_logistic(estimator: Any) -> Learner:
+    _require(estimator, class_weight=(None,), penalty=("l2", "deprecated"), l1_ratio=(None, 0, 0.0))
+    if estimator.solver == "liblinear":
+        intercept, constant = _penalised_column(estimator)
+        return Learner(Logistic(), _inverse(estimator), intercept, constant)
+    return Learner(Logistic(), _inverse(estimator), _free(estimator))
+
+
+def _read_ridge(estimator: Any) -> Learner:
+    _require(estimator, positive=(False,))
+    return Learner(Squared(), _ridge(estimator), _free(estimator))
+
+
+def _read_svc(estimator: Any) -> Learner:
+    _require(estimator, loss=("squared_hinge",), penalty=("l2",), class_weight=(None,))
+    intercept, constant = _penalised_column(estimator)
+    return Learner(SquaredHinge(), _inverse(estimator), intercept, constant)
+
+
+def _read_poisson(estimator: Any) -> Learner:
+    return Learner(Poisson(), _ridge(estimator), _free(estimator), ridge_per_row=True)
+
+
+def _refuse_huber(estimator: Any) -> Learner:
+    raise LearnerError(
+        "HuberRegressor cannot be taught: it refits its scale on the lesson, so its objective is not a sum of "
+        "losses of x'θ. Huber's loss with a fixed scale can: superteach.Learner(superteach.losses.Huber(delta), ridge)"
+    )
+
+
+_READERS: dict[str, Callable[[Any], Learner]] = {
+    "sklearn.LogisticRegression": _read_logistic,
+    "sklearn.Ridge": _read_ridge,
+    "sklearn.LinearSVC": _read_svc,
+    "sklearn.PoissonRegressor": _read_poisson,
+    "sklearn.HuberRegressor": _refuse_huber,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model on scaled columns, why the fit ended, and how large a row's gradient is at 0."""
+
+    model: Array
+    steps: int
+    reason: str
+    row_gradient: float
+
+
+def fit(
+    federation: Federation,
+    learner: Learner,
+    count: int,
+    rows: RowSet,
+    solver: Newton | LBFGS,
+    width: int,
+    before: Fit | None = None,
+) -> Fit:
+    """Fit the learner on all rows or on the chosen ones (count of them), from sums, from an earlier fit on."""
+    penalty = ridge_penalty(learner.penalty(count), width, learner.free_intercept)
+    function = Function(federation.sum, "loss", rows, penalty)
+    start = np.zeros(width) if before is None else before.model
+    first: list[float] = [] if before is None else [before.row_gradient]
+
+    def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
+        if not first:
+            first.append(float(np.linalg.norm(sums.gradient)) / count)
+        return function.flat(GRADIENT_TOLERANCE, 1e-3 * count * first[0])(point, sums, whole)
+
+    solution = solver.minimise(function, start, stop)
+    if not solution.converged:
+        # float64 may end a fit before the tolerance does; what it reached must still be a fit.
+        norm = np.linalg.norm(solution.sums.gradient + penalty.gradient(solution.point))
+        if not norm <= 1e-6 * count * first[0]:
+            raise TeachingError(
+                f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
+                "scaled columns are the usual cause; try standardize=True"
+            )
+    return Fit(solution.point, solution.steps, solution.reason, first[0])

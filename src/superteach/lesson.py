@@ -1,0 +1,166 @@
+"""The lesson: everything a run hands back to whoever asked for it. No row, row number or score is in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach.federation import Entry
+
+Array = npt.NDArray[np.float64]
+
+
+_PLAIN = ("size", "rows", "risk", "consistency", "pool_risk", "seconds", "reason", "converged", "settings")
+"""Fields of a lesson that JSON keeps as they are."""
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """One lesson size that was looked at, and the risk of the learner taught with it."""
+
+    size: int
+    fraction: float
+    risk: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"size": self.size, "fraction": self.fraction, "risk": self.risk}
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """A taught model, how good it is, and what it took."""
+
+    model: Array
+    """Coefficients in raw units, intercept last where the learner fits one."""
+    goal: Array
+    """θ* in the same units."""
+    intercept: bool
+    size: int
+    rows: int
+    risk: float
+    """‖θ_S − θ*‖."""
+    consistency: float
+    pool_risk: float
+    """Risk of the learner trained on every row."""
+    objective: Array
+    """The teaching objective after every step of the solver (empty for methods without one)."""
+    gap: Array
+    """How far at most each of those lies above the optimum."""
+    path: tuple[PathPoint, ...]
+    ledger: tuple[Entry, ...]
+    seconds: float
+    reason: str
+    """Why the solver stopped, in a sentence."""
+    converged: bool
+    teachers: tuple[str, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def coef(self) -> Array:
+        """Coefficients without the intercept."""
+        return self.model[:-1] if self.intercept else self.model
+
+    @property
+    def offset(self) -> float:
+        """The intercept, 0 where there is none."""
+        return float(self.model[-1]) if self.intercept else 0.0
+
+    @property
+    def fraction(self) -> float:
+        """|S|/N."""
+        return self.size / self.rows
+
+    @property
+    def ratio(self) -> float:
+        """The super-teaching ratio: risk of the lesson over risk of the pool; below 1 the lesson wins."""
+        if self.pool_risk == 0.0:
+            return float("inf") if self.risk else 1.0
+        return self.risk / self.pool_risk
+
+    @property
+    def rounds(self) -> int:
+        """How many sums were asked for, from the first count to the last metric."""
+        return len(self.ledger)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of numbers sent and received, over all teachers."""
+        return sum(entry.bytes_out + entry.bytes_in for entry in self.ledger)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as plain values for JSON."""
+        return {
+            "model": {"coef": self.coef.tolist(), "intercept": self.offset},
+            "goal": self.goal.tolist(),
+            "size": self.size,
+            "rows": self.rows,
+            "fraction": self.fraction,
+            "risk": self.risk,
+            "consistency": self.consistency,
+            "pool_risk": self.pool_risk,
+            "ratio": self.ratio,
+            "rounds": self.rounds,
+            "bytes": self.bytes,
+            "seconds": self.seconds,
+            "converged": self.converged,
+            "reason": self.reason,
+            "teachers": list(self.teachers),
+            "objective": self.objective.tolist(),
+            "gap": self.gap.tolist(),
+            "path": [point.as_dict() for point in self.path],
+            "ledger": [entry.as_dict() for entry in self.ledger],
+            "settings": self.settings,
+            "versions": versions(),
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the lesson as JSON; the file appears whole or not at all."""
+        write_text(Path(path), json.dumps(self.as_dict(), indent=2, allow_nan=True) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Lesson:
+        """Read a lesson that `save` wrote."""
+        stored = json.loads(Path(path).read_text(encoding="utf-8"))
+        goal = np.array(stored["goal"])
+        intercept = len(goal) > len(stored["model"]["coef"])
+        slope = stored["model"]["coef"]
+        return cls(
+            model=np.array([*slope, stored["model"]["intercept"]] if intercept else slope),
+            goal=goal,
+            intercept=intercept,
+            objective=np.array(stored["objective"]),
+            gap=np.array(stored["gap"]),
+            path=tuple(PathPoint(**point) for point in stored["path"]),
+            ledger=tuple(Entry(**entry) for entry in stored["ledger"]),
+            teachers=tuple(stored["teachers"]),
+            **{name: stored[name] for name in _PLAIN},
+        )
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed a lesson."""
+    from importlib.metadata import version
+
+    packages = ("superteach", "numpy", "scipy", "scikit-learn")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file beside its place and move it there, so that no reader ever sees half of it."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,313 @@
+"""The closed list of what a coordinator may ask of the teachers.
+
+Each query is a frozen fact. It states how long the reply is (never dependent on how many rows a
+teacher has), how to read the summed reply, and in one sentence what the reply shows of a teacher's
+rows. A teacher refuses anything that is not on the list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach.losses import Loss
+
+Array = npt.NDArray[np.float64]
+RowFunction = Literal["loss", "dual", "square"]
+"""What each row adds: its loss at η, its h* at t (see losses), or ½t² (whose curvature is the Gram matrix)."""
+RowSet = Literal["all", "chosen"]
+
+HISTOGRAM_BINS = 256
+
+
+class Query:
+    """Base of every query; `read` turns the summed reply into what the caller wants."""
+
+    exposure: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """Name in the ledger."""
+        return type(self).__name__
+
+    @property
+    def reply_length(self) -> int:
+        """How many numbers each teacher answers with."""
+        raise NotImplementedError
+
+    def read(self, total: Array) -> Any:
+        """The summed reply in the form the coordinator works with."""
+        return total
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of numbers in the broadcast."""
+        total = 0
+        for field in fields(self):  # type: ignore[arg-type]
+            total += _payload(getattr(self, field.name))
+        return total
+
+
+def _payload(value: Any) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, tuple):
+        return sum(_payload(item) for item in value)
+    if isinstance(value, Loss):
+        return 8
+    return len(value) if isinstance(value, str) else 8
+
+
+class Size(NamedTuple):
+    """How many rows, and how many of them carry a positive label or target."""
+
+    rows: int
+    positive: int
+
+
+@dataclass(frozen=True, eq=False)
+class Census(Query):
+    """How many rows are there, and how many with a positive label?"""
+
+    exposure: ClassVar[str] = "two counts"
+
+    @property
+    def reply_length(self) -> int:
+        return 2
+
+    def read(self, total: Array) -> Size:
+        return Size(round(total[0]), round(total[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSums(Query):
+    """Σ_j (x_j − centre)^power, column by column: means first, then spreads around them."""
+
+    centre: Array
+    power: Literal[1, 2]
+    exposure: ClassVar[str] = "one sum over all rows per column"
+
+    @property
+    def reply_length(self) -> int:
+        return len(self.centre)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepare(Query):
+    """Use this loss, this constant column (0: none) and this scaling from now on; start afresh."""
+
+    loss: Loss
+    constant: float
+    centre: Array | None = None
+    scale: Array | None = None
+    exposure: ClassVar[str] = "two counts"
+
+    @property
+    def reply_length(self) -> int:
+        return 2
+
+    def read(self, total: Array) -> Size:
+        return Size(round(total[0]), round(total[1]))
+
+
+class Moments(NamedTuple):
+    """Σ_j f_j(x_j'p), its gradient and (order 2) its curvature."""
+
+    value: float
+    gradient: Array
+    curvature: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class AskMoments(Query):
+    """Σ_j f_j(x_j'p) with gradient Σ f_j' x_j and, for order 2, curvature Σ f_j'' x_j x_j'."""
+
+    function: RowFunction
+    rows: RowSet
+    point: Array
+    order: Literal[1, 2]
+    exposure: ClassVar[str] = "one sum, one sum per column and (order 2) one per pair of columns"
+
+    @property
+    def name(self) -> str:
+        return f"{self.function} moments"
+
+    @property
+    def reply_length(self) -> int:
+        width = len(self.point)
+        return 1 + width + (width * (width + 1) // 2 if self.order == 2 else 0)
+
+    def read(self, total: Array) -> Moments:
+        width = len(self.point)
+        curvature = None
+        if self.order == 2:
+            upper = np.triu_indices(width)
+            curvature = np.zeros((width, width))
+            curvature[upper] = total[1 + width :]
+            curvature.T[upper] = total[1 + width :]
+        return Moments(float(total[0]), total[1 : 1 + width], curvature)
+
+
+@dataclass(frozen=True, eq=False)
+class AskValues(Query):
+    """Σ_j f_j(x_j'(p + s·direction)) for a whole batch of step lengths s: a line search in one round."""
+
+    function: RowFunction
+    rows: RowSet
+    point: Array
+    direction: Array
+    steps: Array
+    exposure: ClassVar[str] = "one sum per step length"
+
+    @property
+    def name(self) -> str:
+        return f"{self.function} values"
+
+    @property
+    def reply_length(self) -> int:
+        return len(self.steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Weigh(Query):
+    """Take the adaptive thresholds c_j = sparsity / |x_j'direction| (paper: λ_α w_j, w_j = 1/|α̂_j|)."""
+
+    direction: Array
+    sparsity: float
+    exposure: ClassVar[str] = "a count: rows whose weight is infinite"
+
+    @property
+    def reply_length(self) -> int:
+        return 1
+
+    def read(self, total: Array) -> int:
+        return round(float(total[0]))
+
+
+class BlockSums(NamedTuple):
+    """What one round of Algorithm 1 sums: Σh* at the broadcast, Σh at the new α, Σ α_j x_j."""
+
+    conjugate: float
+    objective: float
+    aggregate: Array
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRound(Query):
+    """One round of the paper's Algorithm 1: solve your own block, move by β_i/K, answer Σ α_j x_j."""
+
+    model: Array
+    goal: Array
+    ridge: float
+    goal_weight: float
+    beta: tuple[float, ...]
+    exposure: ClassVar[str] = "two sums and one sum per column; a block with one non-zero α shows that row"
+
+    @property
+    def reply_length(self) -> int:
+        return 2 + len(self.model)
+
+    def read(self, total: Array) -> BlockSums:
+        return BlockSums(float(total[0]), float(total[1]), total[2:])
+
+
+@dataclass(frozen=True, eq=False)
+class RankRows(Query):
+    """Sort your rows by |α(p)|, by the |α| that Algorithm 1 left (ties: at p), or by a random number each."""
+
+    by: Literal["dual", "block", "random"]
+    point: Array | None = None
+    seed: int = 0
+    exposure: ClassVar[str] = "a count of rows"
+
+    @property
+    def reply_length(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True, eq=False)
+class CountRanks(Query):
+    """For each prefix of a rank, how many rows continue it with each of the 256 next bytes?
+
+    A rank has sixteen bytes: eight of the score, best first, then eight that break ties.
+    """
+
+    prefixes: tuple[bytes, ...]
+    exposure: ClassVar[str] = "counts of rows by score"
+
+    @property
+    def reply_length(self) -> int:
+        return HISTOGRAM_BINS * len(self.prefixes)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(1 + len(prefix) for prefix in self.prefixes)
+
+    def read(self, total: Array) -> npt.NDArray[np.int64]:
+        return np.rint(total).astype(np.int64).reshape(len(self.prefixes), HISTOGRAM_BINS)
+
+
+@dataclass(frozen=True, eq=False)
+class Keep(Query):
+    """Choose the rows whose rank is at most this one; the mask stays with its owner."""
+
+    last: bytes
+    exposure: ClassVar[str] = "two counts: chosen rows, and those of them with a positive label"
+
+    @property
+    def reply_length(self) -> int:
+        return 2
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.last)
+
+    def read(self, total: Array) -> Size:
+        return Size(round(total[0]), round(total[1]))
+
+
+class Comparison(NamedTuple):
+    """How two models agree on the rows: labels in common, or the sums of an r²."""
+
+    rows: int
+    same_label: int
+    error: float
+    total: float
+    spread: float
+
+
+@dataclass(frozen=True, eq=False)
+class Compare(Query):
+    """How do a model and the goal agree on all rows? `centre` is the mean prediction, once known."""
+
+    model: Array
+    goal: Array
+    centre: float = 0.0
+    exposure: ClassVar[str] = "two counts and three sums over all rows"
+
+    @property
+    def reply_length(self) -> int:
+        return 5
+
+    def read(self, total: Array) -> Comparison:
+        return Comparison(round(total[0]), round(total[1]), *map(float, total[2:]))
+
+
+QUERIES: tuple[type[Query], ...] = (
+    Census,
+    ColumnSums,
+    Prepare,
+    AskMoments,
+    AskValues,
+    Weigh,
+    BlockRound,
+    RankRows,
+    CountRanks,
+    Keep,
+    Compare,
+)

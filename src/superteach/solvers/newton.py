@@ -1,0 +1,41 @@
+"""Newton's method: width × width numbers a round, a dozen rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from superteach.queries import Moments
+from superteach.solvers.descent import Solution, descend
+from superteach.solvers.function import Function, Stop
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Newton steps with the curvature summed over all teachers; stops on the gap or on its limit."""
+
+    tolerance: float = 1e-10
+    max_steps: int = 100
+
+    def minimise(self, function: Function, start: Array, stop: Stop) -> Solution:
+        """Minimise from a start until `stop` says so."""
+        return descend(function, start, _newton_direction, 2, stop, self.max_steps)
+
+
+def _newton_direction(point: Array, here: Moments) -> Array:
+    curvature = here.curvature
+    assert curvature is not None
+    try:
+        factor = linalg.cho_factor(curvature)
+        diagonal = np.abs(np.diag(factor[0]))
+        if diagonal.min() > 1e-7 * diagonal.max():
+            return -np.asarray(linalg.cho_solve(factor, here.gradient))
+    except linalg.LinAlgError:
+        pass
+    # Flat directions (a constant column, an intercept no row speaks for yet) get no step of their own.
+    return -np.asarray(linalg.pinvh(curvature) @ here.gradient)

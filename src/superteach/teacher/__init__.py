@@ -1,0 +1,275 @@
+"""The teacher: the only room that sees rows.
+
+`Teacher.answer(query, state, turn)` is pure: whatever a teacher remembers (thresholds, α, ranks, the
+chosen rows) goes in and comes out as a `State`, so one function serves a thread, a remote site and a
+restart. What comes back beside the state is `Sealed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach import queries
+from superteach.errors import QueryRefused, TeachingError
+from superteach.losses import Loss, Terms
+from superteach.messages import Sealed, Turn, seal
+from superteach.problem import DualProblem, Scaling
+from superteach.solvers.function import Function
+from superteach.solvers.newton import Newton
+from superteach.teacher import ranks
+from superteach.teacher.rows import Rows
+
+Array = npt.NDArray[np.float64]
+Handler = Callable[["Teacher", Any, "State", Turn], tuple["State", Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that a teacher remembers between rounds; None until a query sets it."""
+
+    loss: Loss | None = None
+    scaling: Scaling = field(default_factory=Scaling)
+    threshold: Array | None = None
+    alpha: Array | None = None
+    local_point: Array | None = None
+    ranking: ranks.Ranking | None = None
+    chosen: npt.NDArray[np.int64] | None = None
+
+
+class Teacher:
+    """One owner's rows, targets (±1 for margin losses) and the answers it gives."""
+
+    def __init__(self, name: str, features: Any, target: Array, ids: npt.NDArray[Any] | None = None) -> None:
+        """`ids` are distinct numbers that break ties between rows of all teachers, smallest first."""
+        self.name = name
+        self.rows = Rows(features)
+        self.target = np.ascontiguousarray(target, dtype=np.float64)
+        self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else np.asarray(ids, np.uint64)
+
+    def start(self) -> State:
+        """The state before the first query."""
+        return State()
+
+    def answer(self, query: queries.Query, state: State, turn: Turn) -> tuple[State, Sealed]:
+        """Answer a query on the list with one small array, or refuse."""
+        handler = _HANDLERS.get(type(query))
+        if handler is None:
+            raise QueryRefused(f"teacher {self.name} knows no query named {type(query).__name__}")
+        state, reply = handler(self, query, state, turn)
+        return state, seal(query, reply, self.name)
+
+
+def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> tuple[State, Array]:
+    return state, _size(teacher.target)
+
+
+def _column_sums(
+    teacher: Teacher, query: queries.ColumnSums, state: State, turn: Turn
+) -> tuple[State, Array]:
+    total = np.zeros(query.reply_length)
+    for where, block in teacher.rows.blocks(Scaling(centre=query.centre)):
+        total += block.weighted_sum(np.ones(_length(where))) if query.power == 1 else block.square_sums()
+    return state, total
+
+
+def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn) -> tuple[State, Array]:
+    scaling = Scaling(query.constant, query.centre, query.scale)
+    return State(loss=query.loss, scaling=scaling), _size(teacher.target)
+
+
+def _moments(teacher: Teacher, query: queries.AskMoments, state: State, turn: Turn) -> tuple[State, Array]:
+    return state, _sum_moments(teacher, query, state)
+
+
+def _values(teacher: Teacher, query: queries.AskValues, state: State, turn: Turn) -> tuple[State, Array]:
+    return state, _sum_values(teacher, query, state)
+
+
+def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> tuple[State, Array]:
+    threshold = np.empty(teacher.rows.count)
+    with np.errstate(divide="ignore", over="ignore"):
+        for where, block in teacher.rows.blocks(state.scaling):
+            # sparsity 0 asks for no l1 term at all, so a row without weight is not out either.
+            threshold[where] = (
+                query.sparsity / np.abs(block.times(query.direction)) if query.sparsity else 0.0
+            )
+    out = np.array([np.count_nonzero(np.isinf(threshold))], dtype=np.float64)
+    return replace(state, threshold=threshold, alpha=None, local_point=None), out
+
+
+def _block_round(
+    teacher: Teacher, query: queries.BlockRound, state: State, turn: Turn
+) -> tuple[State, Array]:
+    """Algorithm 1, lines 4–5, for one teacher: an exact local solve, then a step of β_i/K."""
+    loss, threshold = _known(state.loss, "loss"), _known(state.threshold, "thresholds")
+    alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
+    problem = DualProblem(query.ridge, query.goal, query.goal_weight)
+    own = _weighted_sum(teacher, state.scaling, alpha) / query.ridge
+    point = problem.point_of(query.model)
+    conjugate = _sum_moments(teacher, queries.AskMoments("dual", "all", point, 1), state)[0]
+    local = Function(
+        lambda ask: ask.read(_local_sum(teacher, ask, state)),
+        "dual",
+        "all",
+        problem.smooth.shifted(query.ridge * (query.model - own)),
+    )
+    start = point if state.local_point is None else state.local_point
+    solution = Newton(max_steps=60).minimise(local, start, stop=local.flat(1e-12))
+    best = _best_dual(teacher, state, solution.point)
+    step = query.beta[turn.position] / turn.teachers
+    moved = np.clip(alpha + step * (best - alpha), *loss.domain(teacher.target))
+    objective = loss.penalised_conjugate(moved, teacher.target, threshold).sum()
+    reply = np.concatenate([[conjugate, objective], _weighted_sum(teacher, state.scaling, moved)])
+    return replace(state, alpha=moved, local_point=solution.point), reply
+
+
+def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Turn) -> tuple[State, Array]:
+    if query.by == "random":
+        keys = ranks.random_keys(teacher.ids, query.seed)
+    else:
+        keys = ranks.keys_of_scores(_scores(teacher, query, state))
+    return replace(state, ranking=ranks.Ranking(keys)), np.array([float(teacher.rows.count)])
+
+
+def _scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
+    loss, threshold = _known(state.loss, "loss"), _known(state.threshold, "thresholds")
+    point = _known(query.point, "a point")
+    scores = np.empty(teacher.rows.count)
+    for where, block in teacher.rows.blocks(state.scaling):
+        given = block.times(point), teacher.target[where], threshold[where]
+        if query.by == "dual":
+            scores[where] = loss.rank(*given)
+        else:
+            absolute = np.abs(_known(state.alpha, "dual variables")[where])
+            scores[where] = np.where(absolute > 0.0, absolute, np.minimum(loss.distance(*given), 0.0))
+    return scores
+
+
+def _count_ranks(
+    teacher: Teacher, query: queries.CountRanks, state: State, turn: Turn
+) -> tuple[State, Array]:
+    ranking = _known(state.ranking, "ranks")
+    counts = [ranking.count_next_byte(teacher.ids, prefix) for prefix in query.prefixes]
+    return state, np.concatenate(counts).astype(np.float64)
+
+
+def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> tuple[State, Array]:
+    chosen = _known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)
+    return replace(state, chosen=chosen), _size(teacher.target[chosen])
+
+
+def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn) -> tuple[State, Array]:
+    same = error = total = spread = 0.0
+    for _, block in teacher.rows.blocks(state.scaling):
+        learned, wanted = block.times(query.model), block.times(query.goal)
+        same += np.count_nonzero((learned > 0.0) == (wanted > 0.0))
+        error += np.square(wanted - learned).sum()
+        total += wanted.sum()
+        spread += np.square(wanted - query.centre).sum()
+    return state, np.array([teacher.rows.count, same, error, total, spread], dtype=np.float64)
+
+
+_HANDLERS: dict[type[queries.Query], Handler] = {
+    queries.Census: _census,
+    queries.ColumnSums: _column_sums,
+    queries.Prepare: _prepare,
+    queries.AskMoments: _moments,
+    queries.AskValues: _values,
+    queries.Weigh: _weigh,
+    queries.BlockRound: _block_round,
+    queries.RankRows: _rank_rows,
+    queries.CountRanks: _count_ranks,
+    queries.Keep: _keep,
+    queries.Compare: _compare,
+}
+
+
+def _terms(query: Any, state: State, t: Array, where: Any, target: Array) -> Terms:
+    """What each row of a block adds to the function asked for."""
+    if query.function == "square":
+        return Terms(0.5 * t * t, t, np.ones_like(t))
+    loss: Loss = _known(state.loss, "loss")
+    if query.function == "loss":
+        return loss.terms(t, target[where])
+    return loss.dual_terms(t, target[where], _known(state.threshold, "thresholds")[where])
+
+
+def _function_values(query: Any, state: State, t: Array, where: Any, target: Array) -> Array:
+    """The same without derivatives, at a fraction of the cost."""
+    if query.function == "square":
+        return 0.5 * t * t
+    loss = _known(state.loss, "loss")
+    if query.function == "loss":
+        return np.asarray(loss.value(t, target[where]))
+    return np.asarray(loss.dual_value(t, target[where], _known(state.threshold, "thresholds")[where]))
+
+
+def _asked_rows(query: Any, state: State) -> npt.NDArray[np.int64] | None:
+    return _known(state.chosen, "chosen rows") if query.rows == "chosen" else None
+
+
+def _sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
+    width = len(query.point)
+    value, gradient, curvature = 0.0, np.zeros(width), np.zeros((width, width))
+    for where, block in teacher.rows.blocks(state.scaling, _asked_rows(query, state)):
+        terms = _terms(query, state, block.times(query.point), where, teacher.target)
+        value += float(terms.value.sum())
+        gradient += block.weighted_sum(terms.slope)
+        if query.order == 2:
+            curvature += block.gram(terms.curvature)
+    parts = [np.array([value]), gradient]
+    if query.order == 2:
+        parts.append(curvature[np.triu_indices(width)])
+    return np.concatenate(parts)
+
+
+def _sum_values(teacher: Teacher, query: queries.AskValues, state: State) -> Array:
+    totals = np.zeros(len(query.steps))
+    for where, block in teacher.rows.blocks(state.scaling, _asked_rows(query, state)):
+        at, along = block.times(query.point), block.times(query.direction)
+        for index, step in enumerate(query.steps):
+            totals[index] += _function_values(query, state, at + step * along, where, teacher.target).sum()
+    return totals
+
+
+def _local_sum(teacher: Teacher, query: queries.Query, state: State) -> Array:
+    """The same sums over one teacher's own rows, for its own use."""
+    if isinstance(query, queries.AskMoments):
+        return _sum_moments(teacher, query, state)
+    if isinstance(query, queries.AskValues):
+        return _sum_values(teacher, query, state)
+    raise TeachingError(f"a local solve does not ask {query.name}")
+
+
+def _weighted_sum(teacher: Teacher, scaling: Scaling, weights: Array) -> Array:
+    total: Any = 0.0
+    for where, block in teacher.rows.blocks(scaling):
+        total = total + block.weighted_sum(weights[where])
+    return np.asarray(total)
+
+
+def _best_dual(teacher: Teacher, state: State, point: Array) -> Array:
+    loss, threshold = _known(state.loss, "loss"), _known(state.threshold, "thresholds")
+    alpha = np.empty(teacher.rows.count)
+    for where, block in teacher.rows.blocks(state.scaling):
+        alpha[where] = loss.best_dual(block.times(point), teacher.target[where], threshold[where])
+    return alpha
+
+
+def _size(target: Array) -> Array:
+    return np.array([len(target), np.count_nonzero(target > 0.0)], dtype=np.float64)
+
+
+def _length(where: Any) -> int:
+    return where.stop - where.start if isinstance(where, slice) else len(where)
+
+
+def _known(value: Any, what: str) -> Any:
+    if value is None:
+        raise QueryRefused(f"this query needs {what}, and no earlier query has set them")
+    return value

@@ -1,0 +1,175 @@
+"""A teacher's rows as blocks that fit the cache, dense or sparse, with the three products all work needs.
+
+Dense rows lie column by column (features × rows): a block is then a few long contiguous runs, and its
+products cost half of what they do row by row. Data may be float32; every sum is float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from superteach.problem import Scaling
+
+Array = npt.NDArray[np.float64]
+
+_BLOCK_NUMBERS = 1 << 19
+_MOST_BLOCK_ROWS = 1 << 15
+_LEAST_BLOCK_ROWS = 1 << 10
+"""Dense blocks are a few megabytes: small enough for the cache, and long enough that threads seldom meet
+in the interpreter (vectors under some ten thousand numbers make two threads slower than one)."""
+_SPARE_NUMBERS = 1 << 16
+"""Numbers in the weighted copy a Gram matrix needs: half a megabyte, within the second-level cache."""
+_SPARSE_BLOCK_ROWS = 1 << 16
+_GEMM_WIDTH = 16
+"""Up to this width a plain product beats the symmetric one."""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseBlock:
+    """Some rows, features × rows, scaled, in float64; the constant column is kept as one number."""
+
+    columns: Array
+    constant: float
+    spare: Array
+    """Room for one weighted copy, shared by all blocks of a pass: fresh memory would cost as much again."""
+
+    def times(self, point: Array) -> Array:
+        """X p, one number per row."""
+        if self.constant:
+            return np.asarray(point[:-1] @ self.columns + point[-1] * self.constant)
+        return np.asarray(point @ self.columns)
+
+    def weighted_sum(self, weights: Array) -> Array:
+        """X'w, one number per column."""
+        total = self.columns @ weights
+        return np.append(total, self.constant * weights.sum()) if self.constant else total
+
+    def square_sums(self) -> Array:
+        """Σ_j x_j², one number per raw column."""
+        return np.asarray(np.einsum("ij,ij->i", self.columns, self.columns))
+
+    def gram(self, weights: Array) -> Array:
+        """X' diag(w) X for w ≥ 0."""
+        width, size = len(self.columns), self.spare.shape[1]
+        narrow = width <= _GEMM_WIDTH
+        factor = weights if narrow else np.sqrt(weights)
+        core = np.zeros((width, width))
+        for start in range(0, len(weights), size):
+            piece = self.columns[:, start : start + size]
+            weighted = self.spare[:, : piece.shape[1]]
+            np.multiply(piece, factor[start : start + size], out=weighted)
+            core += weighted @ (piece if narrow else weighted).T
+        if not self.constant:
+            return core
+        return _bordered(core, self.constant * (self.columns @ weights), self.constant**2 * weights.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class SparseBlock:
+    """Some rows in compressed form; centring is carried out on the products, never on the rows."""
+
+    matrix: Any
+    scaling: Scaling
+
+    def times(self, point: Array) -> Array:
+        constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
+        slope, offset = (point[:-1], point[-1] * constant) if constant else (point, 0.0)
+        if scale is not None:
+            slope = slope / scale
+        if centre is not None:
+            offset -= float(centre @ slope)
+        return np.asarray(self.matrix @ slope + offset)
+
+    def weighted_sum(self, weights: Array) -> Array:
+        constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
+        total = np.asarray(self.matrix.T @ weights)
+        mass = weights.sum()
+        if centre is not None:
+            total = total - centre * mass
+        if scale is not None:
+            total = total / scale
+        return np.append(total, constant * mass) if constant else total
+
+    def square_sums(self) -> Array:
+        squares = np.asarray(self.matrix.multiply(self.matrix).sum(axis=0)).ravel()
+        centre = self.scaling.centre
+        if centre is None:
+            return squares
+        sums = np.asarray(self.matrix.sum(axis=0)).ravel()
+        return np.asarray(squares - 2.0 * centre * sums + self.matrix.shape[0] * centre**2)
+
+    def gram(self, weights: Array) -> Array:
+        constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
+        weighted = self.matrix.multiply(weights[:, None]).tocsr()
+        core = np.asarray((self.matrix.T @ weighted).todense())
+        sums = np.asarray(self.matrix.T @ weights)
+        mass = weights.sum()
+        if centre is not None:
+            core = core - np.outer(centre, sums) - np.outer(sums, centre) + mass * np.outer(centre, centre)
+            sums = sums - centre * mass
+        if scale is not None:
+            core = core / np.outer(scale, scale)
+            sums = sums / scale
+        return _bordered(core, constant * sums, constant**2 * mass) if constant else core
+
+
+Block = DenseBlock | SparseBlock
+
+
+def _bordered(core: Array, border: Array, corner: float) -> Array:
+    width = len(border) + 1
+    full = np.empty((width, width))
+    full[:-1, :-1] = core
+    full[:-1, -1] = full[-1, :-1] = border
+    full[-1, -1] = corner
+    return full
+
+
+class Rows:
+    """All rows of one teacher; immutable."""
+
+    def __init__(self, features: Any) -> None:
+        """Take rows × features, dense or sparse; dense rows are held column by column."""
+        if sparse.issparse(features):
+            self._matrix = features.tocsr()
+            self._columns = None
+        else:
+            dense = np.asarray(features)
+            if dense.dtype not in (np.float32, np.float64):
+                dense = dense.astype(np.float64)
+            self._columns = np.ascontiguousarray(dense.T)
+            self._matrix = None
+        self.count, self.features = features.shape
+
+    def blocks(
+        self, scaling: Scaling, chosen: npt.NDArray[np.int64] | None = None
+    ) -> Iterator[tuple[Any, Block]]:
+        """Yield (positions, block) over all rows or over the chosen ones, in order."""
+        total = self.count if chosen is None else len(chosen)
+        size = _SPARSE_BLOCK_ROWS
+        spare = np.empty((0, 0))
+        if self._columns is not None:
+            size = min(_MOST_BLOCK_ROWS, max(_LEAST_BLOCK_ROWS, _BLOCK_NUMBERS // max(self.features, 1)))
+            spare = np.empty(
+                (self.features, min(size, total, max(_LEAST_BLOCK_ROWS, _SPARE_NUMBERS // self.features)))
+            )
+        for start in range(0, total, size):
+            stop = min(start + size, total)
+            where = slice(start, stop) if chosen is None else chosen[start:stop]
+            yield where, self._block(where, scaling, spare)
+
+    def _block(self, where: Any, scaling: Scaling, spare: Array) -> Block:
+        if self._columns is None:
+            return SparseBlock(self._matrix[where], scaling)
+        columns = self._columns[:, where].astype(np.float64, copy=False)
+        if scaling.centre is not None:
+            columns = columns - scaling.centre[:, None]
+        if scaling.scale is not None:
+            columns = columns / scaling.scale[:, None]
+        return DenseBlock(columns, scaling.constant, spare)
