@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from superteach.errors import GoalError, SettingError
 from superteach.federation import Federation
-from superteach.problem import Scaling
+from superteach.problem import MOST, Scaling
 
 Array = npt.NDArray[np.float64]
 
@@ -47,10 +47,12 @@ class PerturbedFit:
 
     seed: int = 0
 
-    def vector(self, classroom: Classroom) -> Array:
-        """Fit on all rows from sums, then add noise of the same norm."""
+    def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or self.seed < 0:
             raise SettingError(f"PerturbedFit takes a seed that is an int of at least 0, got {self.seed!r}")
+
+    def vector(self, classroom: Classroom) -> Array:
+        """Fit on all rows from sums, then add noise of the same norm."""
         truth = classroom.fit_pool()
         noise = np.random.default_rng(self.seed).standard_normal(len(truth))
         noise *= np.linalg.norm(truth) / np.linalg.norm(noise)
@@ -76,7 +78,7 @@ def check_vector(goal: Any, features: int, intercept: bool) -> Array:
     """A goal as float64, after checking its length and its values."""
     try:
         vector = np.asarray(goal, dtype=np.float64).ravel()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"the goal must be a vector of numbers, got {type(goal).__name__}: {error}") from None
     width = features + intercept
     if len(vector) != width:
@@ -84,10 +86,10 @@ def check_vector(goal: Any, features: int, intercept: bool) -> Array:
         raise GoalError(
             f"the goal has {len(vector)} entries, expected {width}: one for each of {features} columns{tail}"
         )
-    if not np.isfinite(vector).all():
-        raise GoalError(
-            f"the goal has a NaN or infinite value at position {int(np.argmin(np.isfinite(vector)))}"
-        )
+    usable = np.abs(vector) <= MOST
+    if not usable.all():
+        worst = int(np.argmin(usable))
+        raise GoalError(f"the goal has a NaN, infinite or huge value at position {worst}: {vector[worst]}")
     return vector
 
 

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from superteach.errors import DataError, DataTypeError
 from superteach.losses import Loss, Poisson
+from superteach.problem import MOST
 from superteach.teacher import Teacher
 
 
@@ -111,19 +112,25 @@ def _check_shape(part: Part, columns: Sequence[str]) -> None:
 
 def _check_finite(part: Part, columns: Sequence[str]) -> None:
     values = part.features.data if sparse.issparse(part.features) else part.features
-    # One sum finds out whether anything is wrong; only then is the place looked for.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+    if values.dtype.kind != "f" or values.size == 0:
+        return
+    with np.errstate(invalid="ignore"):
+        if max(-values.min(), values.max()) <= MOST:  # false for NaN too
             return
     if sparse.issparse(part.features):
         entries = part.features.tocoo()
-        first = int(np.argmin(np.isfinite(entries.data)))
+        first = int(np.argmin(np.abs(entries.data) <= MOST))
         row, column, value = entries.row[first], entries.col[first], entries.data[first]
     else:
-        bad = ~np.isfinite(part.features)
+        bad = ~(np.abs(part.features) <= MOST)
         row = int(np.argmax(bad.any(axis=1)))
         column = int(np.argmax(bad[row]))
         value = part.features[row, column]
+    if np.isfinite(value):
+        raise DataError(
+            f"teacher {part.name!r}, column {columns[column]!r}, row {row}: {value:g} is too large to be squared; "
+            "rescale the column"
+        )
     what = "NaN" if np.isnan(value) else "infinity"
     raise DataError(
         f"teacher {part.name!r}, column {columns[column]!r}, row {row}: Input contains {what}; "
@@ -149,6 +156,10 @@ def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
     if missing.any():
         raise DataError(
             f"teacher {part.name!r}: the target of row {int(np.argmax(missing))} is NaN or infinity; drop such rows first"
+        )
+    if np.abs(target).max() > MOST:
+        raise DataError(
+            f"teacher {part.name!r} has a target of {np.abs(target).max():g}, too large to be squared"
         )
     if isinstance(loss, Poisson) and target.min() < 0:
         raise DataError(

@@ -50,9 +50,12 @@ class Learner:
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise LearnerError(f"a Learner takes a loss of superteach.losses, got {self.loss!r}")
-        if not (
-            isinstance(self.ridge, int | float | np.number) and math.isfinite(self.ridge) and self.ridge > 0
-        ):
+        if self.intercept not in ("none", "free", "penalised"):
+            raise LearnerError(f"intercept={self.intercept!r} must be 'none', 'free' or 'penalised'")
+        if not (math.isfinite(self.constant) and self.constant > 0):
+            raise LearnerError(f"the constant column must be a positive number, got {self.constant!r}")
+        number = isinstance(self.ridge, int | float | np.number) and not isinstance(self.ridge, bool)
+        if not (number and math.isfinite(self.ridge) and self.ridge > 0):
             raise LearnerError(
                 f"the learner's ridge must be a positive number, got {self.ridge!r}: without a penalty no unique "
                 "model belongs to a lesson"
@@ -129,7 +132,7 @@ def _inverse(estimator: Any) -> float:
 
 def _ridge(estimator: Any) -> float:
     alpha = estimator.alpha
-    if np.ndim(alpha) != 0 or not (alpha > 0 and math.isfinite(alpha)):
+    if not (isinstance(alpha, int | float | np.number) and alpha > 0 and math.isfinite(alpha)):
         raise LearnerError(
             f"{type(estimator).__name__}(alpha={alpha!r}) cannot be taught: alpha must be one positive finite number, "
             "because without a penalty no unique model belongs to a lesson"
@@ -163,7 +166,7 @@ def _read_ridge(estimator: Any) -> Learner:
 
 
 def _read_svc(estimator: Any) -> Learner:
-    _require(estimator, loss=("squared_hinge",), penalty=("l2",), class_weight=(None,))
+    _require(estimator, loss=("squared_hinge",), penalty=("l2",), class_weight=(None,), multi_class=("ovr",))
     intercept, constant = _penalised_column(estimator)
     return Learner(SquaredHinge(), _inverse(estimator), intercept, constant)
 

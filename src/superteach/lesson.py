@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import tempfile
@@ -124,7 +125,7 @@ class Lesson:
 
     def save(self, path: str | Path) -> None:
         """Write the lesson as JSON; the file appears whole or not at all."""
-        write_text(Path(path), json.dumps(self.as_dict(), indent=2, allow_nan=True) + "\n")
+        write_text(Path(path), to_json(self.as_dict()))
 
     @classmethod
     def load(cls, path: str | Path) -> Lesson:
@@ -144,6 +145,19 @@ class Lesson:
             teachers=tuple(stored["teachers"]),
             **{name: stored[name] for name in _PLAIN},
         )
+
+
+def to_json(value: Any) -> str:
+    """JSON that any reader accepts: what is not finite becomes null."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def versions() -> dict[str, str]:

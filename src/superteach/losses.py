@@ -75,7 +75,8 @@ class Loss(ABC):
         z = _nearest(centre, t, threshold)
         value, slope, curvature = self.terms(z, y)
         # Where z rests on the minimiser the row is off: α = 0, whatever t does nearby.
-        return Terms(value, -slope, curvature * (z != centre))
+        on = z != centre
+        return Terms(value, np.where(on, -slope, 0.0), curvature * on)
 
     def dual_value(self, t: Array, y: Array, threshold: Array) -> Array:
         """h*(t) alone, for line searches."""

@@ -6,7 +6,7 @@ A teacher works with a plain array until its policy has looked at it. Only a `Se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +31,12 @@ class Sealed:
     """One reply that may leave its teacher: a flat array of the length the query declares."""
 
     values: npt.NDArray[np.float64]
-    _key: object
+    key: InitVar[object]
 
-    def __post_init__(self) -> None:
-        if self._key is not _KEY:
+    def __post_init__(self, key: object) -> None:
+        if key is not _KEY:
             raise QueryRefused("a Sealed reply is made by superteach.messages.seal alone")
+        self.values.setflags(write=False)
 
 
 def seal(query: Query, values: npt.NDArray[np.float64], teacher: str) -> Sealed:
@@ -47,4 +48,4 @@ def seal(query: Query, values: npt.NDArray[np.float64], teacher: str) -> Sealed:
             f"teacher {teacher} has a reply of shape {values.shape} to {query.name}, "
             f"which takes {query.reply_length} numbers"
         )
-    return Sealed(np.ascontiguousarray(values, dtype=np.float64), _KEY)
+    return Sealed(np.array(values, dtype=np.float64), _KEY)

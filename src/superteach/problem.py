@@ -26,6 +26,10 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 
+MOST = 1e100
+"""Numbers beyond this overflow when they are squared and summed; the door refuses them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """x → ((x − centre)/scale, constant): how raw columns become the learner's, and models raw again.

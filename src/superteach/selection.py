@@ -13,7 +13,7 @@ from superteach.queries import HISTOGRAM_BINS, CountRanks
 
 _RANK_BYTES = 16
 PATH_FRACTIONS = (
-    0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.08,
+    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.08,
     0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0,
 )  # fmt: skip
 """Where budget="best" looks: dense where the paper's risks have their dip."""

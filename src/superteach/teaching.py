@@ -83,8 +83,8 @@ def teach(
     student = Learner.of(learner)
     settings = _settings(student, budget, method, sparsity, goal_weight, solver, standardize, random_state)
     wanted = check_goal(goal, federation.features, student.intercept != "none", classes)
-    if isinstance(solver, Block) and student.free_intercept:
-        solver._betas(federation.teachers)
+    if isinstance(solver, Block):
+        solver.check(federation.teachers, student.free_intercept)
     room = _enter(federation, student, solver, standardize)
     counts = selection.counts_of(budget, room.rows, room.width)
     raw_goal = _vector(wanted, room)

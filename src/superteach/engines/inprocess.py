@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
+from superteach.errors import TeachingError
 from superteach.messages import Sealed, Turn
 from superteach.queries import Query
 
@@ -42,11 +43,7 @@ class InProcess:
     def __init__(self, teachers: Sequence[Answers], threads: int | None = None) -> None:
         self._teachers = tuple(teachers)
         self._states = [teacher.start() for teacher in self._teachers]
-        cores = (
-            threads or len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
+        cores = threads or _cores()
         self._workers = min(cores, len(self._teachers))
         self._library_threads = max(1, cores // self._workers)
         self._shares = _shares([teacher.rows.count for teacher in self._teachers], self._workers)
@@ -73,8 +70,8 @@ class InProcess:
             for position in share:
                 turn = Turn(number, position, len(self._teachers))
                 state, sealed = self._teachers[position].answer(query, self._states[position], turn)
-                if not isinstance(sealed, Sealed):
-                    raise TypeError("only a Sealed reply may leave a teacher")
+                if not isinstance(sealed, Sealed) or sealed.values.shape != (query.reply_length,):
+                    raise TeachingError(f"teacher {position} gave no sealed reply of the right length")
                 self._states[position], replies[position] = state, sealed
 
         with self._controller.limit(limits=self._library_threads):
@@ -86,9 +83,10 @@ class InProcess:
                 for done in [self._pool.submit(serve, share) for share in self._shares]:
                     done.result()
         total = np.zeros(query.reply_length)
-        for reply in replies:
-            assert reply is not None
-            total += reply.values
+        with np.errstate(invalid="ignore"):  # a line search may overflow, which its caller looks at
+            for reply in replies:
+                assert reply is not None
+                total += reply.values
         return total
 
     def close(self) -> None:
@@ -96,6 +94,11 @@ class InProcess:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+
+def _cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _shares(sizes: Sequence[int], workers: int) -> list[list[int]]:

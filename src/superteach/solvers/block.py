@@ -34,13 +34,8 @@ class Block:
         record: Callable[[Certificate], str | None],
     ) -> Solution:
         """Run the rounds; `record` keeps each certificate and says when the gap is small enough."""
-        if problem.free_intercept:
-            raise SettingError(
-                "solver Block cannot teach an unpenalised intercept: its condition Σα = 0 ties the blocks "
-                "together, and block descent stops short of the optimum; use Newton or LBFGS, "
-                "or a learner with fit_intercept=False"
-            )
-        betas = self._betas(teachers)
+        self.check(teachers, problem.free_intercept)
+        betas = self.beta if isinstance(self.beta, tuple) else (float(self.beta),) * teachers
         model = np.zeros_like(problem.goal)
         separable: float | None = None
         for step in range(self.max_steps):
@@ -61,8 +56,15 @@ class Block:
         point = problem.point_of(model)
         return Solution(point, Moments(float("nan"), model * problem.ridge, None), steps, converged, reason)
 
-    def _betas(self, teachers: int) -> tuple[float, ...]:
-        betas = self.beta if isinstance(self.beta, tuple) else (float(self.beta),) * teachers
+    def check(self, teachers: int, free_intercept: bool) -> None:
+        """Refuse what the rule cannot do, before any work."""
+        if free_intercept:
+            raise SettingError(
+                "solver Block cannot teach an unpenalised intercept: its condition Σα = 0 ties the blocks "
+                "together, and block descent stops short of the optimum; use Newton or LBFGS, "
+                "or a learner with fit_intercept=False"
+            )
+        betas = self.beta if isinstance(self.beta, tuple) else (self.beta,) * teachers
         if len(betas) != teachers:
             raise SettingError(
                 f"Block has {len(betas)} values of beta for {teachers} teachers; give one or {teachers}"
@@ -73,4 +75,3 @@ class Block:
             )
         if self.max_steps < 1:
             raise SettingError(f"Block needs at least one round, got max_steps={self.max_steps}")
-        return betas

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
+from superteach.errors import TeachingError
 from superteach.queries import Moments
 from superteach.solvers.descent import Solution, descend
 from superteach.solvers.function import Function, Stop
@@ -20,7 +21,7 @@ class Newton:
     """Newton steps with the curvature summed over all teachers; stops on the gap or on its limit."""
 
     tolerance: float = 1e-10
-    max_steps: int = 100
+    max_steps: int = 200
 
     def minimise(self, function: Function, start: Array, stop: Stop) -> Solution:
         """Minimise from a start until `stop` says so."""
@@ -30,6 +31,10 @@ class Newton:
 def _newton_direction(point: Array, here: Moments) -> Array:
     curvature = here.curvature
     assert curvature is not None
+    if not (np.isfinite(curvature).all() and np.isfinite(here.gradient).all()):
+        raise TeachingError(
+            "the sums overflow float64; very large or badly scaled columns are the usual cause, try standardize=True"
+        )
     try:
         factor = linalg.cho_factor(curvature)
         diagonal = np.abs(np.diag(factor[0]))

@@ -25,6 +25,8 @@ from superteach.teacher import ranks
 from superteach.teacher.rows import Rows
 
 Array = npt.NDArray[np.float64]
+LOCAL_STEPS = 1000
+"""Newton steps after which a teacher gives up on its own block in Algorithm 1."""
 Handler = Callable[["Teacher", Any, "State", Turn], tuple["State", Array]]
 
 
@@ -111,15 +113,18 @@ def _block_round(
     problem = DualProblem(query.ridge, query.goal, query.goal_weight)
     own = _weighted_sum(teacher, state.scaling, alpha) / query.ridge
     point = problem.point_of(query.model)
-    conjugate = _sum_moments(teacher, queries.AskMoments("dual", "all", point, 1), state)[0]
+    conjugate = _sum_values(teacher, queries.AskValues("dual", "all", point, point, np.zeros(1)), state)[0]
     local = Function(
         lambda ask: ask.read(_local_sum(teacher, ask, state)),
         "dual",
         "all",
         problem.smooth.shifted(query.ridge * (query.model - own)),
     )
-    start = point if state.local_point is None else state.local_point
-    solution = Newton(max_steps=60).minimise(local, start, stop=local.flat(1e-12))
+    # From 0, where every h* is finite: the broadcast point may be far out (Poisson's exp overflows there).
+    start = np.zeros_like(point) if state.local_point is None else state.local_point
+    solution = Newton(max_steps=LOCAL_STEPS).minimise(local, start, stop=local.flat(1e-12))
+    if not np.isfinite(solution.point).all() or solution.steps >= LOCAL_STEPS:
+        raise TeachingError(f"teacher {teacher.name}'s own block could not be solved: {solution.reason}")
     best = _best_dual(teacher, state, solution.point)
     step = query.beta[turn.position] / turn.teachers
     moved = np.clip(alpha + step * (best - alpha), *loss.domain(teacher.target))
@@ -219,9 +224,10 @@ def _sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> A
     for where, block in teacher.rows.blocks(state.scaling, _asked_rows(query, state)):
         terms = _terms(query, state, block.times(query.point), where, teacher.target)
         value += float(terms.value.sum())
-        gradient += block.weighted_sum(terms.slope)
-        if query.order == 2:
-            curvature += block.gram(terms.curvature)
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite value tells the solver enough
+            gradient += block.weighted_sum(terms.slope)
+            if query.order == 2:
+                curvature += block.gram(terms.curvature)
     parts = [np.array([value]), gradient]
     if query.order == 2:
         parts.append(curvature[np.triu_indices(width)])

@@ -97,12 +97,14 @@ class SparseBlock:
         return np.append(total, constant * mass) if constant else total
 
     def square_sums(self) -> Array:
-        squares = np.asarray(self.matrix.multiply(self.matrix).sum(axis=0)).ravel()
-        centre = self.scaling.centre
-        if centre is None:
-            return squares
-        sums = np.asarray(self.matrix.sum(axis=0)).ravel()
-        return np.asarray(squares - 2.0 * centre * sums + self.matrix.shape[0] * centre**2)
+        # Entry by entry in float64, so that nothing cancels; an entry that is not stored adds centre².
+        matrix = self.matrix.tocsc()
+        centre = np.zeros(matrix.shape[1]) if self.scaling.centre is None else self.scaling.centre
+        stored = np.diff(matrix.indptr)
+        column = np.repeat(np.arange(len(stored)), stored)
+        away = matrix.data.astype(np.float64) - centre[column]
+        squares = np.bincount(column, away * away, len(stored))
+        return np.asarray(squares + (matrix.shape[0] - stored) * centre**2)
 
     def gram(self, weights: Array) -> Array:
         constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
@@ -138,6 +140,9 @@ class Rows:
         """Take rows × features, dense or sparse; dense rows are held column by column."""
         if sparse.issparse(features):
             self._matrix = features.tocsr()
+            if not self._matrix.has_canonical_format:
+                self._matrix = self._matrix.copy()
+                self._matrix.sum_duplicates()
             self._columns = None
         else:
             dense = np.asarray(features)

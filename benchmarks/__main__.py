@@ -1,0 +1,30 @@
+"""Run the benchmarks and print one table each."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import dual, imports, memory
+from benchmarks.table import show
+
+BENCHMARKS = {"dual": dual.run, "memory": memory.run, "imports": imports.run}
+
+
+def main() -> None:
+    """Run what is named, or everything."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"any of {', '.join(BENCHMARKS)} (default: all)"
+    )
+    parser.add_argument("--quick", action="store_true", help="leave out the largest pools")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark named {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    for name in arguments.names or BENCHMARKS:
+        for table in BENCHMARKS[name](arguments.quick):
+            show(table)
+
+
+if __name__ == "__main__":
+    main()

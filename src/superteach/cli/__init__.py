@@ -1,0 +1,281 @@
+"""The command `superteach`: teach from files, or watch a demonstration.
+
+Exit status: 0 done, 2 bad usage or input, 1 anything else that went wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from superteach.errors import InputError, SuperteachError
+
+
+class _Group(TyperGroup):
+    """Commands whose errors are one plain line on stderr and an exit status."""
+
+    def main(
+        self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any
+    ) -> Any:
+        """Run without Typer's own handling of errors, then end with a status."""
+        options["standalone_mode"] = False
+        status = _status_of(lambda: super(_Group, self).main(args, *rest, **options))
+        if standalone_mode:
+            sys.exit(status)
+        return status
+
+    def invoke(self, ctx: Any) -> Any:
+        """Name an interruption here, before Typer turns it into a silent end."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Exit(_fail("interrupted", 130)) from None
+
+
+def _status_of(command: Any) -> int:
+    try:
+        status = command()
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except InputError as error:
+        return _fail(str(error), 2)
+    except SuperteachError as error:
+        return _fail(str(error), 1)
+    except MemoryError as error:
+        return _fail(f"not enough memory: {error}", 1)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            # Whoever read the output has gone; Python's own last flush must not fail on it again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        return _fail(str(error), 1)
+    except Exception as error:
+        # Typer's own usage errors, known by what they offer: the class has moved between versions.
+        if hasattr(error, "format_message") and hasattr(error, "exit_code"):
+            return _fail(f"{error.format_message()} (see superteach --help)", int(error.exit_code))
+        raise
+
+
+def _fail(message: str, status: int) -> int:
+    sys.stderr.write(f"error: {' '.join(message.split())}\n")
+    return status
+
+
+app = typer.Typer(
+    cls=_Group,
+    add_completion=False,
+    rich_markup_mode="rich",
+    # A pretty traceback shows local variables, and those hold private rows.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class LearnerName(StrEnum):
+    """Learners by name."""
+
+    logistic = "logistic"
+    ridge = "ridge"
+    svc = "svc"
+    poisson = "poisson"
+    huber = "huber"
+
+
+class MethodName(StrEnum):
+    """Methods by name."""
+
+    dual = "dual"
+    random = "random"
+
+
+class SolverName(StrEnum):
+    """Solvers by name."""
+
+    newton = "newton"
+    lbfgs = "lbfgs"
+    block = "block"
+
+
+# Help is text of its own here: Typer shows a docstring with the line breaks it has in the source.
+_ABOUT = (
+    "Several owners of private rows teach one model together.\n\n"
+    "A coordinator asks the owners for sums only, and picks the few rows from which a learner, "
+    "trained on nothing else, learns the model you want it to learn."
+)
+_ABOUT_TEACH = (
+    "Choose rows of all files from which a learner, trained on them alone, learns the goal.\n\n"
+    "The folder receives model.json (the taught model), lesson.json (its quality and what it took) and, for every "
+    "teacher, chosen/<teacher>.csv: the numbers of the chosen rows in that teacher's file, the first being 0."
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"superteach {version('superteach')}")
+        raise typer.Exit()
+
+
+@app.callback(invoke_without_command=True, help=_ABOUT)
+def _start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Show what there is to do when nothing is asked for."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+_ROWS, _MODEL, _LESSON, _RESULT = "Rows", "Learner and goal", "Lesson", "Result"
+
+
+@app.command(help=_ABOUT_TEACH)
+def teach(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="CSV or Parquet files, one per teacher; or one file with --owner.", show_default=False
+        ),
+    ],
+    target: Annotated[
+        str, typer.Option(help="Column to be predicted.", rich_help_panel=_ROWS, show_default=False)
+    ],
+    learner: Annotated[
+        LearnerName, typer.Option(help="Learner to be taught.", rich_help_panel=_MODEL, show_default=False)
+    ],
+    goal: Annotated[
+        str,
+        typer.Option(
+            help="Model to be learned: a .json or .npy file, or 'perturbed' (the fit on all rows, plus noise).",
+            rich_help_panel=_MODEL,
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the result.", rich_help_panel=_RESULT, show_default=False)
+    ],
+    owner: Annotated[
+        str | None, typer.Option(help="Column that names each row's teacher.", rich_help_panel=_ROWS)
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="Feature columns, separated by commas (default: all others).", rich_help_panel=_ROWS
+        ),
+    ] = None,
+    C: Annotated[
+        float | None,
+        typer.Option("--C", help="Inverse penalty of logistic and svc (default 1).", rich_help_panel=_MODEL),
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Penalty of ridge, poisson and huber (default 1).", rich_help_panel=_MODEL),
+    ] = None,
+    intercept: Annotated[
+        bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.", rich_help_panel=_MODEL)
+    ] = True,
+    goal_seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the perturbed goal.", rich_help_panel=_MODEL)
+    ] = 0,
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="Rows to choose: a count (200), a fraction (0.04) or best.", rich_help_panel=_LESSON
+        ),
+    ] = "best",
+    method: Annotated[
+        MethodName, typer.Option(help="How rows are chosen.", rich_help_panel=_LESSON)
+    ] = MethodName.dual,
+    solver: Annotated[
+        SolverName | None,
+        typer.Option(
+            help="Solver of the dual (default newton; lbfgs for very wide data).", rich_help_panel=_LESSON
+        ),
+    ] = None,
+    sparsity: Annotated[
+        float | None, typer.Option(help="Weight of the l1 term (0.1; regression 1).", rich_help_panel=_LESSON)
+    ] = None,
+    goal_weight: Annotated[
+        float | None,
+        typer.Option(help="Pull towards the goal (1000; regression 2000).", rich_help_panel=_LESSON),
+    ] = None,
+    standardize: Annotated[
+        bool,
+        typer.Option(
+            "--standardize",
+            help="Teach on standardised columns; the model stays in raw units.",
+            rich_help_panel=_LESSON,
+        ),
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The same seed gives the same lesson.", rich_help_panel=_LESSON)
+    ] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a result that is there.", rich_help_panel=_RESULT)
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the result as JSON and nothing else.", rich_help_panel=_RESULT),
+    ] = False,
+) -> None:
+    """Hand the command line over as one order."""
+    from superteach.cli.teach import Order, run
+
+    run(
+        Order(
+            files=files,
+            target=target,
+            owner=owner,
+            features=features,
+            learner=learner.value,
+            C=C,
+            alpha=alpha,
+            intercept=intercept,
+            goal=goal,
+            goal_seed=goal_seed,
+            budget=budget,
+            method=method.value,
+            solver=None if solver is None else solver.value,
+            sparsity=sparsity,
+            goal_weight=goal_weight,
+            standardize=standardize,
+            seed=seed,
+            out=out,
+            overwrite=overwrite,
+            as_json=as_json,
+        )
+    )
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=100, help="Rows of all teachers together.")] = 5000,
+    teachers: Annotated[int, typer.Option(min=1, help="How many teachers share them.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the rows and of the goal.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the figure and lesson.json.")] = Path("demo-output"),
+) -> None:
+    """Watch one lesson on synthetic rows, beside the full pool and a random subset of the same size."""
+    from superteach.cli.demo import run
+
+    run(rows, teachers, seed, out)
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    app(prog_name="superteach")

@@ -1,0 +1,117 @@
+"""The folder a command writes: it appears whole, or not at all, and replaces only what a command wrote."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from superteach.errors import SettingError
+
+WRITTEN = ("lesson.json", "model.json", "chosen", "figure.png", "figure.svg")
+"""Everything a command ever puts into its folder."""
+
+
+def check_folder(out: Path, overwrite: bool) -> Path:
+    """Return the real place of the folder, or say before any work why it cannot be written."""
+    try:
+        place = out.resolve()
+        if place.exists() and not place.is_dir():
+            raise SettingError(f"--out {str(out)!r} is a file; name a folder")
+        if place.is_dir():
+            _check_contents(out, place, overwrite)
+        with tempfile.TemporaryDirectory(dir=_nearest_folder(place), prefix=".superteach-"):
+            pass
+    except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, SettingError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SettingError(f"--out {str(out)!r} cannot be written: {reason}; name another folder") from None
+    return place
+
+
+def _check_contents(out: Path, place: Path, overwrite: bool) -> None:
+    if os.path.ismount(place):
+        raise SettingError(
+            f"--out {str(out)!r} is a mount point, which cannot be swapped; name a folder in it"
+        )
+    present = sorted(os.listdir(place))
+    if not present:
+        return
+    if not overwrite:
+        raise SettingError(
+            f"--out {str(out)!r} exists and is not empty; name another folder or add --overwrite"
+        )
+    foreign = [name for name in present if name not in WRITTEN]
+    if not foreign and (place / "chosen").is_dir():
+        foreign = [f"chosen/{name}" for name in os.listdir(place / "chosen") if not name.endswith(".csv")]
+    if foreign or "lesson.json" not in present:
+        holds = f"holds {foreign[0]!r}" if foreign else "has no lesson.json"
+        raise SettingError(
+            f"--out {str(out)!r} {holds}, so superteach did not write it and --overwrite leaves it alone; "
+            "name another folder"
+        )
+
+
+def _nearest_folder(place: Path) -> Path:
+    return next(parent for parent in place.parents if parent.exists())
+
+
+@contextmanager
+def new_folder(place: Path) -> Iterator[Path]:
+    """Yield a hidden folder beside the place; move it there when all is written, remove it when not."""
+    made = [parent for parent in place.parents if not parent.exists()]
+    hidden = old = None
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        hidden = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name[:50]}-"))
+        yield hidden
+        _open_to_readers(hidden)
+        if place.exists():
+            old = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name[:50]}-old-")) / "folder"
+            os.rename(place, old)
+        os.rename(hidden, place)
+    except BaseException:
+        if old is not None and old.exists() and not place.exists():
+            os.rename(old, place)
+        if hidden is not None:
+            shutil.rmtree(hidden, ignore_errors=True)
+        for parent in made:
+            _remove_empty(parent)
+        raise
+    finally:
+        if old is not None and place.exists():
+            shutil.rmtree(old.parent, ignore_errors=True)
+
+
+def _open_to_readers(folder: Path) -> None:
+    """Give the folder the rights a plain mkdir would; a temporary one is closed to everybody else."""
+    mask = os.umask(0)
+    os.umask(mask)
+    folder.chmod(0o777 & ~mask)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def file_names(teachers: Sequence[str]) -> list[str]:
+    """A file name for every teacher: safe on every system, and distinct even where case is ignored."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for teacher in teachers:
+        stem = re.sub(r"[^\w.-]+", "_", teacher).strip("._") or "teacher"
+        while len(stem.encode()) > 150:
+            stem = stem[:-1]
+        name, number = stem, 1
+        while name.casefold() in taken:
+            number += 1
+            name = f"{stem}-{number}"
+        taken.add(name.casefold())
+        names.append(f"{name}.csv")
+    return names

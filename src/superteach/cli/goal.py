@@ -1,0 +1,115 @@
+"""The goal a command line names: a file of numbers, or the paper's perturbed fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach.errors import GoalError
+from superteach.files import listed, shorten
+
+SUFFIXES = (".json", ".npy")
+
+
+def check_goal_file(path: str | Path) -> Path:
+    """Refuse, before any row is read, what can be no goal file."""
+    place = Path(path)
+    if place.suffix.lower() not in SUFFIXES:
+        raise GoalError(f"goal {str(path)!r} is not known: name a .json or .npy file, or write 'perturbed'")
+    if not place.exists():
+        raise GoalError(f"goal file {str(path)!r} does not exist; check the path, or write 'perturbed'")
+    return place
+
+
+def read_goal(
+    path: str | Path, columns: Sequence[str], intercept: bool, classes: Any = None
+) -> npt.NDArray[np.float64]:
+    """Read θ*, intercept last, from .npy (numbers) or .json (a list, or coef by name with an intercept)."""
+    place = check_goal_file(path)
+    try:
+        # A damaged file makes parsers raise nearly anything.
+        with place.open("rb") as file:
+            if place.suffix.lower() == ".npy":
+                stored: Any = np.lib.format.read_array(file, allow_pickle=False)
+            else:
+                stored = json.loads(file.read().decode("utf-8-sig"))
+    except Exception as error:
+        text = (
+            error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+        )
+        raise GoalError(
+            f"goal file {str(path)!r} cannot be read: {shorten(text or type(error).__name__)}"
+        ) from None
+    where = f"goal file {str(path)!r}"
+    if isinstance(stored, dict):
+        return _goal_by_name(stored, columns, intercept, classes, where)
+    return _goal_numbers(stored, where, "the goal")
+
+
+def _goal_by_name(
+    stored: dict[str, Any], columns: Sequence[str], intercept: bool, classes: Any, where: str
+) -> npt.NDArray[np.float64]:
+    if "coef" not in stored:
+        raise GoalError(f"{where} has no 'coef'; it has {listed(list(stored)) or 'nothing'}")
+    coef = stored["coef"]
+    theirs = stored.get("columns")
+    if isinstance(coef, list) and isinstance(theirs, list):
+        if len(coef) != len(theirs):
+            raise GoalError(f"{where} has {len(coef)} coefficients for {len(theirs)} columns")
+        coef = dict(zip(map(str, theirs), coef, strict=True))
+    if isinstance(coef, dict):
+        missing = [column for column in columns if column not in coef]
+        extra = [name for name in coef if name not in columns]
+        if missing or extra:
+            faults = [f"no coefficient for column {listed(missing)}"] * bool(missing)
+            faults += [f"a coefficient for {listed(extra)}, which is no feature column"] * bool(extra)
+            raise GoalError(f"{where} has {' and '.join(faults)}")
+        coef = [coef[column] for column in columns]
+    slope = _goal_numbers(coef, where, "coef")
+    if len(slope) != len(columns):
+        raise GoalError(
+            f"{where} has {len(slope)} coefficients, expected {len(columns)}: one per feature column"
+        )
+    if classes is not None and stored.get("classes") is not None and list(stored["classes"]) != list(classes):
+        raise GoalError(f"{where} is for labels {stored['classes']!r}, the rows have {list(classes)!r}")
+    if intercept and stored.get("intercept") is None:
+        raise GoalError(
+            f"{where} has no 'intercept', but the learner fits one: add it, or use --no-intercept"
+        )
+    offset = _goal_numbers([stored.get("intercept") or 0.0], where, "intercept")
+    if not intercept and offset[0] != 0.0:
+        raise GoalError(
+            f"{where} has an intercept of {offset[0]:g}, but the learner fits none; use --intercept"
+        )
+    return np.append(slope, offset) if intercept else slope
+
+
+def _goal_numbers(stored: Any, where: str, what: str) -> npt.NDArray[np.float64]:
+    """A flat list or array of numbers as float64."""
+    if isinstance(stored, list):
+        for position, value in enumerate(stored):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise GoalError(
+                    f"{where}: entry {position} of {what} is {shorten(repr(value), 40)}, a number is needed"
+                )
+        try:
+            return np.array(stored, dtype=np.float64)
+        except OverflowError:
+            raise GoalError(f"{where}: {what} holds a number too large for float64") from None
+    if (
+        isinstance(stored, np.ndarray)
+        and stored.dtype.kind in "iuf"
+        and stored.size == max(stored.shape, default=0)
+    ):
+        return stored.astype(np.float64).ravel()
+    shape = (
+        f"an array of {stored.dtype} and shape {stored.shape}"
+        if isinstance(stored, np.ndarray)
+        else type(stored).__name__
+    )
+    raise GoalError(f"{where}: {what} is {shape}, a list of numbers is needed")

@@ -1,0 +1,488 @@
+"""The command line from the outside: what it prints, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
+
+from superteach import Federation, InProcess, Lesson, teach
+from superteach.cli import app, work
+from superteach.datasets import make_classification_pool, make_regression_pool
+from superteach.goals import PerturbedFit
+from superteach.inputs import Part, make_teachers
+from superteach.losses import Logistic
+
+COLUMNS = [f"x{number}" for number in range(4)]
+OWNERS = ["east", "north", "south"]
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One CSV per teacher, and the same rows as one Parquet file with an owner column."""
+    folder = tmp_path_factory.mktemp("pool")
+    X, y, owner = make_classification_pool(600, len(COLUMNS), len(OWNERS), random_state=1)
+    order = np.argsort(owner, kind="stable")
+    X, y, owner = X[order], y[order], owner[order]
+    table = pa.table({**dict(zip(COLUMNS, X.T, strict=True)), "label": y, "site": np.array(OWNERS)[owner]})
+    pyarrow.parquet.write_table(table, folder / "pool.parquet", row_group_size=100)
+    for number, name in enumerate(OWNERS):
+        own = table.filter(pa.array(owner == number)).drop_columns("site")
+        pyarrow.csv.write_csv(own, folder / f"{name}.csv")
+    return folder
+
+
+def files_of(pool: Path) -> list[str]:
+    return [str(pool / f"{name}.csv") for name in OWNERS]
+
+
+USUAL = ["--target", "label", "--learner", "logistic", "--goal", "perturbed", "--no-intercept"]
+
+
+def run(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def assert_refused(result: Any, *words: str) -> None:
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
+    for word in words:
+        assert word in result.stderr
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def without_times(text: str) -> str:
+    return re.sub(r'"seconds": [^,\n]+', '"seconds": 0', text)
+
+
+def test_files_owner_column_and_direct_call_give_one_lesson(pool: Path, tmp_path: Path) -> None:
+    by_file = run("teach", *files_of(pool), *USUAL, "--budget", "0.1", "--out", tmp_path / "files", "--json")
+    order = ["--owner", "site", *USUAL, "--budget", "60", "--out", tmp_path / "owner", "--json"]
+    by_owner = run("teach", pool / "pool.parquet", *order)
+    assert by_file.exit_code == by_owner.exit_code == 0, by_file.output + by_owner.output
+    first, second = json.loads(by_file.stdout), json.loads(by_owner.stdout)
+    assert by_file.stderr == ""
+
+    table = pyarrow.parquet.read_table(pool / "pool.parquet").to_pandas()
+    parts = [
+        Part(name, own[COLUMNS].to_numpy(), own["label"].to_numpy(), own.index.to_numpy())
+        for name, own in table.groupby("site")
+    ]
+    teachers, _ = make_teachers(parts, COLUMNS, Logistic())
+    engine = InProcess(teachers)
+    direct = teach(Federation(engine), LogisticRegression(fit_intercept=False), PerturbedFit(0), budget=60)
+    for stored in (first, second):
+        np.testing.assert_allclose(stored["model"]["coef"], direct.coef, rtol=0, atol=1e-12)
+        assert stored["size"] == direct.size == 60
+        assert stored["risk"] == pytest.approx(direct.risk)
+        assert stored["teachers"] == OWNERS
+    own = [
+        np.loadtxt(tmp_path / "files" / "chosen" / f"{name}.csv", dtype=int, skiprows=1, ndmin=1)
+        for name in OWNERS
+    ]
+    for rows, state in zip(own, engine.states(), strict=True):
+        np.testing.assert_array_equal(rows, np.sort(state.chosen))
+    shared = [
+        np.loadtxt(tmp_path / "owner" / "chosen" / f"{name}.csv", dtype=int, skiprows=1, ndmin=1)
+        for name in OWNERS
+    ]
+    for name, rows, in_pool in zip(OWNERS, own, shared, strict=True):
+        here = pyarrow.csv.read_csv(pool / f"{name}.csv").to_pandas()
+        np.testing.assert_array_equal(here[COLUMNS].to_numpy()[rows], table[COLUMNS].to_numpy()[in_pool])
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_refitting_on_the_chosen_rows_gives_the_written_model(
+    pool: Path, tmp_path: Path, standardize: bool
+) -> None:
+    out = tmp_path / "out"
+    arguments = [*USUAL[:-1], "--C", "0.5", "--out", out] + ["--standardize"] * standardize
+    result = run("teach", *files_of(pool), *arguments)
+    assert result.exit_code == 0, result.output
+    model = json.loads((out / "model.json").read_text())
+    assert model["columns"] == COLUMNS
+    assert model["classes"] == [0, 1]
+    assert model["learner"] == {"name": "logistic", "C": 0.5, "fit_intercept": True}
+    lesson = json.loads((out / "lesson.json").read_text())
+    X, y = [], []
+    for entry in lesson["files"]:
+        table = pyarrow.csv.read_csv(entry["file"]).to_pandas()
+        rows = np.loadtxt(out / entry["chosen"], dtype=int, skiprows=1, ndmin=1)
+        assert len(rows) == entry["rows"]
+        X.append(table[COLUMNS].to_numpy()[rows])
+        y.append(table["label"].to_numpy()[rows])
+    everything = pyarrow.parquet.read_table(pool / "pool.parquet").to_pandas()[COLUMNS].to_numpy()
+    centre, scale = (everything.mean(axis=0), everything.std(axis=0)) if standardize else (0.0, 1.0)
+    refit = LogisticRegression(C=0.5, tol=1e-12, max_iter=10_000).fit(
+        (np.concatenate(X) - centre) / scale, np.concatenate(y)
+    )
+    coef = refit.coef_[0] / scale
+    np.testing.assert_allclose(model["coef"], coef, atol=1e-6)
+    assert model["intercept"] == pytest.approx(refit.intercept_[0] - np.sum(coef * centre), abs=1e-6)
+
+
+def test_result_is_shown_written_and_loadable(pool: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    result = run("teach", *files_of(pool), *USUAL, "--budget", "30", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "Trained on 30 of 600 rows (5 %)" in result.stdout
+    assert result.stderr == ""
+    assert "\x1b" not in result.stdout
+    assert sorted(os.listdir(out)) == ["chosen", "lesson.json", "model.json"]
+    assert sorted(os.listdir(out / "chosen")) == [f"{name}.csv" for name in OWNERS]
+    assert os.listdir(tmp_path / "deep") == ["out"]
+    assert Lesson.load(out / "lesson.json").size == 30
+
+
+def test_a_written_model_is_a_goal(pool: Path, tmp_path: Path) -> None:
+    assert run("teach", *files_of(pool), *USUAL, "--out", tmp_path / "first").exit_code == 0
+    goal = tmp_path / "first" / "model.json"
+    arguments = ["--target", "label", "--learner", "logistic", "--no-intercept", "--goal", goal]
+    again = run("teach", *files_of(pool), *arguments, "--out", tmp_path / "second", "--json")
+    assert again.exit_code == 0, again.output
+    assert json.loads(again.stdout)["goal"] == json.loads(goal.read_text())["coef"]
+
+
+@pytest.mark.parametrize("learner", ["logistic", "svc", "ridge", "poisson", "huber"])
+def test_every_learner_is_taught(pool: Path, tmp_path: Path, learner: str) -> None:
+    arguments = ["--target", "label", "--learner", learner, "--goal", "perturbed", "--standardize"]
+    result = run("teach", *files_of(pool), *arguments, "--out", tmp_path / "out", "--json")
+    assert result.exit_code == 0, result.output
+    classes = json.loads((tmp_path / "out" / "model.json").read_text())["classes"]
+    assert classes == ([0, 1] if learner in ("logistic", "svc") else None)
+
+
+def test_solvers_and_random_rows(pool: Path, tmp_path: Path) -> None:
+    sizes = {}
+    for options in (
+        ["--solver", "newton"],
+        ["--solver", "lbfgs"],
+        ["--solver", "block"],
+        ["--method", "random"],
+    ):
+        out = tmp_path / options[1]
+        result = run("teach", *files_of(pool), *USUAL, "--budget", "50", *options, "--out", out, "--json")
+        assert result.exit_code == 0, result.output
+        sizes[options[1]] = json.loads(result.stdout)["risk"]
+    assert sizes["newton"] == pytest.approx(sizes["lbfgs"], rel=1e-6)
+
+
+def test_text_labels_and_names_that_need_care(tmp_path: Path) -> None:
+    X, y, owner = make_classification_pool(200, 2, 2, random_state=0)
+    names = np.array(["../a/b", "../A/b"])[owner]
+    table = pa.table({"x, 1": X[:, 0], "x 2": X[:, 1], "y": np.array(["nein", "ja"])[y], "who": names})
+    pyarrow.parquet.write_table(table, tmp_path / "pool.parquet")
+    arguments = ["--target", "y", "--owner", "who", "--learner", "svc", "--goal", "perturbed"]
+    result = run("teach", tmp_path / "pool.parquet", *arguments, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "out" / "model.json").read_text())["classes"] == ["ja", "nein"]
+    assert sorted(os.listdir(tmp_path / "out" / "chosen")) == ["A_b.csv", "a_b-2.csv"]
+
+
+def test_same_seed_gives_identical_files_but_for_times(pool: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        result = run(
+            "teach", *files_of(pool), *USUAL, "--method", "random", "--seed", "5", "--out", tmp_path / name
+        )
+        assert result.exit_code == 0
+    one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
+    assert {name: without_times(text) for name, text in one.items()} == {
+        name: without_times(text) for name, text in two.items()
+    }
+
+
+BAD_ORDERS: dict[str, tuple[list[str], list[str]]] = {
+    "target missing": (["--target", "labell"], ["teacher 'east'", "'labell'", "did you mean 'label'"]),
+    "owner missing": (["--owner", "site"], ["owner column ('site')"]),
+    "feature missing": (["--features", "x0,x9"], ["teacher 'east'", "'x9'"]),
+    "budget text": (["--budget", "many"], ["'many'"]),
+    "budget zero": (["--budget", "0"], ["budget=0"]),
+    "budget fraction": (["--budget", "1.5"], ["1.5"]),
+    "budget nan": (["--budget", "nan"], ["nan"]),
+    "budget too many": (["--budget", "601"], ["601", "600"]),
+    "alpha for logistic": (["--alpha", "1"], ["--alpha", "--C"]),
+    "C for ridge": (["--learner", "ridge", "--C", "1"], ["--C", "--alpha"]),
+    "C zero": (["--C", "0"], ["C"]),
+    "C nan": (["--C", "nan"], ["C"]),
+    "learner unknown": (["--learner", "forest"], ["forest"]),
+    "method unknown": (["--method", "magic"], ["magic"]),
+    "seed negative": (["--seed", "-1"], ["--seed"]),
+    "sparsity negative": (["--sparsity", "-1"], ["sparsity"]),
+    "goal unknown": (["--goal", "best"], ["'best'"]),
+    "goal missing": (["--goal", "nowhere.json"], ["nowhere.json"]),
+    "block with intercept": (["--solver", "block", "--intercept"], ["intercept"]),
+    "option unknown": (["--colour", "red"], ["--colour"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ORDERS)
+def test_bad_orders_end_with_two_and_write_nothing(pool: Path, tmp_path: Path, case: str) -> None:
+    options, words = BAD_ORDERS[case]
+    assert_refused(run("teach", *files_of(pool), *USUAL, *options, "--out", tmp_path / "out"), *words)
+    assert os.listdir(tmp_path) == []
+
+
+BAD_FILES: dict[str, tuple[str, list[str]]] = {
+    "empty": ("", ["teacher 'west'", "empty"]),
+    "no rows": ("x0,x1,x2,x3,label\n", ["teacher 'west'", "no rows"]),
+    "column missing": ("x0,x1,x2,label\n1,2,3,0\n", ["teacher 'west'", "lacks 'x3'"]),
+    "column extra": ("x0,x1,x2,x3,x4,label\n1,2,3,4,5,0\n", ["teacher 'west'", "adds 'x4'"]),
+    "text column": ("x0,x1,x2,x3,label\n1,2,high,4,0\n", ["teacher 'west'", "'x2'", "'high'"]),
+    "hole": ("x0,x1,x2,x3,label\n1,2,3,4,0\n1,2,,4,0\n", ["teacher 'west'", "'x2'", "row 1"]),
+    "infinite": ("x0,x1,x2,x3,label\n1,2,3,inf,0\n", ["teacher 'west'", "'x3'", "row 0"]),
+    "label missing": ("x0,x1,x2,x3,label\n1,2,3,4,\n2,3,4,5,1\n", ["teacher 'west'", "'label'", "row 0"]),
+    "third class": ("x0,x1,x2,x3,label\n1,2,3,4,2\n", ["3 classes"]),
+    "continuous label": ("x0,x1,x2,x3,label\n1,2,3,4,0.5\n", ["teacher 'west'", "0.5"]),
+    "text label": ("x0,x1,x2,x3,label\n1,2,3,4,yes\n", ["text"]),
+    "twice": ("x0,x1,x2,x3,x3,label\n1,2,3,4,5,0\n", ["teacher 'west'", "'x3'"]),
+    "ragged": ("x0,x1,x2,x3,label\n1,2,3,4,0\n1,2\n", ["teacher 'west'", "Expected 5 columns"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_files_end_with_two_and_write_nothing(pool: Path, tmp_path: Path, case: str) -> None:
+    text, words = BAD_FILES[case]
+    bad = tmp_path / "west.csv"
+    bad.write_text(text, encoding="utf-8")
+    assert_refused(run("teach", *files_of(pool), bad, *USUAL, "--out", tmp_path / "out"), *words)
+    assert os.listdir(tmp_path) == ["west.csv"]
+
+
+BAD_GOALS = {
+    "[1, 2, 3]": ["3 entries", "4"],
+    '{"coef": {"x0": 1, "x1": 1, "x2": 1}}': ["'x3'"],
+    '{"coef": {"x0": 1, "x1": 1, "x2": 1, "x3": 1, "age": 1}}': ["'age'"],
+    '{"coef": [1, 1, 1, 1], "intercept": 2}': ["intercept of 2"],
+    "[1, 2, 3, NaN]": ["NaN"],
+    "[1, 2, 3": ["goal.json"],
+}
+
+
+@pytest.mark.parametrize("text", BAD_GOALS)
+def test_bad_goals_end_with_two(pool: Path, tmp_path: Path, text: str) -> None:
+    (tmp_path / "goal.json").write_text(text, encoding="utf-8")
+    order = ["teach", *files_of(pool), *USUAL, "--goal", tmp_path / "goal.json", "--out", tmp_path / "out"]
+    assert_refused(run(*order), *BAD_GOALS[text])
+    assert os.listdir(tmp_path) == ["goal.json"]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=200), suffix=st.sampled_from([".csv", ".parquet", ".json", ".npy"]))
+def test_random_bytes_never_give_a_traceback(pool: Path, tmp_path: Path, content: bytes, suffix: str) -> None:
+    noise = tmp_path / f"noise{suffix}"
+    noise.write_bytes(content)
+    order: list[str | Path] = ["teach", *files_of(pool), *USUAL, "--out", tmp_path / "out"]
+    order += ["--goal", noise] if suffix in (".json", ".npy") else [noise]
+    assert_refused(run(*order))
+
+
+def test_places_that_cannot_be_written_are_found_before_any_work(pool: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    missing = ["nowhere.csv", *USUAL]
+    for out, words in [
+        ("file", "is a file"),
+        ("file/out", "cannot be written"),
+        ("/proc/superteach/out", "cannot be written"),
+    ]:
+        assert_refused(run("teach", *missing, "--out", tmp_path / out), words)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("kept")
+    assert_refused(run("teach", *missing, "--out", tmp_path / "full"), "not empty", "--overwrite")
+    assert_refused(run("teach", *missing, "--out", tmp_path / "full", "--overwrite"), "thesis.txt")
+    assert contents(tmp_path) == {"file": "kept", "full/thesis.txt": "kept"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_rights_is_found_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    assert_refused(
+        run("teach", "nowhere.csv", *USUAL, "--out", tmp_path / "closed" / "out"), "cannot be written"
+    )
+
+
+@pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("step", ["write_model", "write_chosen", "write_json"])
+def test_a_fault_while_writing_keeps_the_old_folder(
+    pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException, step: str
+) -> None:
+    order = ["teach", *files_of(pool), *USUAL, "--budget", "40", "--overwrite", "--out"]
+    assert run(*order, tmp_path / "out").exit_code == 0
+    before = contents(tmp_path)
+
+    def fail(*_: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr(work, step, fail)
+    for out in ("out", "new/deep"):
+        result = run(*order, tmp_path / out)
+        assert result.exit_code == (130 if isinstance(fault, KeyboardInterrupt) else 1)
+        assert re.fullmatch(r"error: [^\n]+\n", result.stderr)
+        assert contents(tmp_path) == before
+        assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("call", [0, 1])
+def test_a_fault_while_swapping_keeps_the_old_folder(
+    pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    order = ["teach", *files_of(pool), *USUAL, "--budget", "40", "--overwrite", "--out", tmp_path / "out"]
+    assert run(*order).exit_code == 0
+    before, calls, rename = contents(tmp_path), [0], os.rename
+
+    def fail_once(source: Any, goal: Any) -> None:
+        calls[0] += 1
+        if calls[0] == call + 1:
+            raise KeyboardInterrupt
+        rename(source, goal)
+
+    monkeypatch.setattr(os, "rename", fail_once)
+    assert run(*order).exit_code == 130
+    assert contents(tmp_path) == before
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_overwrite_replaces_the_whole_folder_or_keeps_it_when_input_is_bad(
+    pool: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert run("teach", *files_of(pool), *USUAL, "--budget", "40", "--out", out).exit_code == 0
+    before = contents(out)
+    assert_refused(run("teach", "nowhere.csv", *USUAL, "--overwrite", "--out", out), "nowhere.csv")
+    assert contents(out) == before
+    assert (
+        run("teach", *files_of(pool)[:2], *USUAL, "--budget", "40", "--overwrite", "--out", out).exit_code
+        == 0
+    )
+    assert sorted(os.listdir(out / "chosen")) == ["east.csv", "north.csv"]
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_demo_shows_three_lessons_and_writes_a_figure(tmp_path: Path) -> None:
+    for _ in range(2):
+        result = run("demo", "--rows", "600", "--teachers", "3", "--out", tmp_path / "out")
+        assert result.exit_code == 0, result.output
+    for words in ("full pool", "paper's method", "random, same size", "consistency", "Trained on"):
+        assert words in result.stdout
+    assert "\x1b" not in result.stdout
+    assert (tmp_path / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert Lesson.load(tmp_path / "out" / "lesson.json").rows == 600
+
+
+def test_demo_without_matplotlib_says_how_to_get_the_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run("demo", "--rows", "400", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "pip install 'superteach[plot]'" in result.stdout
+    assert os.listdir(tmp_path / "out") == ["lesson.json"]
+
+
+def test_figures_in_both_formats_without_global_state(tmp_path: Path) -> None:
+    from superteach import SuperTeacher
+    from superteach.errors import SettingError
+    from superteach.plots import figure_of
+
+    X, y, owner = make_regression_pool(300, 3, 2, random_state=0)
+    from sklearn.linear_model import Ridge
+
+    lesson = SuperTeacher(Ridge(fit_intercept=False), PerturbedFit(0), budget=20).fit(X, y, owner).lesson_
+    figure_of({"one size": lesson}, lesson.pool_risk, tmp_path / "a.svg")
+    figure_of({"one size": lesson}, lesson.pool_risk, tmp_path / "b.svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert "matplotlib.pyplot" not in sys.modules
+    with pytest.raises(SettingError, match="png"):
+        figure_of({"one size": lesson}, lesson.pool_risk, tmp_path / "a.docx")
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "superteach", *map(str, arguments)]
+
+
+def test_a_real_process_prints_version_help_errors_and_json(pool: Path, tmp_path: Path) -> None:
+    def call(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, **options)
+
+    assert re.fullmatch(r"superteach \d+\.\d+\.\d+\n", call("--version").stdout)
+    bad = call("teach", "nowhere.csv", *USUAL, "--out", tmp_path / "out")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr == "error: file 'nowhere.csv' does not exist; check the path\n"
+    good = call("teach", *files_of(pool), *USUAL, "--out", "out", "--json", cwd=tmp_path)
+    assert (good.returncode, good.stderr) == (0, "")
+    assert json.loads(good.stdout)["out"] == "out"
+
+
+def test_a_full_disk_leaves_nothing(pool: Path, tmp_path: Path) -> None:
+    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
+    limit += "from superteach.cli import main; main()"
+    order = [
+        sys.executable,
+        "-c",
+        limit,
+        "teach",
+        *files_of(pool),
+        *USUAL,
+        "--out",
+        str(tmp_path / "new" / "out"),
+    ]
+    result = subprocess.run(order, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert re.fullmatch(r"error: [^\n]*File too large[^\n]*\n", result.stderr), result.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_interrupting_a_real_process_leaves_nothing(tmp_path: Path) -> None:
+    X, y, owner = make_classification_pool(200_000, 10, 2, random_state=0)
+    table = pa.table(
+        {**{f"x{column}": values for column, values in enumerate(X.T)}, "label": y, "site": owner}
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "pool.parquet")
+    order = command(
+        "teach", "pool.parquet", "--owner", "site", *USUAL, "--solver", "block", "--out", "new/out"
+    )
+    screen, terminal = pty.openpty()
+    process = subprocess.Popen(
+        order, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal, env=os.environ | {"TERM": "xterm"}
+    )
+    os.close(terminal)
+    seen, ended = b"", time.monotonic() + 60
+    while b"solve the teaching problem" not in seen and time.monotonic() < ended:
+        if select.select([screen], [], [], 1.0)[0]:
+            seen += os.read(screen, 65536)
+    assert b"solve the teaching problem" in seen
+    process.send_signal(signal.SIGINT)
+    tail = b""
+    while process.poll() is None and time.monotonic() < ended:
+        if select.select([screen], [], [], 0.1)[0]:
+            try:
+                tail += os.read(screen, 65536)
+            except OSError:  # the terminal's other end has gone
+                break
+    output = process.communicate(timeout=30)[0]
+    os.close(screen)
+    assert process.returncode == 130
+    assert output == b""
+    assert b"Traceback" not in tail
+    assert os.listdir(tmp_path) == ["pool.parquet"]
