@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench docs format clean
+.PHONY: demo test check bench format clean
 
 demo: $(READY)  ## teach a learner from five private data sets, in about a minute
 	$(BIN)/superteach demo --out demo-output

@@ -9,12 +9,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from superteach.engines.inprocess import InProcess
 from superteach.errors import DataError, DataTypeError, SettingError
 from superteach.federation import Federation
-from superteach.inputs import Part, make_teachers
+from superteach.inputs import Part, find_missing, make_teachers
 from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Poisson
 from superteach.teaching import teach
@@ -38,11 +38,14 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     learner : the scikit-learn estimator to be taught (default LogisticRegression()), or a superteach.Learner.
     goal : the model it should end up with: a vector of d numbers (intercept last where the learner fits
         one), a fitted scikit-learn model, or a goal such as superteach.goals.PerturbedFit(seed).
-    budget : how many rows: an int (count), a float in (0, 1] (fraction), or "best" (lowest risk on a path).
-    method : "dual" (the paper's) or "random".
+    budget : how many rows: an int (count), a float in (0, 1] (fraction), a range (low, high) of either,
+        "best" (lowest risk on a path), or "smallest" (the smallest lesson that reaches risk_target).
+    method : "dual" (the paper's), "match" (exact teaching) or "random".
+    risk_target : the risk at which a lesson is good enough ("match" stops there; None: 1e-6 of the goal).
     sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
     solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
     standardize : teach on standardised columns; goal and model stay in raw units.
+    least_change : rows a teacher changes in one turn of "match", at least; 1 suits whoever owns all rows.
     random_state : the same seed gives the same lesson.
 
     Attributes
@@ -57,22 +60,26 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         learner: Any = None,
         goal: Any = None,
         *,
-        budget: int | float | str = "best",
+        budget: int | float | str | tuple[Any, Any] = "best",
         method: str = "dual",
+        risk_target: float | None = None,
         sparsity: float | None = None,
         goal_weight: float | None = None,
         solver: Any = None,
         standardize: bool = False,
+        least_change: int = 1,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
         self.goal = goal
         self.budget = budget
         self.method = method
+        self.risk_target = risk_target
         self.sparsity = sparsity
         self.goal_weight = goal_weight
         self.solver = solver
         self.standardize = standardize
+        self.least_change = least_change
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
@@ -95,10 +102,12 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
                 self.goal,
                 budget=self.budget,
                 method=self.method,
+                risk_target=self.risk_target,
                 sparsity=self.sparsity,
                 goal_weight=self.goal_weight,
                 solver=self.solver,
                 standardize=self.standardize,
+                least_change=self.least_change,
                 random_state=_seed(self.random_state),
                 classes=classes,
             )
@@ -109,6 +118,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.teachers_ = owners
         if classes is not None:
             self.classes_ = classes
+        elif hasattr(self, "classes_"):
+            del self.classes_  # left by an earlier fit with another learner
         self._set_model(student)
         self.n_iter_ = max(1, len(self.lesson_.gap))
         return self
@@ -148,7 +159,11 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy of a classifier, r² of a regression."""
-        return float((accuracy_score if self._classifies() else r2_score)(y, self.predict(X)))
+        predicted = self.predict(X)
+        try:
+            return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
+        except (TypeError, ValueError) as error:
+            raise DataError(str(error)) from error
 
     def _classifies(self) -> bool:
         return _loss_of(self.learner).classifies
@@ -156,21 +171,18 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     def _checked(self, X: Any, y: Any, student: Learner) -> tuple[Any, Any]:
         """scikit-learn's own checks of shapes and types; missing values are looked for later, by teacher."""
         try:
-            checked: tuple[Any, Any] = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                y_numeric=not student.loss.classifies,
-                multi_output=False,
+            if y is None:
+                raise ValueError("SuperTeacher requires y to be passed, but the target y is None")
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
             )
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
         except TypeError as error:
             raise DataTypeError(str(error)) from error
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise DataError(str(error)) from error
-        return checked
+        return X, y
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -178,7 +190,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         except TypeError as error:
             raise DataTypeError(str(error)) from error
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise DataError(str(error)) from error
         return np.asarray(X @ self.lesson_.coef + self.lesson_.offset)
 
@@ -237,12 +249,13 @@ def _split(groups: Any, rows: int) -> tuple[npt.NDArray[Any], list[npt.NDArray[n
     """The owners, sorted, and each one's row numbers, ascending."""
     if groups is None:
         return np.array(["all rows"]), [np.arange(rows)]
-    owner = np.asarray(groups)
+    try:
+        owner = np.asarray(groups)
+    except ValueError as error:
+        raise DataError(f"groups must name one owner for each row: {error}") from None
     if owner.shape != (rows,):
         raise DataError(f"groups has shape {owner.shape}, expected one owner for each of {rows} rows")
-    missing = (
-        np.array([value is None or value != value for value in owner]) if owner.dtype.kind in "fO" else None
-    )
+    missing = find_missing(owner) if owner.dtype.kind in "fcmMO" else None
     if missing is not None and missing.any():
         raise DataError(f"groups names no owner for row {int(np.argmax(missing))}; every row needs one")
     try:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from superteach.errors import GoalError, SettingError
 from superteach.federation import Federation
@@ -77,7 +78,7 @@ def check_goal(goal: Any, features: int, intercept: bool, classes: Any = None) -
 def check_vector(goal: Any, features: int, intercept: bool) -> Array:
     """A goal as float64, after checking its length and its values."""
     try:
-        vector = np.asarray(goal, dtype=np.float64).ravel()
+        vector = _real(goal).ravel()
     except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"the goal must be a vector of numbers, got {type(goal).__name__}: {error}") from None
     width = features + intercept
@@ -93,11 +94,22 @@ def check_vector(goal: Any, features: int, intercept: bool) -> Array:
     return vector
 
 
+def _real(values: Any) -> Array:
+    array = np.asarray(values.toarray() if sparse.issparse(values) else values)
+    if array.dtype.kind in "cmM":
+        raise TypeError(f"values of type {array.dtype} are no real numbers")
+    return array.astype(np.float64)
+
+
 def _from_model(model: Any, intercept: bool, classes: Any) -> Array:
     name = type(model).__name__
     if not hasattr(model, "coef_"):
         raise GoalError(f"the goal {name} has no coef_: fit it first, or give a linear model")
-    slope = np.asarray(model.coef_, dtype=np.float64)
+    try:
+        slope = _real(model.coef_)
+        offset = _real(getattr(model, "intercept_", 0.0)).ravel()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise GoalError(f"the goal {name} has coefficients that are no numbers: {error}") from None
     if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != 1):
         raise GoalError(
             f"the goal {name} has coefficients of shape {slope.shape}; one row of them is expected"
@@ -105,7 +117,6 @@ def _from_model(model: Any, intercept: bool, classes: Any) -> Array:
     theirs = getattr(model, "classes_", None)
     if classes is not None and theirs is not None and not np.array_equal(theirs, classes):
         raise GoalError(f"the goal {name} was fitted on labels {list(theirs)}, the rows have {list(classes)}")
-    offset = np.asarray(getattr(model, "intercept_", 0.0), dtype=np.float64).ravel()
     if intercept:
         return np.append(slope.ravel(), offset)
     if np.any(offset):

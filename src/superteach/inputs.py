@@ -56,14 +56,14 @@ def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:
     kinds = set()
     for part in parts:
         labels = np.asarray(part.target)
-        if labels.dtype.kind == "f":
-            missing = ~np.isfinite(labels)
+        if labels.dtype.kind in "fO":
+            missing = ~np.isfinite(labels) if labels.dtype.kind == "f" else find_missing(labels)
             if missing.any():
                 raise DataError(
                     f"teacher {part.name!r}: the label of row {int(np.argmax(missing))} is NaN or infinity; "
                     "drop such rows first"
                 )
-            if not np.array_equal(labels, np.round(labels)):
+            if labels.dtype.kind == "f" and not np.array_equal(labels, np.round(labels)):
                 raise DataError(
                     f"teacher {part.name!r} has continuous labels such as {labels[labels != np.round(labels)][0]:g} "
                     "(Unknown label type: continuous); a classifier needs two classes"
@@ -94,6 +94,20 @@ def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:
     return values
 
 
+def find_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which entries are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
+    return np.array([_is_missing(value) for value in values], dtype=bool)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
 def _check_shape(part: Part, columns: Sequence[str]) -> None:
     rows, width = part.features.shape
     if width != len(columns):
@@ -111,18 +125,19 @@ def _check_shape(part: Part, columns: Sequence[str]) -> None:
 
 
 def _check_finite(part: Part, columns: Sequence[str]) -> None:
+    most = np.float64(MOST)  # a plain float would be cast to float32, where it overflows
     values = part.features.data if sparse.issparse(part.features) else part.features
     if values.dtype.kind != "f" or values.size == 0:
         return
     with np.errstate(invalid="ignore"):
-        if max(-values.min(), values.max()) <= MOST:  # false for NaN too
+        if max(-float(values.min()), float(values.max())) <= MOST:  # false for NaN too
             return
     if sparse.issparse(part.features):
         entries = part.features.tocoo()
-        first = int(np.argmin(np.abs(entries.data) <= MOST))
+        first = int(np.argmin(np.abs(entries.data) <= most))
         row, column, value = entries.row[first], entries.col[first], entries.data[first]
     else:
-        bad = ~(np.abs(part.features) <= MOST)
+        bad = ~(np.abs(part.features) <= most)
         row = int(np.argmax(bad.any(axis=1)))
         column = int(np.argmax(bad[row]))
         value = part.features[row, column]
@@ -146,7 +161,15 @@ def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
     target = np.asarray(part.target)
     if target.dtype.kind not in "biuf":
         try:
-            target = target.astype(np.float64)
+            if target.dtype.kind in "cmM":
+                raise TypeError
+            target = (
+                np.where(find_missing(target), np.nan, target).astype(np.float64)
+                if target.dtype.kind == "O"
+                else target.astype(np.float64)
+            )
+        except OverflowError:
+            raise DataError(f"teacher {part.name!r} has a target too large for float64") from None
         except (TypeError, ValueError):
             raise DataTypeError(
                 f"teacher {part.name!r} has targets of type {target.dtype}; a regression needs numbers"

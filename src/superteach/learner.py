@@ -7,6 +7,7 @@ Always θ_S = argmin_θ Σ_{j∈S} ℓ_j(x_j'θ) + (Λ/2)‖θ‖²; scikit-lear
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from superteach.errors import LearnerError, TeachingError
 from superteach.federation import Federation
 from superteach.losses import Logistic, Loss, Poisson, Squared, SquaredHinge
-from superteach.problem import ridge_penalty
+from superteach.problem import MOST, ridge_penalty
 from superteach.queries import Moments, RowSet
 from superteach.solvers.function import Function
 from superteach.solvers.lbfgs import LBFGS
@@ -91,6 +92,7 @@ class Learner:
         reader = _READERS.get(_qualified_name(estimator))
         if reader is None:
             raise LearnerError(f"{_shown(estimator)} cannot be taught; supported are {SUPPORTED}")
+        _require(estimator, fit_intercept=(True, False, np.True_, np.False_))
         return reader(estimator)
 
 
@@ -120,9 +122,14 @@ def _require(estimator: Any, **allowed: tuple[Any, ...]) -> None:
             )
 
 
+def _is_positive(value: Any) -> bool:
+    real = isinstance(value, int | float | np.integer | np.floating)
+    return bool(real and 0 < value <= sys.float_info.max)
+
+
 def _inverse(estimator: Any) -> float:
     strength = estimator.C
-    if not (isinstance(strength, int | float | np.number) and strength > 0 and math.isfinite(strength)):
+    if not _is_positive(strength):
         raise LearnerError(
             f"{type(estimator).__name__}(C={strength!r}) cannot be taught: C must be a positive finite number, "
             "because without a penalty no unique model belongs to a lesson"
@@ -132,7 +139,7 @@ def _inverse(estimator: Any) -> float:
 
 def _ridge(estimator: Any) -> float:
     alpha = estimator.alpha
-    if not (isinstance(alpha, int | float | np.number) and alpha > 0 and math.isfinite(alpha)):
+    if not _is_positive(alpha):
         raise LearnerError(
             f"{type(estimator).__name__}(alpha={alpha!r}) cannot be taught: alpha must be one positive finite number, "
             "because without a penalty no unique model belongs to a lesson"
@@ -142,10 +149,14 @@ def _ridge(estimator: Any) -> float:
 
 def _penalised_column(estimator: Any) -> tuple[Intercept, float]:
     """liblinear's intercept: a constant column of `intercept_scaling` that is penalised like the rest."""
-    scaling = float(estimator.intercept_scaling)
-    if estimator.fit_intercept and not scaling > 0:
-        raise LearnerError(f"{type(estimator).__name__}(intercept_scaling={scaling!r}) must be positive")
-    return ("penalised", scaling) if estimator.fit_intercept else ("none", 1.0)
+    if not estimator.fit_intercept:
+        return "none", 1.0
+    scaling = estimator.intercept_scaling
+    if not _is_positive(scaling) or scaling > MOST:
+        raise LearnerError(
+            f"{type(estimator).__name__}(intercept_scaling={scaling!r}) must be a positive number of at most {MOST:g}"
+        )
+    return "penalised", float(scaling)
 
 
 def _free(estimator: Any) -> Intercept:
@@ -193,12 +204,11 @@ _READERS: dict[str, Callable[[Any], Learner]] = {
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted model on scaled columns, why the fit ended, and how large a row's gradient is at 0."""
+    """A fitted model on scaled columns, and why the fit ended."""
 
     model: Array
     steps: int
     reason: str
-    row_gradient: float
 
 
 def fit(
@@ -207,27 +217,30 @@ def fit(
     count: int,
     rows: RowSet,
     solver: Newton | LBFGS,
-    width: int,
-    before: Fit | None = None,
+    start: Array,
+    row_square: float = 1.0,
 ) -> Fit:
-    """Fit the learner on all rows or on the chosen ones (count of them), from sums, from an earlier fit on."""
-    penalty = ridge_penalty(learner.penalty(count), width, learner.free_intercept)
+    """Fit the learner on all rows or on the chosen ones (count of them), from sums.
+
+    `row_square` is the mean of ‖x_j‖²: the terms of the gradient add up to at most √(2 Σℓ · Σ‖x‖²) for a
+    loss with curvature at most 1, and what lies many digits below that is rounding.
+    """
+    penalty = ridge_penalty(learner.penalty(count), len(start), learner.free_intercept)
     function = Function(federation.sum, "loss", rows, penalty)
-    start = np.zeros(width) if before is None else before.model
-    first: list[float] = [] if before is None else [before.row_gradient]
+
+    def terms(sums: Moments) -> float:
+        return float(np.sqrt(2.0 * (abs(sums.value) + 1e-3 * count) * count * row_square))
 
     def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
-        if not first:
-            first.append(float(np.linalg.norm(sums.gradient)) / count)
-        return function.flat(GRADIENT_TOLERANCE, 1e-3 * count * first[0])(point, sums, whole)
+        return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
 
     solution = solver.minimise(function, start, stop)
     if not solution.converged:
         # float64 may end a fit before the tolerance does; what it reached must still be a fit.
         norm = np.linalg.norm(solution.sums.gradient + penalty.gradient(solution.point))
-        if not norm <= 1e-6 * count * first[0]:
+        if not norm <= 1e-10 * terms(solution.sums):
             raise TeachingError(
                 f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
                 "scaled columns are the usual cause; try standardize=True"
             )
-    return Fit(solution.point, solution.steps, solution.reason, first[0])
+    return Fit(solution.point, solution.steps, solution.reason)

@@ -37,6 +37,20 @@ class PathPoint:
 
 
 @dataclass(frozen=True, eq=False)
+class Certificate:
+    """A proof that no lesson of this size, not even of fractional rows, teaches the goal exactly."""
+
+    direction: Array
+    """u of unit length: one number per coefficient of the scaled model, and one for the count of rows."""
+    margin: float
+    """u'(Λθ*, n) − Σ_j max(0, u'(g_j, 1)), which is positive."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"direction": self.direction.tolist(), "margin": self.margin}
+
+
+@dataclass(frozen=True, eq=False)
 class Lesson:
     """A taught model, how good it is, and what it took."""
 
@@ -63,6 +77,8 @@ class Lesson:
     """Why the solver stopped, in a sentence."""
     converged: bool
     teachers: tuple[str, ...]
+    certificate: Certificate | None = None
+    """Set where the goal is proved to be out of reach for a lesson of this size (method "match")."""
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -86,6 +102,20 @@ class Lesson:
         if self.pool_risk == 0.0:
             return float("inf") if self.risk else 1.0
         return self.risk / self.pool_risk
+
+    @property
+    def verdict(self) -> str:
+        """In one sentence, whether the goal was taught and what is proved about it."""
+        if self.certificate is not None:
+            return (
+                f"no {self.size} of these {self.rows} rows can teach this goal exactly; "
+                f"the nearest model found is at distance {self.risk:.4g}"
+            )
+        if self.settings.get("method") != "match":
+            return f"the taught model is at distance {self.risk:.4g} from the goal"
+        if self.risk <= 1e-2 * float(np.linalg.norm(self.goal)):
+            return f"the goal is taught to within {self.risk:.2g}"
+        return f"the nearest model found is at distance {self.risk:.4g}; there is no proof either way"
 
     @property
     def rounds(self) -> int:
@@ -117,6 +147,7 @@ class Lesson:
             "teachers": list(self.teachers),
             "objective": self.objective.tolist(),
             "gap": self.gap.tolist(),
+            "certificate": self.certificate.as_dict() if self.certificate else None,
             "path": [point.as_dict() for point in self.path],
             "ledger": [entry.as_dict() for entry in self.ledger],
             "settings": self.settings,
@@ -143,8 +174,13 @@ class Lesson:
             path=tuple(PathPoint(**point) for point in stored["path"]),
             ledger=tuple(Entry(**entry) for entry in stored["ledger"]),
             teachers=tuple(stored["teachers"]),
+            certificate=_certificate(stored["certificate"]),
             **{name: stored[name] for name in _PLAIN},
         )
+
+
+def _certificate(stored: dict[str, Any] | None) -> Certificate | None:
+    return Certificate(np.array(stored["direction"]), stored["margin"]) if stored else None
 
 
 def to_json(value: Any) -> str:

@@ -16,8 +16,10 @@ import numpy.typing as npt
 from superteach.losses import Loss
 
 Array = npt.NDArray[np.float64]
-RowFunction = Literal["loss", "dual", "square"]
-"""What each row adds: its loss at η, its h* at t (see losses), or ½t² (whose curvature is the Gram matrix)."""
+RowFunction = Literal["loss", "dual", "square", "relax", "reach"]
+"""What each row adds at t = x_j'p: its loss, its h* (see losses), or ½t² (whose curvature is the Gram matrix).
+The last two look at t = u'(g_j, 1), with g_j the row's pull on the goal (see methods.match): "relax" adds
+τ log(1 + exp((t − c_j)/τ)), "reach" adds max(0, t)."""
 RowSet = Literal["all", "chosen"]
 
 HISTOGRAM_BINS = 256
@@ -72,8 +74,9 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Census(Query):
-    """How many rows are there, and how many with a positive label?"""
+    """How many rows are there (or chosen), and how many with a positive label or target?"""
 
+    rows: RowSet = "all"
     exposure: ClassVar[str] = "two counts"
 
     @property
@@ -105,14 +108,14 @@ class Prepare(Query):
     constant: float
     centre: Array | None = None
     scale: Array | None = None
-    exposure: ClassVar[str] = "two counts"
+    exposure: ClassVar[str] = "one sum of squares over all rows and columns"
 
     @property
     def reply_length(self) -> int:
-        return 2
+        return 1
 
-    def read(self, total: Array) -> Size:
-        return Size(round(total[0]), round(total[1]))
+    def read(self, total: Array) -> float:
+        return float(total[0])
 
 
 class Moments(NamedTuple):
@@ -218,9 +221,11 @@ class BlockRound(Query):
 
 @dataclass(frozen=True, eq=False)
 class RankRows(Query):
-    """Sort your rows by |α(p)|, by the |α| that Algorithm 1 left (ties: at p), or by a random number each."""
+    """Sort your rows by |α(p)|, by the |α| that Algorithm 1 left (ties: at p), by their fractional choice b_j
+    at u = p (method "match"), or by a random number each.
+    """
 
-    by: Literal["dual", "block", "random"]
+    by: Literal["dual", "block", "random", "relaxed"]
     point: Array | None = None
     seed: int = 0
     exposure: ClassVar[str] = "a count of rows"
@@ -298,6 +303,59 @@ class Compare(Query):
         return Comparison(round(total[0]), round(total[1]), *map(float, total[2:]))
 
 
+@dataclass(frozen=True, eq=False)
+class Balance(Query):
+    """Get ready to balance the goal: take each row's pull g_j on it and its cost c_j."""
+
+    goal: Array
+    metric: Array
+    """Leverages are x'Mx with this matrix; rows with more of it steady the learner and cost less."""
+    fine: float
+    """Share of rows, those with the weakest pull, that is set aside for fine adjustments."""
+    temperature: float
+    seed: int
+    exposure: ClassVar[str] = "one sum of costs, which are drawn at random or set by the owner"
+
+    @property
+    def reply_length(self) -> int:
+        return 1
+
+    def read(self, total: Array) -> float:
+        return float(total[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Refine(Query):
+    """The teacher whose turn it is changes its choice to shrink the residual; all answer their loss moments.
+
+    The reply is that of "loss moments" on the chosen rows at the goal, with curvature.
+    """
+
+    position: int
+    goal: Array
+    residual: Array
+    metric: Array
+    """Turns a row's pull into the shift of the model that choosing it causes."""
+    least: int
+    """A turn changes at least so many rows, or none."""
+    seed: int
+    turn: int
+    exposure: ClassVar[str] = (
+        "one sum, one per column, one per pair, over the chosen rows; see the page on refine"
+    )
+
+    @property
+    def reply_length(self) -> int:
+        return self._moments.reply_length
+
+    def read(self, total: Array) -> Moments:
+        return self._moments.read(total)
+
+    @property
+    def _moments(self) -> AskMoments:
+        return AskMoments("loss", "chosen", self.goal, 2)
+
+
 QUERIES: tuple[type[Query], ...] = (
     Census,
     ColumnSums,
@@ -310,4 +368,6 @@ QUERIES: tuple[type[Query], ...] = (
     CountRanks,
     Keep,
     Compare,
+    Balance,
+    Refine,
 )

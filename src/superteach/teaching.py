@@ -3,60 +3,25 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from superteach import metrics, selection
-from superteach.errors import BudgetError, DataError, SettingError
+from superteach import metrics, path, selection
+from superteach.classroom import NEWTON_WIDTH, Classroom, enter
+from superteach.errors import SettingError
 from superteach.federation import Federation
 from superteach.goals import Goal, check_goal, check_vector
-from superteach.learner import Fit, Learner, fit
-from superteach.lesson import Lesson, PathPoint
-from superteach.losses import Logistic, SquaredHinge
-from superteach.methods import dual, random
-from superteach.problem import DualProblem, Scaling
-from superteach.queries import Census, ColumnSums, Keep, Prepare, Size
+from superteach.learner import Learner
+from superteach.lesson import Lesson
+from superteach.methods import dual, match, random
+from superteach.problem import MOST, DualProblem
 from superteach.solvers import LBFGS, Block, Newton
 
 Array = npt.NDArray[np.float64]
 
-METHODS = ("dual", "random")
-NEWTON_WIDTH = 500
-"""Models wider than this are solved by L-BFGS, unless a solver is given."""
-
-
-@dataclass
-class Classroom:
-    """One federation, one learner: what fits share, and the pool's own model once it is known."""
-
-    federation: Federation
-    learner: Learner
-    scaling: Scaling
-    rows: int
-    solver: Newton | LBFGS
-    _pool: Fit | None = field(default=None, repr=False)
-
-    @property
-    def width(self) -> int:
-        """How many numbers a model has."""
-        return self.federation.features + (self.learner.intercept != "none")
-
-    def fit_pool(self) -> Array:
-        """The learner's model on all teachers' rows, on scaled columns."""
-        if self._pool is None:
-            self.federation.stage = "pool fit"
-            self._pool = fit(self.federation, self.learner, self.rows, "all", self.solver, self.width)
-        return self._pool.model
-
-    def fit_chosen(self, size: int, before: Fit | None = None) -> Fit:
-        """The learner's fit on the chosen rows, starting from another one (default: the pool's)."""
-        self.fit_pool()
-        return fit(
-            self.federation, self.learner, size, "chosen", self.solver, self.width, before or self._pool
-        )
+METHODS = ("dual", "match", "random")
 
 
 def teach(
@@ -64,12 +29,14 @@ def teach(
     learner: Any,
     goal: Any,
     *,
-    budget: int | float | str = "best",
+    budget: int | float | str | tuple[Any, Any] = "best",
     method: str = "dual",
+    risk_target: float | None = None,
     sparsity: float | None = None,
     goal_weight: float | None = None,
     solver: Newton | LBFGS | Block | None = None,
     standardize: bool = False,
+    least_change: int = 10,
     random_state: int = 0,
     classes: Any = None,
 ) -> Lesson:
@@ -77,49 +44,84 @@ def teach(
 
     The chosen rows stay with their teachers; the lesson holds the model, its quality and the ledger.
     `sparsity` and `goal_weight` are the paper's λ_α and λ_θ (default 0.1 and 1000 for classification,
-    1 and 2000 for regression). `classes` are the labels a fitted goal must have been fitted on.
+    1 and 2000 for regression). With method="match" a turn changes at least `least_change` rows of a
+    teacher, and a lesson ends once its risk is `risk_target`. `classes` are the labels a fitted goal must
+    have been fitted on.
     """
     started = time.perf_counter()
     student = Learner.of(learner)
-    settings = _settings(student, budget, method, sparsity, goal_weight, solver, standardize, random_state)
+    settings = _settings(
+        student,
+        budget,
+        method,
+        risk_target,
+        sparsity,
+        goal_weight,
+        solver,
+        standardize,
+        least_change,
+        random_state,
+    )
     wanted = check_goal(goal, federation.features, student.intercept != "none", classes)
     if isinstance(solver, Block):
         solver.check(federation.teachers, student.free_intercept)
-    room = _enter(federation, student, solver, standardize)
-    counts = selection.counts_of(budget, room.rows, room.width)
+    if method == "match" and federation.features > NEWTON_WIDTH:
+        raise SettingError(
+            f"method='match' sums a matrix over pairs of columns, too much for {federation.features} columns "
+            f"(at most {NEWTON_WIDTH}); use method='dual'"
+        )
+    room = enter(federation, student, solver, standardize)
+    sizes = selection.counts_of(budget, room.rows, room.width, path.fractions(method))
     raw_goal = _vector(wanted, room)
     inside_goal = room.scaling.inside(raw_goal)
     pool = room.fit_pool()
 
+    chooser: path.Chooser
     trace = None
-    if method == "dual":
+    if method == "match":
+        close = float(1e-6 * np.linalg.norm(raw_goal)) if risk_target is None else risk_target
+        chooser = match.Matcher(room, inside_goal, random_state, least_change, close)
+    elif method == "dual":
         ridge = student.penalty(room.rows)
         problem = DualProblem(ridge, inside_goal, settings["goal_weight"], student.free_intercept)
         trace = dual.rank(federation, problem, settings["sparsity"], solver or room.solver)
+        chooser = path.Ranked(federation)
     else:
         random.rank(federation, random_state)
+        chooser = path.Ranked(federation)
+    if budget == "smallest":
+        walk = path.smallest(room, chooser, raw_goal, float(risk_target or 0.0))
+    else:
+        walk = path.lowest(room, chooser, sizes, raw_goal)
 
-    path, model, size = _walk(room, counts, raw_goal)
     federation.stage = "metrics"
-    agreement = metrics.consistency(federation, model, inside_goal, student.loss.classifies)
-    raw_model = room.scaling.raw(model)
+    agreement = metrics.consistency(federation, walk.model, inside_goal, student.loss.classifies)
+    outcome = chooser.outcome if isinstance(chooser, match.Matcher) else None
+    raw_model = room.scaling.raw(walk.model)
+    reason = "rows were drawn at random, nothing was solved"
+    if trace is not None:
+        reason = trace.reason
+    elif outcome is not None:
+        reason = outcome.reason
+    empty = np.empty(0)
     return Lesson(
         model=raw_model,
         goal=raw_goal,
         intercept=student.intercept != "none",
-        size=size,
+        size=walk.size,
         rows=room.rows,
         risk=metrics.risk(raw_model, raw_goal),
         consistency=agreement,
         pool_risk=metrics.risk(room.scaling.raw(pool), raw_goal),
-        objective=trace.objective if trace else np.empty(0),
-        gap=trace.gap if trace else np.empty(0),
-        path=path,
+        objective=trace.objective if trace else outcome.risks if outcome else empty,
+        gap=trace.gap if trace else empty,
+        path=walk.points,
         ledger=federation.ledger,
         seconds=time.perf_counter() - started,
-        reason=trace.reason if trace else "rows were drawn at random, nothing was solved",
+        reason=reason,
         converged=trace.converged if trace else True,
         teachers=federation.names,
+        certificate=outcome.certificate if outcome else None,
         settings=settings,
     )
 
@@ -128,39 +130,55 @@ def _settings(
     learner: Learner,
     budget: Any,
     method: Any,
+    risk_target: Any,
     sparsity: Any,
     goal_weight: Any,
     solver: Any,
     standardize: Any,
+    least_change: Any,
     random_state: Any,
 ) -> dict[str, Any]:
     """Check every setting before any work, and fill in the defaults."""
     selection.check_budget(budget)
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise SettingError(f"method={method!r} is not known; there are {', '.join(map(repr, METHODS))}")
     if solver is not None and not isinstance(solver, Newton | LBFGS | Block):
         raise SettingError(
             f"solver={solver!r} must be one of superteach.solvers: Newton(), LBFGS() or Block()"
         )
-    margin = isinstance(learner.loss, Logistic | SquaredHinge)
+    margin = learner.loss.classifies
     sparsity = (0.1 if margin else 1.0) if sparsity is None else _number("sparsity", sparsity, least=0.0)
     goal_weight = (
         (1000.0 if margin else 2000.0)
         if goal_weight is None
         else _number("goal_weight", goal_weight, least=0.0)
     )
-    if not isinstance(random_state, int | np.integer) or isinstance(random_state, bool) or random_state < 0:
-        raise SettingError(f"random_state={random_state!r} must be an int of at least 0")
+    if budget == "smallest" and risk_target is None:
+        raise SettingError("budget='smallest' needs risk_target=, the risk that is small enough")
+    if risk_target is not None:
+        risk_target = _number("risk_target", risk_target, least=0.0)
+    if not isinstance(least_change, int | np.integer) or isinstance(least_change, bool) or least_change < 1:
+        raise SettingError(f"least_change={least_change!r} must be an int of at least 1")
+    if (
+        not isinstance(random_state, int | np.integer)
+        or isinstance(random_state, bool)
+        or not 0 <= random_state < 2**64
+    ):
+        raise SettingError(f"random_state={random_state!r} must be an int from 0 to 2**64 - 1")
+    if not isinstance(standardize, bool | np.bool_):
+        raise SettingError(f"standardize={standardize!r} must be True or False")
     return {
         "learner": {
             "loss": learner.loss.settings(),
-            "ridge": learner.ridge,
+            "ridge": float(learner.ridge),
             "ridge_per_row": learner.ridge_per_row,
             "intercept": learner.intercept,
-            "constant": learner.constant,
+            "constant": float(learner.constant),
         },
-        "budget": budget if isinstance(budget, str) else budget + 0,
+        "budget": budget.item() if isinstance(budget, np.generic) else budget,
         "method": method,
+        "risk_target": risk_target,
+        "least_change": int(least_change),
         "sparsity": sparsity,
         "goal_weight": goal_weight,
         "solver": None if solver is None else repr(solver),
@@ -172,36 +190,11 @@ def _settings(
 def _number(name: str, value: Any, least: float) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SettingError(f"{name}={value!r} must be a number of at least {least:g}") from None
-    if not (np.isfinite(number) and number >= least):
-        raise SettingError(f"{name}={value!r} must be a finite number of at least {least:g}")
+    if not least <= number <= MOST:
+        raise SettingError(f"{name}={value!r} must be a number from {least:g} to {MOST:g}")
     return number
-
-
-def _enter(federation: Federation, learner: Learner, solver: Any, standardize: bool) -> Classroom:
-    """Count the rows, settle the scaling, and tell the teachers which learner they teach."""
-    federation.stage = "set-up"
-    size: Size = federation.sum(Census())
-    refusal = learner.refuses(size.rows, size.positive)
-    if refusal:
-        raise DataError(f"all teachers together: {refusal}")
-    scaling = _standardise(federation, learner, size.rows) if standardize else Scaling(learner.column)
-    federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
-    width = federation.features + (learner.intercept != "none")
-    fitting: Newton | LBFGS = Newton() if width <= NEWTON_WIDTH else LBFGS()
-    if isinstance(solver, LBFGS):
-        fitting = solver
-    return Classroom(federation, learner, scaling, size.rows, fitting)
-
-
-def _standardise(federation: Federation, learner: Learner, rows: int) -> Scaling:
-    """Means and standard deviations from two sums; without an intercept columns are scaled, not centred."""
-    mean = federation.sum(ColumnSums(np.zeros(federation.features), 1)) / rows
-    deviation = np.sqrt(federation.sum(ColumnSums(mean, 2)) / rows)
-    flat = deviation <= 10.0 * np.finfo(np.float64).eps * np.abs(mean)
-    scale = np.where(flat, 1.0, deviation)
-    return Scaling(learner.column, mean if learner.column else None, scale)
 
 
 def _vector(wanted: Array | Goal, room: Classroom) -> Array:
@@ -209,32 +202,3 @@ def _vector(wanted: Array | Goal, room: Classroom) -> Array:
         return wanted
     room.federation.stage = "goal"
     return check_vector(wanted.vector(room), room.federation.features, room.learner.intercept != "none")
-
-
-def _walk(room: Classroom, counts: list[int], raw_goal: Array) -> tuple[tuple[PathPoint, ...], Array, int]:
-    """Refit at every size, from the model before it, and end on the size with the lowest risk."""
-    federation = room.federation
-    federation.stage = "selection"
-    ranks = selection.last_ranks(federation, counts)
-    path: list[PathPoint] = []
-    fitted: Fit | None = None
-    best: tuple[float, Array, int, bytes] | None = None
-    # From the whole pool downwards: the pool's model is known, and neighbours start next to each other.
-    for count, last in sorted(zip(counts, ranks, strict=True), reverse=True):
-        federation.stage = "path"
-        kept: Size = federation.sum(Keep(last))
-        refusal = room.learner.refuses(kept.rows, kept.positive)
-        # scikit-learn refuses such rows too; only a single asked-for size with a unique model goes on.
-        if refusal and (room.learner.free_intercept or len(counts) > 1):
-            continue
-        fitted = room.fit_chosen(count, fitted)
-        risk = metrics.risk(room.scaling.raw(fitted.model), raw_goal)
-        path.append(PathPoint(count, count / room.rows, risk))
-        if best is None or risk <= best[0]:
-            best = (risk, fitted.model, count, last)
-    if best is None:
-        raise BudgetError(f"budget={counts[0]}: the chosen {refusal}; raise the budget, or use budget='best'")
-    federation.stage = "selection"
-    if best[2] != counts[0] or len(path) > 1:
-        federation.sum(Keep(best[3]))
-    return tuple(reversed(path)), best[1], best[2]

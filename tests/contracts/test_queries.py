@@ -42,6 +42,12 @@ TALK: list[Query] = [
     queries.AskMoments("loss", "chosen", POINT, 2),
     queries.AskValues("loss", "chosen", POINT, GOAL, np.array([1.0])),
     queries.Compare(POINT, GOAL, 0.1),
+    queries.Balance(GOAL, np.eye(WIDTH), 0.0, 0.03, 5),
+    queries.AskMoments("relax", "all", np.append(POINT, 0.1), 2),
+    queries.AskValues("relax", "all", np.append(POINT, 0.1), np.append(GOAL, 1.0), np.array([0.5])),
+    queries.AskMoments("reach", "all", np.append(POINT, 0.1), 1),
+    queries.RankRows("relaxed", np.append(POINT, 0.1)),
+    queries.Refine(TURN.position, GOAL, POINT, np.eye(WIDTH), 1, 6, 0),
 ]
 talk = pytest.mark.parametrize("position", range(len(TALK)), ids=[query.name for query in TALK])
 
@@ -206,7 +212,8 @@ def test_the_ledger_counts_every_round(K, pool, federation_of):
     told = []
     federation._watch = told.append
     asked = [query for query in TALK if not isinstance(query, queries.BlockRound | queries.RankRows)]
-    asked.insert(-6, queries.RankRows("dual", POINT))
+    counting = next(i for i, query in enumerate(asked) if isinstance(query, queries.CountRanks))
+    asked.insert(counting, queries.RankRows("dual", POINT))
     for query in asked:
         federation.stage = f"before {query.name}"
         federation.sum(query)
@@ -238,13 +245,14 @@ def test_a_refusal_leaves_no_entry(pool, federation_of):
 
 @talk
 def test_sums_are_those_of_one_teacher(position, pool, federation_of):
-    """Seven teachers' sums read the same as those of one that owns all rows (Algorithm 1 excepted)."""
+    """Seven teachers' sums read the same as those of one that owns all rows (what a teacher does alone excepted)."""
     X, y = pool("logistic", 210, WIDTH, 0)
     results = []
     for K in (1, 7):
         federation = federation_of(X, y, K)
         for query in TALK[: position + 1]:
-            if isinstance(query, queries.BlockRound) or getattr(query, "by", "") == "block":
+            alone = isinstance(query, queries.BlockRound | queries.Refine)
+            if alone or getattr(query, "by", "") == "block":
                 continue
             result = federation.engine.sum(query, 1)
         results.append(result)

@@ -11,7 +11,7 @@ import numpy as np
 from superteach.errors import SettingError
 from superteach.problem import Certificate, DualProblem
 from superteach.queries import AskMoments, BlockRound, BlockSums, Moments, Query
-from superteach.solvers.descent import Solution
+from superteach.solvers.descent import Solution, check_limits
 
 
 @dataclass(frozen=True)
@@ -73,5 +73,6 @@ class Block:
             raise SettingError(
                 f"Block's beta must lie above 0 and at most at K = {teachers}, got {self.beta!r}"
             )
-        if self.max_steps < 1:
+        if self.max_steps == 0:
             raise SettingError(f"Block needs at least one round, got max_steps={self.max_steps}")
+        check_limits(self.tolerance, self.max_steps)

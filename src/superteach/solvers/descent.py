@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from superteach.errors import SettingError
 from superteach.queries import Moments
 from superteach.solvers.function import Function, Stop
 
@@ -18,6 +19,7 @@ Direction = Callable[[Array, Moments], Array]
 _STEPS = 2.0 ** -np.arange(-2.0, 14.0)
 """Step lengths of one line search, 4 down to 2⁻¹³, all asked for in one round."""
 _ARMIJO = 1e-4
+_FLOOR = "float64 allows no further step"
 _ROUNDING = 1e-13
 """A value this much (relatively) above the last counts as equal to it."""
 
@@ -31,6 +33,16 @@ class Solution:
     steps: int
     converged: bool
     reason: str
+
+
+def check_limits(tolerance: Any, max_steps: Any) -> None:
+    """Refuse a solver that could never end, or never begin."""
+    if isinstance(tolerance, bool) or not (
+        isinstance(tolerance, int | float | np.floating) and 0.0 <= tolerance < 1.0
+    ):
+        raise SettingError(f"tolerance={tolerance!r} must be a number from 0 to 1")
+    if isinstance(max_steps, bool) or not (isinstance(max_steps, int | np.integer) and max_steps >= 1):
+        raise SettingError(f"max_steps={max_steps!r} must be an int of at least 1")
 
 
 def descend(
@@ -62,10 +74,12 @@ def descend(
                 continue
         length = _search(function, point, direction, here.value, slope)
         if length is None:
-            return Solution(point, sums, step, False, "no step lowers the value any more in float64")
-        trusted = length >= 0.5
-        point = point + length * direction
-        sums, here = function.moments(point, order)
+            return Solution(point, sums, step, False, _FLOOR)
+        next_sums, there = function.moments(point + abs(length) * direction, order)
+        if length < 0.0 and not _flatter(here, there):
+            return Solution(point, sums, step, False, _FLOOR)
+        trusted = abs(length) >= 0.5
+        point, sums, here = point + abs(length) * direction, next_sums, there
     return Solution(point, sums, max_steps, False, f"the limit of {max_steps} steps was reached")
 
 
@@ -73,14 +87,29 @@ def _holds(here: Moments, there: Moments, slope: float) -> bool:
     """Armijo's rule; where values differ by rounding alone, a smaller gradient."""
     if not np.isfinite(there.value):
         return False
-    if there.value <= here.value + _ARMIJO * slope:
+    if _tells(slope, here.value) and there.value <= here.value + _ARMIJO * slope:
         return True
     equal = there.value <= here.value + _ROUNDING * max(abs(here.value), abs(there.value))
-    return equal and bool(np.linalg.norm(there.gradient) < np.linalg.norm(here.gradient))
+    return equal and _flatter(here, there)
+
+
+def _tells(slope: float, value: float) -> bool:
+    """Whether a step along this slope can be seen in the value at all."""
+    return -slope > 1e-15 * abs(value)
+
+
+def _flatter(here: Moments, there: Moments) -> bool:
+    return bool(np.linalg.norm(there.gradient) < np.linalg.norm(here.gradient))
 
 
 def _search(function: Function, point: Array, direction: Array, value: float, slope: float) -> float | None:
-    """The best of a batch of step lengths; a second, shorter batch if none of the first will do."""
+    """The best of a batch of step lengths; shorter batches if none of the first will do.
+
+    At the bottom of float64 values no longer tell one step from another; then the full step is returned
+    as −1, to be taken only if it makes the gradient smaller.
+    """
+    if not _tells(slope, value):
+        return -1.0
     for shrink in (1.0, 2.0**-14, 2.0**-28):
         steps = _STEPS * shrink
         values = function.values(point, direction, steps)
@@ -88,6 +117,6 @@ def _search(function: Function, point: Array, direction: Array, value: float, sl
         best = int(np.argmin(values))
         if values[best] <= value + _ARMIJO * steps[best] * slope:
             return float(steps[best])
-        if shrink == 1.0 and values[best] <= value + _ROUNDING * abs(value) and -slope <= 1e-9 * abs(value):
-            return 1.0  # at the bottom of float64: the values no longer tell, the Newton step still does
+        if -slope <= 1e-9 * abs(value) and values[best] <= value + _ROUNDING * abs(value):
+            return -1.0
     return None

@@ -41,7 +41,7 @@ class Function:
         return np.asarray(sums + [self.smooth.value(point + step * direction) for step in steps])
 
     def flat(self, tolerance: float, floor: float = 0.0) -> Stop:
-        """Stop when the gradient is tolerance times smaller than the two parts that cancel in it.
+        """Stop when the gradient is tolerance times smaller than the parts that cancel in it.
 
         Where the rows are fitted perfectly both parts vanish together; `floor` is the size below which
         they no longer count.
@@ -49,7 +49,7 @@ class Function:
 
         def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
             norm = float(np.linalg.norm(whole.gradient))
-            parts = sums.gradient, self.smooth.gradient(point)
+            parts = sums.gradient, self.smooth.diagonal * point, self.smooth.linear
             scale = max(floor, *(float(np.linalg.norm(part)) for part in parts))
             if norm <= tolerance * scale:
                 return f"gradient norm {norm:.2g} is at most {tolerance:g} of its parts"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.queries import Moments
-from superteach.solvers.descent import Solution, descend
+from superteach.solvers.descent import Solution, check_limits, descend
 from superteach.solvers.function import Function, Stop
 
 Array = npt.NDArray[np.float64]
@@ -21,6 +21,9 @@ class LBFGS:
     tolerance: float = 1e-10
     max_steps: int = 2000
     memory: int = 30
+
+    def __post_init__(self) -> None:
+        check_limits(self.tolerance, self.max_steps)
 
     def minimise(self, function: Function, start: Array, stop: Stop) -> Solution:
         """Minimise from a start until `stop` says so."""

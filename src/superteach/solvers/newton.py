@@ -10,7 +10,7 @@ from scipy import linalg
 
 from superteach.errors import TeachingError
 from superteach.queries import Moments
-from superteach.solvers.descent import Solution, descend
+from superteach.solvers.descent import Solution, check_limits, descend
 from superteach.solvers.function import Function, Stop
 
 Array = npt.NDArray[np.float64]
@@ -22,6 +22,9 @@ class Newton:
 
     tolerance: float = 1e-10
     max_steps: int = 200
+
+    def __post_init__(self) -> None:
+        check_limits(self.tolerance, self.max_steps)
 
     def minimise(self, function: Function, start: Array, stop: Stop) -> Solution:
         """Minimise from a start until `stop` says so."""

@@ -7,7 +7,7 @@ restart. What comes back beside the state is `Sealed`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,10 +19,11 @@ from superteach.errors import QueryRefused, TeachingError
 from superteach.losses import Loss, Terms
 from superteach.messages import Sealed, Turn, seal
 from superteach.problem import DualProblem, Scaling
+from superteach.queries import Moments
 from superteach.solvers.function import Function
 from superteach.solvers.newton import Newton
-from superteach.teacher import ranks
-from superteach.teacher.rows import Rows
+from superteach.teacher import ranks, refine
+from superteach.teacher.rows import LiftedBlock, Rows
 
 Array = npt.NDArray[np.float64]
 LOCAL_STEPS = 1000
@@ -41,16 +42,30 @@ class State:
     local_point: Array | None = None
     ranking: ranks.Ranking | None = None
     chosen: npt.NDArray[np.int64] | None = None
+    balance: refine.Balancing | None = None
 
 
 class Teacher:
     """One owner's rows, targets (±1 for margin losses) and the answers it gives."""
 
-    def __init__(self, name: str, features: Any, target: Array, ids: npt.NDArray[Any] | None = None) -> None:
-        """`ids` are distinct numbers that break ties between rows of all teachers, smallest first."""
+    def __init__(
+        self,
+        name: str,
+        features: Any,
+        target: Array,
+        ids: npt.NDArray[Any] | None = None,
+        costs: npt.NDArray[Any] | None = None,
+        least_change: int = 1,
+    ) -> None:
+        """Hold rows: `ids` are distinct over all teachers and break ties, smallest first; `costs` stay here.
+
+        `least_change` is this teacher's own rule: a turn of "match" changes so many of its rows, or none.
+        """
         self.name = name
         self.rows = Rows(features)
         self.target = np.ascontiguousarray(target, dtype=np.float64)
+        self.least_change = least_change
+        self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else np.asarray(ids, np.uint64)
 
     def start(self) -> State:
@@ -67,6 +82,8 @@ class Teacher:
 
 
 def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> tuple[State, Array]:
+    if query.rows == "chosen":
+        return state, _size(teacher.target[_known(state.chosen, "chosen rows")])
     return state, _size(teacher.target)
 
 
@@ -81,7 +98,10 @@ def _column_sums(
 
 def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn) -> tuple[State, Array]:
     scaling = Scaling(query.constant, query.centre, query.scale)
-    return State(loss=query.loss, scaling=scaling), _size(teacher.target)
+    squares = sum(float(block.square_sums().sum()) for _, block in teacher.rows.blocks(scaling))
+    return State(loss=query.loss, scaling=scaling), np.array(
+        [squares + teacher.rows.count * scaling.constant**2]
+    )
 
 
 def _moments(teacher: Teacher, query: queries.AskMoments, state: State, turn: Turn) -> tuple[State, Array]:
@@ -123,7 +143,8 @@ def _block_round(
     # From 0, where every h* is finite: the broadcast point may be far out (Poisson's exp overflows there).
     start = np.zeros_like(point) if state.local_point is None else state.local_point
     solution = Newton(max_steps=LOCAL_STEPS).minimise(local, start, stop=local.flat(1e-12))
-    if not np.isfinite(solution.point).all() or solution.steps >= LOCAL_STEPS:
+    whole = Moments(0.0, solution.sums.gradient + local.smooth.gradient(solution.point), None)
+    if not solution.converged and local.flat(1e-6)(solution.point, solution.sums, whole) is None:
         raise TeachingError(f"teacher {teacher.name}'s own block could not be solved: {solution.reason}")
     best = _best_dual(teacher, state, solution.point)
     step = query.beta[turn.position] / turn.teachers
@@ -142,6 +163,8 @@ def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Tu
 
 
 def _scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
+    if query.by == "relaxed":
+        return _relaxed_scores(teacher, query, state)
     loss, threshold = _known(state.loss, "loss"), _known(state.threshold, "thresholds")
     point = _known(query.point, "a point")
     scores = np.empty(teacher.rows.count)
@@ -152,6 +175,14 @@ def _scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
         else:
             absolute = np.abs(_known(state.alpha, "dual variables")[where])
             scores[where] = np.where(absolute > 0.0, absolute, np.minimum(loss.distance(*given), 0.0))
+    return scores
+
+
+def _relaxed_scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
+    balance, point = _known(state.balance, "pulls"), _known(query.point, "a point")
+    scores = np.empty(teacher.rows.count)
+    for where, block in teacher.rows.blocks(state.scaling):
+        scores[where] = LiftedBlock(block, balance.pull[where]).times(point) - balance.costs[where]
     return scores
 
 
@@ -179,6 +210,34 @@ def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn)
     return state, np.array([teacher.rows.count, same, error, total, spread], dtype=np.float64)
 
 
+def _balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) -> tuple[State, Array]:
+    loss: Loss = _known(state.loss, "loss")
+    pull, leverage = np.empty(teacher.rows.count), np.empty(teacher.rows.count)
+    strength = np.empty(teacher.rows.count)
+    for where, block in teacher.rows.blocks(state.scaling):
+        slope = -loss.gradient(block.times(query.goal), teacher.target[where])
+        pull[where] = slope
+        leverage[where] = block.quadratic(query.metric)
+        strength[where] = np.abs(slope) * np.sqrt(leverage[where])
+    uniform = ranks.random_keys(teacher.ids, query.seed) / 2.0**64
+    costs = refine.costs(uniform, leverage, strength, query.fine, teacher.costs)
+    balance = refine.Balancing(pull, costs, query.temperature)
+    return replace(state, balance=balance), np.array([np.maximum(costs, 0.0).sum()])
+
+
+def _refine(teacher: Teacher, query: queries.Refine, state: State, turn: Turn) -> tuple[State, Array]:
+    chosen, balance = _known(state.chosen, "chosen rows"), _known(state.balance, "pulls")
+    if turn.position == query.position:
+        shifts = np.empty((teacher.rows.count, len(query.residual)))
+        for where, block in teacher.rows.blocks(state.scaling):
+            shifts[where] = block.mapped(query.metric) * balance.pull[where][:, None]
+        draw = np.random.default_rng([query.seed, query.turn])
+        least = max(query.least, teacher.least_change)
+        chosen = refine.improve(shifts, chosen, query.residual, least, draw)
+        state = replace(state, chosen=chosen)
+    return state, _sum_moments(teacher, queries.AskMoments("loss", "chosen", query.goal, 2), state)
+
+
 _HANDLERS: dict[type[queries.Query], Handler] = {
     queries.Census: _census,
     queries.ColumnSums: _column_sums,
@@ -191,6 +250,8 @@ _HANDLERS: dict[type[queries.Query], Handler] = {
     queries.CountRanks: _count_ranks,
     queries.Keep: _keep,
     queries.Compare: _compare,
+    queries.Balance: _balance,
+    queries.Refine: _refine,
 }
 
 
@@ -198,6 +259,11 @@ def _terms(query: Any, state: State, t: Array, where: Any, target: Array) -> Ter
     """What each row of a block adds to the function asked for."""
     if query.function == "square":
         return Terms(0.5 * t * t, t, np.ones_like(t))
+    if query.function == "reach":
+        return Terms(np.maximum(t, 0.0), (t > 0.0).astype(np.float64), np.zeros_like(t))
+    if query.function == "relax":
+        balance: refine.Balancing = _known(state.balance, "pulls")
+        return balance.terms(t, where)
     loss: Loss = _known(state.loss, "loss")
     if query.function == "loss":
         return loss.terms(t, target[where])
@@ -206,22 +272,25 @@ def _terms(query: Any, state: State, t: Array, where: Any, target: Array) -> Ter
 
 def _function_values(query: Any, state: State, t: Array, where: Any, target: Array) -> Array:
     """The same without derivatives, at a fraction of the cost."""
-    if query.function == "square":
-        return 0.5 * t * t
+    if query.function in ("square", "relax", "reach"):
+        return _terms(query, state, t, where, target).value
     loss = _known(state.loss, "loss")
     if query.function == "loss":
         return np.asarray(loss.value(t, target[where]))
     return np.asarray(loss.dual_value(t, target[where], _known(state.threshold, "thresholds")[where]))
 
 
-def _asked_rows(query: Any, state: State) -> npt.NDArray[np.int64] | None:
-    return _known(state.chosen, "chosen rows") if query.rows == "chosen" else None
+def _asked_blocks(teacher: Teacher, query: Any, state: State) -> Iterator[tuple[Any, Any]]:
+    chosen = _known(state.chosen, "chosen rows") if query.rows == "chosen" else None
+    lifted = query.function in ("relax", "reach")
+    for where, block in teacher.rows.blocks(state.scaling, chosen):
+        yield where, LiftedBlock(block, _known(state.balance, "pulls").pull[where]) if lifted else block
 
 
 def _sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
     width = len(query.point)
     value, gradient, curvature = 0.0, np.zeros(width), np.zeros((width, width))
-    for where, block in teacher.rows.blocks(state.scaling, _asked_rows(query, state)):
+    for where, block in _asked_blocks(teacher, query, state):
         terms = _terms(query, state, block.times(query.point), where, teacher.target)
         value += float(terms.value.sum())
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite value tells the solver enough
@@ -236,7 +305,7 @@ def _sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> A
 
 def _sum_values(teacher: Teacher, query: queries.AskValues, state: State) -> Array:
     totals = np.zeros(len(query.steps))
-    for where, block in teacher.rows.blocks(state.scaling, _asked_rows(query, state)):
+    for where, block in _asked_blocks(teacher, query, state):
         at, along = block.times(query.point), block.times(query.direction)
         for index, step in enumerate(query.steps):
             totals[index] += _function_values(query, state, at + step * along, where, teacher.target).sum()

@@ -50,8 +50,21 @@ class DenseBlock:
         total = self.columns @ weights
         return np.append(total, self.constant * weights.sum()) if self.constant else total
 
+    def mapped(self, matrix: Array) -> Array:
+        """Every row times a matrix, rows × width."""
+        if self.constant:
+            return np.asarray((matrix[:, :-1] @ self.columns).T + matrix[:, -1] * self.constant)
+        return np.asarray((matrix @ self.columns).T)
+
+    def quadratic(self, matrix: Array) -> Array:
+        """x'Mx, one number per row."""
+        mapped = self.mapped(matrix)
+        if not self.constant:
+            return np.asarray(np.einsum("ij,ji->i", mapped, self.columns))
+        return np.asarray(np.einsum("ij,ji->i", mapped[:, :-1], self.columns) + mapped[:, -1] * self.constant)
+
     def square_sums(self) -> Array:
-        """Σ_j x_j², one number per raw column."""
+        """Σ_j x_j², one number per scaled column."""
         return np.asarray(np.einsum("ij,ij->i", self.columns, self.columns))
 
     def gram(self, weights: Array) -> Array:
@@ -96,15 +109,23 @@ class SparseBlock:
             total = total / scale
         return np.append(total, constant * mass) if constant else total
 
+    def mapped(self, matrix: Array) -> Array:
+        return np.stack([self.times(row) for row in matrix], axis=1)
+
+    def quadratic(self, matrix: Array) -> Array:
+        values, axes = np.linalg.eigh(matrix)
+        return np.asarray(np.square(self.mapped(axes.T)) @ values)
+
     def square_sums(self) -> Array:
         # Entry by entry in float64, so that nothing cancels; an entry that is not stored adds centre².
         matrix = self.matrix.tocsc()
         centre = np.zeros(matrix.shape[1]) if self.scaling.centre is None else self.scaling.centre
         stored = np.diff(matrix.indptr)
         column = np.repeat(np.arange(len(stored)), stored)
-        away = matrix.data.astype(np.float64) - centre[column]
+        scale = np.ones(matrix.shape[1]) if self.scaling.scale is None else self.scaling.scale
+        away = (matrix.data.astype(np.float64) - centre[column]) / scale[column]
         squares = np.bincount(column, away * away, len(stored))
-        return np.asarray(squares + (matrix.shape[0] - stored) * centre**2)
+        return np.asarray(squares + (matrix.shape[0] - stored) * (centre / scale) ** 2)
 
     def gram(self, weights: Array) -> Array:
         constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
@@ -119,6 +140,25 @@ class SparseBlock:
             core = core / np.outer(scale, scale)
             sums = sums / scale
         return _bordered(core, constant * sums, constant**2 * mass) if constant else core
+
+
+@dataclass(frozen=True, eq=False)
+class LiftedBlock:
+    """The same rows as (a_j x_j, 1): a row's pull on the goal beside the one that counts it."""
+
+    block: DenseBlock | SparseBlock
+    factor: Array
+
+    def times(self, point: Array) -> Array:
+        return np.asarray(self.factor * self.block.times(point[:-1]) + point[-1])
+
+    def weighted_sum(self, weights: Array) -> Array:
+        return np.append(self.block.weighted_sum(self.factor * weights), weights.sum())
+
+    def gram(self, weights: Array) -> Array:
+        pulled = self.factor * weights
+        core = self.block.gram(self.factor * pulled)
+        return _bordered(core, self.block.weighted_sum(pulled), float(weights.sum()))
 
 
 Block = DenseBlock | SparseBlock

@@ -1,0 +1,1 @@
+"""What the paper prints, measured again: one file per table, figure or list of errata."""

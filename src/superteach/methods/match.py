@@ -1,0 +1,148 @@
+"""Teach the goal exactly: relax, round, refine.
+
+The learner ends at θ* exactly when its gradient vanishes there: Σ_{j∈S} g_j = Λθ* with the pulls
+g_j = −ℓ'(x_j'θ*) x_j, one equation per coefficient (0 on the right for a free intercept). So:
+
+1. Relax: 0 ≤ b_j ≤ 1 with Σ b_j g_j = Λθ* and Σ b_j = n at least cost plus τ times entropy. Its dual
+   Ψ(u) = Σ_j τ log(1 + exp((u'(g_j, 1) − c_j)/τ)) − u'(Λθ*, n) has one unknown per equation.
+2. Round: the n rows with the largest b_j, found from counts.
+3. Refine: teacher after teacher exchanges rows of its own to shrink e = H⁻¹(Σ_{j∈S} g_j − Λθ*), the
+   distance that is left between the taught model and the goal.
+
+Where no b exists there is a u with Σ_j max(0, u'(g_j, 1)) < u'(Λθ*, n), and it proves that no lesson of
+n rows teaches the goal exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach import selection
+from superteach.classroom import Classroom
+from superteach.federation import Federation
+from superteach.lesson import Certificate
+from superteach.problem import Quadratic, Scaling, ridge_penalty
+from superteach.queries import AskMoments, Balance, Census, Keep, Moments, RankRows, Refine, Size
+from superteach.solvers.function import Function
+from superteach.solvers.newton import Newton
+
+Array = npt.NDArray[np.float64]
+
+TEMPERATURE = 0.03
+FINE_SHARE = 0.5
+"""Weakest rows set aside for fine adjustments, as a multiple of the lesson's size."""
+MOST_TURNS = 18
+RELAX_STEPS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What match did: predicted risk after rounding and after every turn, and why it stopped."""
+
+    risks: Array
+    reason: str
+    certificate: Certificate | None
+
+
+class Matcher:
+    """Chooses lessons of any size for one goal."""
+
+    def __init__(self, room: Classroom, goal: Array, seed: int, least: int, tolerance: float) -> None:
+        self._room, self._goal = room, goal
+        self._seed, self._least, self._tolerance = seed, least, tolerance
+        self.outcome: Outcome | None = None
+
+    def announce(self, sizes: list[int]) -> None:
+        """Nothing to prepare: every size is searched for on its own."""
+
+    def choose(self, size: int) -> Size:
+        """Leave every teacher with its chosen rows, `size` of them in all."""
+        room, federation = self._room, self._room.federation
+        penalty = ridge_penalty(room.learner.penalty(size), len(self._goal), room.learner.free_intercept)
+        target = np.append(penalty.gradient(self._goal), size)
+        federation.stage = "relax"
+        point, certificate = relax(federation, self._goal, target, room.rows, self._seed)
+        federation.stage = "round"
+        federation.sum(RankRows("relaxed", point))
+        federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
+        federation.stage = "refine"
+        risks, reason = refine(
+            federation, room.scaling, self._goal, penalty, self._seed, self._least, self._tolerance
+        )
+        self.outcome = Outcome(np.array(risks), reason, certificate)
+        kept: Size = federation.sum(Census("chosen"))
+        return kept
+
+
+def relax(
+    federation: Federation, goal: Array, target: Array, rows: int, seed: int
+) -> tuple[Array, Certificate | None]:
+    """The fractional choice that balances the goal, or a proof that there is none."""
+    width, size = len(goal), target[-1]
+    gram = federation.sum(AskMoments("square", "all", np.zeros(width), 2)).curvature
+    metric = np.linalg.pinv(gram, hermitian=True, rcond=1e-12) * rows / width  # leverages of 1 on average
+    costs = federation.sum(Balance(goal, metric, FINE_SHARE * size / rows, TEMPERATURE, seed))
+    function = Function(federation.sum, "relax", "all", Quadratic(np.zeros(width + 1), target))
+
+    def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
+        # Ψ is at least Σ max(0, u'(g, 1)) − Σ max(0, c) − u'target, so a value below −Σ max(0, c) is a proof.
+        if whole.value < -costs - 1e-9 * abs(costs):
+            return "the goal cannot be balanced"
+        b_mass = np.sqrt(np.maximum(np.diag(whole.curvature), 0.0)) if whole.curvature is not None else 0.0
+        # Rounding will move the sums by a row or so in any case; a hundredth of that is exact enough.
+        if np.all(np.abs(whole.gradient) <= 0.01 * np.sqrt(TEMPERATURE) * b_mass + 1e-12 * np.abs(target)):
+            return "balanced"
+        return None
+
+    start = np.zeros(width + 1)
+    start[-1] = TEMPERATURE * np.log(size / max(rows - size, 0.5))
+    solution = Newton(max_steps=RELAX_STEPS).minimise(function, start, stop)
+    certificate = None if solution.reason == "balanced" else certify(federation, solution.point, target)
+    return solution.point, certificate
+
+
+def certify(federation: Federation, point: Array, target: Array) -> Certificate | None:
+    """Check a direction by one more sum: positive margin, certificate; otherwise none."""
+    direction = point / max(float(np.linalg.norm(point)), 1e-300)
+    reached: Moments = federation.sum(AskMoments("reach", "all", direction, 1))
+    margin = float(direction @ target) - reached.value
+    # A margin within the rounding error of the two sums proves nothing.
+    noise = 1e-10 * (abs(float(direction @ target)) + reached.value)
+    return Certificate(direction, margin) if margin > noise else None
+
+
+def refine(
+    federation: Federation,
+    scaling: Scaling,
+    goal: Array,
+    penalty: Quadratic,
+    seed: int,
+    least: int,
+    tolerance: float,
+) -> tuple[list[float], str]:
+    """Teachers take turns until a whole round of turns brings nothing, or the residual is small enough."""
+
+    def residual_of(sums: Moments) -> tuple[Array, Array]:
+        assert sums.curvature is not None
+        inverse = np.linalg.pinv(sums.curvature + np.diag(penalty.diagonal), hermitian=True)
+        metric = np.column_stack([scaling.raw(column) for column in inverse.T])
+        return metric, -metric @ (sums.gradient + penalty.gradient(goal))
+
+    metric, residual = residual_of(federation.sum(AskMoments("loss", "chosen", goal, 2)))
+    risks = [float(np.linalg.norm(residual))]
+    idle = 0
+    for turn in range(MOST_TURNS):
+        if risks[-1] <= tolerance:
+            return risks, f"the predicted risk {risks[-1]:.2g} is at most {tolerance:.2g}"
+        position = turn % federation.teachers
+        metric, residual = residual_of(
+            federation.sum(Refine(position, goal, residual, metric, least, seed, turn))
+        )
+        risks.append(float(np.linalg.norm(residual)))
+        idle = idle + 1 if risks[-1] >= 0.999 * risks[-2] else 0
+        if idle == federation.teachers:
+            return risks, "no teacher could bring the model closer to the goal"
+    return risks, f"the limit of {MOST_TURNS} turns was reached"

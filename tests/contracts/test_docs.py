@@ -1,0 +1,78 @@
+"""The docs against the package: code blocks run, links resolve, the list of queries is the real one."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+from superteach.queries import QUERIES
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+EXECUTED = [page for page in PAGES if page.name == "README.md" or page.parent.name == "docs"]
+
+
+def python_blocks(page: Path) -> list[tuple[int, str]]:
+    """(line number, source) of every block marked python."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [(text.count("\n", 0, match.start(1)) + 1, match.group(1)) for match in found]
+
+
+BLOCKS = [(page, line, source) for page in EXECUTED for line, source in python_blocks(page)]
+
+
+@pytest.mark.parametrize(
+    ("page", "line", "source"), BLOCKS, ids=[f"{page.name}:{line}" for page, line, _ in BLOCKS]
+)
+def test_block_runs_by_itself(page, line, source, tmp_path, monkeypatch):
+    """Every block runs in an empty folder with nothing but its own names, without a warning of ours."""
+    monkeypatch.chdir(tmp_path)
+    # Leading line breaks make a traceback point at the line of the page.
+    code = compile("\n" * (line - 1) + source, str(page), "exec", dont_inherit=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        exec(code, {"__name__": "docs"})
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_resolve(page):
+    """Every relative link leads to a file, and every anchor to a heading of it."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(there), (
+            f"{page.name} links to {target}, which has no such heading"
+        )
+
+
+def test_the_table_of_queries_is_the_closed_list():
+    """what-leaves-a-teacher.md names every query, in order, and no other."""
+    text = (ROOT / "docs/what-leaves-a-teacher.md").read_text(encoding="utf-8")
+    section = text.split("## The closed list")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [query.__name__ for query in QUERIES]
+
+
+def test_every_page_is_reached_from_the_index():
+    """No page of the docs is an orphan."""
+    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    missing = [page.name for page in PAGES if page.parent.name == "docs" and page.name != "index.md"]
+    assert [name for name in missing if f"({name})" not in index] == []
+
+
+def test_pages_with_blocks_are_found():
+    """The search for blocks itself works."""
+    assert {page.name for page, _, _ in BLOCKS} >= {"README.md", "add-a-loss.md", "what-leaves-a-teacher.md"}
