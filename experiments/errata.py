@@ -326,7 +326,7 @@ class Halves(NamedTuple):
     shared: float
     logistic_rows: int
     logistic_zeros: int
-    """α that float64 shows as 0."""
+    """α that the solver shows as 0."""
     logistic_underflows: int
     """Rows whose log α lies below what float64 can hold."""
     logistic_least_exponent: float
@@ -448,8 +448,8 @@ def _evidence() -> list[tuple[str, str, str, Callable[[], str]]]:
         return (
             f"ridge: the printed minimiser has F = {found.printed:,.0f}, the optimum {found.optimum:,.0f}; "
             f"{found.printed_support} and {found.support} non-zeros, {found.common_support} in common. Logistic: "
-            f"{found.logistic_zeros} of {found.logistic_rows} α show as 0, all by underflow "
-            f"({found.logistic_underflows} rows; least α is 10^{found.logistic_least_exponent:.0f}). "
+            f"{found.logistic_zeros} of {found.logistic_rows} α are 0, {found.logistic_underflows} are less than "
+            f"float64 can hold (the least is 10^{found.logistic_least_exponent:.0f}). "
             f"{found.free_directions} directions leave Aα as it is"
         )
 

@@ -89,7 +89,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         columns = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
         owners, members = _split(groups, X_checked.shape[0])
         parts = [
-            Part(str(owner), X_checked if len(owners) == 1 else X_checked[rows], y_checked[rows], rows)
+            Part(str(owner), X_checked, y_checked, rows, None if len(owners) == 1 else rows)
             for owner, rows in zip(owners, members, strict=True)
         ]
         teachers, classes = make_teachers(parts, columns, student.loss)

@@ -21,12 +21,31 @@ from superteach.teacher import Teacher
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One owner's rows as they came: features (rows × columns, dense or sparse), target, ids for ties."""
+    """One owner's rows as they came: features (rows × columns, dense or sparse), target, ids for ties.
+
+    With `rows` given, features and target are everybody's and the part takes those rows, each time anew:
+    copies of all owners' rows at once would cost as much memory as the data.
+    """
 
     name: str
     features: Any
     target: npt.NDArray[Any]
     ids: npt.NDArray[Any] | None = None
+    rows: npt.NDArray[np.int64] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many rows the owner has."""
+        return int(self.features.shape[0]) if self.rows is None else len(self.rows)
+
+    def take_features(self) -> Any:
+        """The owner's rows × columns."""
+        return self.features if self.rows is None else self.features[self.rows]
+
+    def take_target(self) -> npt.NDArray[Any]:
+        """The owner's labels or targets."""
+        target = np.asarray(self.target)
+        return target if self.rows is None else target[self.rows]
 
 
 def make_teachers(
@@ -47,7 +66,7 @@ def make_teachers(
     teachers = []
     for part in parts:
         target = _encode(part, classes) if classes is not None else _numbers(part, loss)
-        teachers.append(Teacher(part.name, part.features, target, part.ids))
+        teachers.append(Teacher(part.name, part.take_features(), target, part.ids))
     return teachers, classes
 
 
@@ -55,7 +74,7 @@ def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:
     """The two label values over all teachers, sorted as scikit-learn sorts them."""
     kinds = set()
     for part in parts:
-        labels = np.asarray(part.target)
+        labels = part.take_target()
         if labels.dtype.kind in "fO":
             missing = ~np.isfinite(labels) if labels.dtype.kind == "f" else find_missing(labels)
             if missing.any():
@@ -78,7 +97,7 @@ def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:
             "some teachers label their rows with numbers and some with text; use one kind of label"
         )
     try:
-        values = np.unique(np.concatenate([np.unique(np.asarray(part.target)) for part in parts]))
+        values = np.unique(np.concatenate([np.unique(part.take_target()) for part in parts]))
     except TypeError:
         raise DataTypeError("labels must be all numbers or all strings; some are missing or mixed") from None
     if len(values) == 1:
@@ -109,14 +128,14 @@ def _is_missing(value: Any) -> bool:
 
 
 def _check_shape(part: Part, columns: Sequence[str]) -> None:
-    rows, width = part.features.shape
+    rows, width = part.count, part.features.shape[1]
     if width != len(columns):
         raise DataError(
             f"teacher {part.name!r} has {width} columns, expected {len(columns)}: {_listed(columns)}"
         )
     if rows == 0:
         raise DataError(f"teacher {part.name!r} has no rows; leave it out or give it some")
-    if len(part.target) != rows:
+    if part.rows is None and len(part.target) != rows:
         raise DataError(f"teacher {part.name!r} has {rows} rows but {len(part.target)} targets")
     if part.features.dtype.kind not in "biuf":
         raise DataTypeError(
@@ -126,21 +145,22 @@ def _check_shape(part: Part, columns: Sequence[str]) -> None:
 
 def _check_finite(part: Part, columns: Sequence[str]) -> None:
     most = np.float64(MOST)  # a plain float would be cast to float32, where it overflows
-    values = part.features.data if sparse.issparse(part.features) else part.features
+    features = part.take_features()
+    values = features.data if sparse.issparse(features) else features
     if values.dtype.kind != "f" or values.size == 0:
         return
     with np.errstate(invalid="ignore"):
         if max(-float(values.min()), float(values.max())) <= MOST:  # false for NaN too
             return
-    if sparse.issparse(part.features):
-        entries = part.features.tocoo()
+    if sparse.issparse(features):
+        entries = features.tocoo()
         first = int(np.argmin(np.abs(entries.data) <= most))
         row, column, value = entries.row[first], entries.col[first], entries.data[first]
     else:
-        bad = ~(np.abs(part.features) <= most)
+        bad = ~(np.abs(features) <= most)
         row = int(np.argmax(bad.any(axis=1)))
         column = int(np.argmax(bad[row]))
-        value = part.features[row, column]
+        value = features[row, column]
     if np.isfinite(value):
         raise DataError(
             f"teacher {part.name!r}, column {columns[column]!r}, row {row}: {value:g} is too large to be squared; "
@@ -154,11 +174,11 @@ def _check_finite(part: Part, columns: Sequence[str]) -> None:
 
 
 def _encode(part: Part, classes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    return np.where(np.asarray(part.target) == classes[1], 1.0, -1.0)
+    return np.where(part.take_target() == classes[1], 1.0, -1.0)
 
 
 def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
-    target = np.asarray(part.target)
+    target = part.take_target()
     if target.dtype.kind not in "biuf":
         try:
             if target.dtype.kind in "cmM":

@@ -120,17 +120,24 @@ class Logistic(Loss):
     classifies: ClassVar[bool] = True
 
     def terms(self, eta: Array, y: Array) -> Terms:
-        margin = y * eta
-        small = np.exp(-np.abs(margin))
-        inverse = 1.0 / (1.0 + small)
-        both = small * inverse
-        wrong = np.where(margin >= 0.0, both, inverse)
-        value = np.maximum(-margin, 0.0) + np.log1p(small)
-        return Terms(value, -y * wrong, both * inverse)
+        value, wrong, curvature = _of_margin(y * eta)
+        return Terms(value, -y * wrong, curvature)
 
     def value(self, eta: Array, y: Array) -> Array:
         margin = y * eta
-        return np.maximum(-margin, 0.0) + np.log1p(np.exp(-np.abs(margin)))
+        return np.maximum(-margin, 0.0) + np.log1p(_tail(margin))
+
+    def dual_terms(self, t: Array, y: Array, threshold: Array) -> Terms:
+        # The minimiser lies at infinity, so z is always the end of its interval on that side.
+        value, wrong, curvature = _of_margin(threshold - y * t)
+        out = np.isinf(threshold)
+        if out.any():
+            wrong, curvature = np.where(out, 0.0, wrong), np.where(out, 0.0, curvature)
+        return Terms(value, y * wrong, curvature)
+
+    def dual_value(self, t: Array, y: Array, threshold: Array) -> Array:
+        margin = threshold - y * t
+        return np.maximum(-margin, 0.0) + np.log1p(_tail(margin))
 
     def conjugate(self, alpha: Array, y: Array) -> Array:
         share = alpha * y
@@ -268,6 +275,21 @@ class Poisson(Loss):
 LOSSES: dict[str, type[Loss]] = {
     loss.name: loss for loss in (Logistic, Squared, SquaredHinge, Huber, Poisson)
 }
+
+
+def _of_margin(margin: Array) -> tuple[Array, Array, Array]:
+    """log(1 + exp(−m)), σ(−m) and σ(m)σ(−m)."""
+    small = _tail(margin)
+    inverse = 1.0 / (1.0 + small)
+    both = small * inverse
+    wrong = np.where(margin >= 0.0, both, inverse)
+    return np.maximum(-margin, 0.0) + np.log1p(small), wrong, both * inverse
+
+
+def _tail(margin: Array) -> Array:
+    """exp(−|m|), kept above 1e-304: the numbers between there and 0 are far slower to compute with."""
+    size = np.minimum(np.abs(margin), 700.0)
+    return np.exp(np.negative(size, out=size), out=size)
 
 
 def _nearest(centre: Array, t: Array, threshold: Array) -> Array:

@@ -8,6 +8,7 @@ rows. A teacher refuses anything that is not on the list.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -63,6 +64,12 @@ def _payload(value: Any) -> int:
     if isinstance(value, Loss):
         return 8
     return len(value) if isinstance(value, str) else 8
+
+
+@lru_cache(maxsize=64)
+def upper_triangle(width: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Where the numbers of a symmetric matrix lie that travel: row by row, from the diagonal on."""
+    return np.triu_indices(width)
 
 
 class Size(NamedTuple):
@@ -149,7 +156,7 @@ class AskMoments(Query):
         width = len(self.point)
         curvature = None
         if self.order == 2:
-            upper = np.triu_indices(width)
+            upper = upper_triangle(width)
             curvature = np.zeros((width, width))
             curvature[upper] = total[1 + width :]
             curvature.T[upper] = total[1 + width :]

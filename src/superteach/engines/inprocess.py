@@ -15,6 +15,9 @@ from superteach.errors import TeachingError
 from superteach.messages import Sealed, Turn
 from superteach.queries import Query
 
+_SMALL = 1 << 19
+"""Below so many numbers in all, threads wait for each other longer than they work."""
+
 
 class Answers(Protocol):
     """A teacher as far as an engine knows one."""
@@ -44,6 +47,8 @@ class InProcess:
         self._teachers = tuple(teachers)
         self._states = [teacher.start() for teacher in self._teachers]
         cores = threads or _cores()
+        if threads is None and sum(teacher.rows.count for teacher in self._teachers) * self.features < _SMALL:
+            cores = 1
         self._workers = min(cores, len(self._teachers))
         self._library_threads = max(1, cores // self._workers)
         self._shares = _shares([teacher.rows.count for teacher in self._teachers], self._workers)

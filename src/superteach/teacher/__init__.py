@@ -26,6 +26,7 @@ from superteach.teacher import ranks, refine
 from superteach.teacher.rows import LiftedBlock, Rows
 
 Array = npt.NDArray[np.float64]
+_VALUES_AT_ONCE = 1 << 15
 LOCAL_STEPS = 1000
 """Newton steps after which a teacher gives up on its own block in Algorithm 1."""
 Handler = Callable[["Teacher", Any, "State", Turn], tuple["State", Array]]
@@ -53,7 +54,7 @@ class Teacher:
         name: str,
         features: Any,
         target: Array,
-        ids: npt.NDArray[Any] | None = None,
+        ids: npt.ArrayLike | None = None,
         costs: npt.NDArray[Any] | None = None,
         least_change: int = 1,
     ) -> None:
@@ -66,7 +67,7 @@ class Teacher:
         self.target = np.ascontiguousarray(target, dtype=np.float64)
         self.least_change = least_change
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
-        self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else np.asarray(ids, np.uint64)
+        self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
 
     def start(self) -> State:
         """The state before the first query."""
@@ -190,8 +191,7 @@ def _count_ranks(
     teacher: Teacher, query: queries.CountRanks, state: State, turn: Turn
 ) -> tuple[State, Array]:
     ranking = _known(state.ranking, "ranks")
-    counts = [ranking.count_next_byte(teacher.ids, prefix) for prefix in query.prefixes]
-    return state, np.concatenate(counts).astype(np.float64)
+    return state, ranking.count_next_bytes(teacher.ids, query.prefixes).astype(np.float64)
 
 
 def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> tuple[State, Array]:
@@ -299,7 +299,7 @@ def _sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> A
                 curvature += block.gram(terms.curvature)
     parts = [np.array([value]), gradient]
     if query.order == 2:
-        parts.append(curvature[np.triu_indices(width)])
+        parts.append(curvature[queries.upper_triangle(width)])
     return np.concatenate(parts)
 
 
@@ -307,8 +307,12 @@ def _sum_values(teacher: Teacher, query: queries.AskValues, state: State) -> Arr
     totals = np.zeros(len(query.steps))
     for where, block in _asked_blocks(teacher, query, state):
         at, along = block.times(query.point), block.times(query.direction)
-        for index, step in enumerate(query.steps):
-            totals[index] += _function_values(query, state, at + step * along, where, teacher.target).sum()
+        # Short blocks take all steps at once, because there the calls cost more than the numbers.
+        batch = max(1, _VALUES_AT_ONCE // max(len(at), 1))
+        for first in range(0, len(query.steps), batch):
+            points = at + query.steps[first : first + batch, None] * along
+            values = _function_values(query, state, points, where, teacher.target)
+            totals[first : first + batch] += values.sum(axis=1)
     return totals
 
 
@@ -334,6 +338,12 @@ def _best_dual(teacher: Teacher, state: State, point: Array) -> Array:
     for where, block in teacher.rows.blocks(state.scaling):
         alpha[where] = loss.best_dual(block.times(point), teacher.target[where], threshold[where])
     return alpha
+
+
+def _unsigned(ids: npt.ArrayLike) -> ranks.Keys:
+    """The same numbers, and the same memory where that can be."""
+    ids = np.asarray(ids)
+    return ids.view(np.uint64) if ids.dtype == np.int64 else np.asarray(ids, np.uint64)
 
 
 def _size(target: Array) -> Array:

@@ -19,18 +19,22 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Ranking:
-    """The first halves of all rows' ranks, and the same sorted."""
+    """The first halves of all rows' ranks; sorting them anew for each question keeps one copy, not two."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
-        self._sorted = np.sort(keys)
 
-    def count_next_byte(self, ids: Keys, prefix: bytes) -> npt.NDArray[np.int64]:
-        """How many rows have a rank that begins with prefix, by their next byte."""
-        if len(prefix) < _HALF:
-            return _histogram(self._sorted, prefix)
-        head = np.uint64(int.from_bytes(prefix[:_HALF], "big"))
-        return _histogram(np.sort(ids[self._keys == head]), prefix[_HALF:])
+    def count_next_bytes(self, ids: Keys, prefixes: tuple[bytes, ...]) -> npt.NDArray[np.int64]:
+        """For each prefix, how many rows have a rank that begins with it, by their next byte."""
+        ascending = np.sort(self._keys) if any(len(prefix) < _HALF for prefix in prefixes) else self._keys
+        counts = []
+        for prefix in prefixes:
+            if len(prefix) < _HALF:
+                counts.append(_histogram(ascending, prefix))
+            else:
+                head = np.uint64(int.from_bytes(prefix[:_HALF], "big"))
+                counts.append(_histogram(np.sort(ids[self._keys == head]), prefix[_HALF:]))
+        return np.concatenate(counts)
 
     def rows_up_to(self, ids: Keys, last: bytes) -> npt.NDArray[np.int64]:
         """Positions of the rows whose rank is at most `last`, in ascending order."""
