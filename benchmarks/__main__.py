@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import dual, imports, memory
+from benchmarks import dual, imports, match, memory
 from benchmarks.table import show
 
-BENCHMARKS = {"dual": dual.run, "memory": memory.run, "imports": imports.run}
+BENCHMARKS = {"dual": dual.run, "match": match.run, "memory": memory.run, "imports": imports.run}
 
 
 def main() -> None:

@@ -82,14 +82,21 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.least_change = least_change
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Teach from rows X with targets y; groups says which teacher owns each row (None: one teacher)."""
+    def fit(self, X: Any, y: Any, groups: Any = None, costs: Any = None) -> Self:
+        """Teach from rows X with targets y; groups says which teacher owns each row (None: one teacher).
+
+        `costs`, one number per row, make method="match" prefer cheap rows among equally good ones.
+        """
         student = Learner.of(_default(self.learner))
         X_checked, y_checked = self._checked(X, y, student)
         columns = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
         owners, members = _split(groups, X_checked.shape[0])
+        if costs is not None and np.shape(costs) != (X_checked.shape[0],):
+            raise DataError(
+                f"costs has shape {np.shape(costs)}, expected one for each of {X_checked.shape[0]} rows"
+            )
         parts = [
-            Part(str(owner), X_checked, y_checked, rows, None if len(owners) == 1 else rows)
+            Part(str(owner), X_checked, y_checked, rows, None if len(owners) == 1 else rows, costs)
             for owner, rows in zip(owners, members, strict=True)
         ]
         teachers, classes = make_teachers(parts, columns, student.loss)
@@ -121,12 +128,12 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "classes_"):
             del self.classes_  # left by an earlier fit with another learner
         self._set_model(student)
-        self.n_iter_ = max(1, len(self.lesson_.gap))
+        self.n_iter_ = max(1, len(self.lesson_.objective))
         return self
 
-    def fit_resample(self, X: Any, y: Any, groups: Any = None) -> tuple[Any, Any]:
+    def fit_resample(self, X: Any, y: Any, groups: Any = None, costs: Any = None) -> tuple[Any, Any]:
         """Teach, and return the chosen rows and their targets, in the containers they came in."""
-        self.fit(X, y, groups)
+        self.fit(X, y, groups, costs)
         return _take(X, self.sample_indices_), _take(y, self.sample_indices_)
 
     def predict(self, X: Any) -> Any:

@@ -32,6 +32,8 @@ class Part:
     target: npt.NDArray[Any]
     ids: npt.NDArray[Any] | None = None
     rows: npt.NDArray[np.int64] | None = None
+    costs: npt.NDArray[Any] | None = None
+    """What choosing each row costs its owner; never leaves the teacher but as a total."""
 
     @property
     def count(self) -> int:
@@ -41,6 +43,23 @@ class Part:
     def take_features(self) -> Any:
         """The owner's rows × columns."""
         return self.features if self.rows is None else self.features[self.rows]
+
+    def take_costs(self) -> npt.NDArray[np.float64] | None:
+        """The owner's costs, checked."""
+        if self.costs is None:
+            return None
+        try:
+            costs = np.asarray(self.costs, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataTypeError(f"teacher {self.name!r} has costs that are no numbers") from None
+        if costs.ndim != 1 or (self.rows is None and len(costs) != self.count):
+            raise DataError(
+                f"teacher {self.name!r} has costs of shape {costs.shape}, expected one for each row"
+            )
+        costs = costs if self.rows is None else costs[self.rows]
+        if not (np.abs(costs) <= MOST).all():
+            raise DataError(f"teacher {self.name!r} has a cost that is NaN, infinite or huge")
+        return costs
 
     def take_target(self) -> npt.NDArray[Any]:
         """The owner's labels or targets."""
@@ -66,7 +85,7 @@ def make_teachers(
     teachers = []
     for part in parts:
         target = _encode(part, classes) if classes is not None else _numbers(part, loss)
-        teachers.append(Teacher(part.name, part.take_features(), target, part.ids))
+        teachers.append(Teacher(part.name, part.take_features(), target, part.ids, part.take_costs()))
     return teachers, classes
 
 

@@ -19,7 +19,19 @@ from superteach.federation import Entry
 Array = npt.NDArray[np.float64]
 
 
-_PLAIN = ("size", "rows", "risk", "consistency", "pool_risk", "seconds", "reason", "converged", "settings")
+_PLAIN = (
+    "size",
+    "rows",
+    "risk",
+    "consistency",
+    "pool_risk",
+    "seconds",
+    "reason",
+    "converged",
+    "lower_bound",
+    "cost",
+    "settings",
+)
 """Fields of a lesson that JSON keeps as they are."""
 
 
@@ -79,6 +91,10 @@ class Lesson:
     teachers: tuple[str, ...]
     certificate: Certificate | None = None
     """Set where the goal is proved to be out of reach for a lesson of this size (method "match")."""
+    lower_bound: float = 0.0
+    """A risk that no lesson can go below, where one is proved."""
+    cost: float | None = None
+    """What the chosen rows cost their owners in all, where owners gave costs."""
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -110,10 +126,12 @@ class Lesson:
             return (
                 f"no {self.size} of these {self.rows} rows can teach this goal exactly; "
                 f"the nearest model found is at distance {self.risk:.4g}"
+                + (f", and none can be nearer than {self.lower_bound:.4g}" if self.lower_bound else "")
             )
         if self.settings.get("method") != "match":
             return f"the taught model is at distance {self.risk:.4g} from the goal"
-        if self.risk <= 1e-2 * float(np.linalg.norm(self.goal)):
+        wanted = self.settings.get("risk_target")
+        if self.risk <= (1e-2 * float(np.linalg.norm(self.goal)) if wanted is None else wanted):
             return f"the goal is taught to within {self.risk:.2g}"
         return f"the nearest model found is at distance {self.risk:.4g}; there is no proof either way"
 
@@ -147,6 +165,8 @@ class Lesson:
             "teachers": list(self.teachers),
             "objective": self.objective.tolist(),
             "gap": self.gap.tolist(),
+            "lower_bound": self.lower_bound,
+            "cost": self.cost,
             "certificate": self.certificate.as_dict() if self.certificate else None,
             "path": [point.as_dict() for point in self.path],
             "ledger": [entry.as_dict() for entry in self.ledger],

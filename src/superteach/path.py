@@ -70,7 +70,7 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
     chooser.announce(sizes)
     points: list[PathPoint] = []
     model: Array | None = None
-    best: tuple[float, Array, int] | None = None
+    best: tuple[float, Array, int, int] | None = None
     refusal: str | None = None
     # From the whole pool downwards: the pool's model is known, and neighbours start next to each other.
     for size in reversed(sizes):
@@ -80,16 +80,16 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
         if refusal:  # scikit-learn's own learners refuse such rows too
             continue
         room.federation.stage = "path"
-        model = room.fit_chosen(size, model)
+        model = room.fit_chosen(kept.rows, model)
         risk = metrics.risk(room.scaling.raw(model), raw_goal)
-        points.append(PathPoint(size, size / room.rows, risk))
+        points.append(PathPoint(kept.rows, kept.rows / room.rows, risk))
         if best is None or risk <= best[0]:
-            best = (risk, model, size)
+            best = (risk, model, size, kept.rows)
     if best is None:
         raise BudgetError(f"budget={sizes[0]}: the chosen {refusal}; raise the budget, or use budget='best'")
     if len(sizes) > 1:
         chooser.choose(best[2])
-    return Walk(best[1], best[2], tuple(reversed(points)))
+    return Walk(best[1], best[3], tuple(sorted(points, key=lambda point: point.size)))
 
 
 def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) -> Walk:
@@ -117,5 +117,6 @@ def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) 
     while high - low > max(1, high // 20):
         middle = (low + high) // 2
         low, high = (low, middle) if reaches(middle) else (middle, high)
+    chooser.announce([high])
     chooser.choose(high)
     return Walk(models[high], high, tuple(points[size] for size in sorted(points)))

@@ -363,6 +363,47 @@ class Refine(Query):
         return AskMoments("loss", "chosen", self.goal, 2)
 
 
+@dataclass(frozen=True, eq=False)
+class Approach(Query):
+    """The teacher whose turn it is changes its choice to bring the taught model nearer to the goal.
+
+    A turn that made things worse is taken back by the next query, with keep=False; position −1 is nobody.
+    """
+
+    position: int
+    keep: bool
+    model: Array
+    inverse: Array
+    goal: Array
+    measure: Array
+    grow: int
+    """By how many rows the lesson may grow in this turn; `shrink` likewise."""
+    shrink: int
+    least: int
+    exposure: ClassVar[str] = "two counts: chosen rows, and those of them with a positive label"
+
+    @property
+    def reply_length(self) -> int:
+        return 2
+
+    def read(self, total: Array) -> Size:
+        return Size(round(total[0]), round(total[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenCost(Query):
+    """What do the chosen rows cost their owners, all together?"""
+
+    exposure: ClassVar[str] = "one sum of costs over the chosen rows, and whether any teacher has costs"
+
+    @property
+    def reply_length(self) -> int:
+        return 2
+
+    def read(self, total: Array) -> float | None:
+        return float(total[0]) if total[1] else None
+
+
 QUERIES: tuple[type[Query], ...] = (
     Census,
     ColumnSums,
@@ -377,4 +418,6 @@ QUERIES: tuple[type[Query], ...] = (
     Compare,
     Balance,
     Refine,
+    Approach,
+    ChosenCost,
 )

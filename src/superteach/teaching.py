@@ -17,6 +17,7 @@ from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.methods import dual, match, random
 from superteach.problem import MOST, DualProblem
+from superteach.queries import ChosenCost
 from superteach.solvers import LBFGS, Block, Newton
 
 Array = npt.NDArray[np.float64]
@@ -96,6 +97,7 @@ def teach(
 
     federation.stage = "metrics"
     agreement = metrics.consistency(federation, walk.model, inside_goal, student.loss.classifies)
+    cost: float | None = federation.sum(ChosenCost())
     outcome = chooser.outcome if isinstance(chooser, match.Matcher) else None
     raw_model = room.scaling.raw(walk.model)
     reason = "rows were drawn at random, nothing was solved"
@@ -119,9 +121,11 @@ def teach(
         ledger=federation.ledger,
         seconds=time.perf_counter() - started,
         reason=reason,
-        converged=trace.converged if trace else True,
+        converged=trace.converged if trace else outcome.converged if outcome else True,
         teachers=federation.names,
         certificate=outcome.certificate if outcome else None,
+        cost=cost,
+        lower_bound=outcome.lower_bound if outcome else 0.0,
         settings=settings,
     )
 

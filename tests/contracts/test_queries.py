@@ -48,6 +48,8 @@ TALK: list[Query] = [
     queries.AskMoments("reach", "all", np.append(POINT, 0.1), 1),
     queries.RankRows("relaxed", np.append(POINT, 0.1)),
     queries.Refine(TURN.position, GOAL, POINT, np.eye(WIDTH), 1, 6, 0),
+    queries.Approach(TURN.position, True, POINT, np.eye(WIDTH), GOAL, np.eye(WIDTH), 2, 2, 1),
+    queries.ChosenCost(),
 ]
 talk = pytest.mark.parametrize("position", range(len(TALK)), ids=[query.name for query in TALK])
 
@@ -251,7 +253,7 @@ def test_sums_are_those_of_one_teacher(position, pool, federation_of):
     for K in (1, 7):
         federation = federation_of(X, y, K)
         for query in TALK[: position + 1]:
-            alone = isinstance(query, queries.BlockRound | queries.Refine)
+            alone = isinstance(query, queries.BlockRound | queries.Refine | queries.Approach)
             if alone or getattr(query, "by", "") == "block":
                 continue
             result = federation.engine.sum(query, 1)

@@ -174,19 +174,29 @@ def test_every_learner_is_taught(pool: Path, tmp_path: Path, learner: str) -> No
     assert classes == ([0, 1] if learner in ("logistic", "svc") else None)
 
 
-def test_solvers_and_random_rows(pool: Path, tmp_path: Path) -> None:
+def test_solvers(pool: Path, tmp_path: Path) -> None:
     sizes = {}
-    for options in (
-        ["--solver", "newton"],
-        ["--solver", "lbfgs"],
-        ["--solver", "block"],
-        ["--method", "random"],
-    ):
+    for options in (["--solver", s] for s in ("newton", "lbfgs", "block")):
         out = tmp_path / options[1]
         result = run("teach", *files_of(pool), *USUAL, "--budget", "50", *options, "--out", out, "--json")
         assert result.exit_code == 0, result.output
         sizes[options[1]] = json.loads(result.stdout)["risk"]
     assert sizes["newton"] == pytest.approx(sizes["lbfgs"], rel=1e-6)
+
+
+@pytest.mark.parametrize("budget", ["40", "0.05:0.1", "smallest"])
+def test_match_ends_nearer_than_the_papers_method_and_says_so(
+    pool: Path, tmp_path: Path, budget: str
+) -> None:
+    order = ["teach", *files_of(pool), *USUAL, "--budget", budget, "--risk-target", "0.05", "--out"]
+    result = run(*order, tmp_path / "match", "--method", "match", "--least-change", "2")
+    assert result.exit_code == 0, result.output
+    lesson = Lesson.load(tmp_path / "match" / "lesson.json")
+    assert f"Verdict: {lesson.verdict}." in result.stdout
+    assert lesson.settings["least_change"] == 2
+    assert lesson.risk <= 0.06
+    other = run(*order[:-3], "--budget", "40", "--out", tmp_path / "dual", "--json")
+    assert json.loads(other.stdout)["risk"] > lesson.risk
 
 
 def test_text_labels_and_names_that_need_care(tmp_path: Path) -> None:
@@ -203,10 +213,8 @@ def test_text_labels_and_names_that_need_care(tmp_path: Path) -> None:
 
 def test_same_seed_gives_identical_files_but_for_times(pool: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
-        result = run(
-            "teach", *files_of(pool), *USUAL, "--method", "random", "--seed", "5", "--out", tmp_path / name
-        )
-        assert result.exit_code == 0
+        order = ["teach", *files_of(pool), *USUAL, "--method", "random", "--seed", "5"]
+        assert run(*order, "--out", tmp_path / name).exit_code == 0
     one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
     assert {name: without_times(text) for name, text in one.items()} == {
         name: without_times(text) for name, text in two.items()
@@ -218,6 +226,12 @@ BAD_ORDERS: dict[str, tuple[list[str], list[str]]] = {
     "owner missing": (["--owner", "site"], ["owner column ('site')"]),
     "feature missing": (["--features", "x0,x9"], ["teacher 'east'", "'x9'"]),
     "budget text": (["--budget", "many"], ["'many'"]),
+    "budget mixed": (["--budget", "0.1:20"], ["two counts or two fractions"]),
+    "budget of three": (["--budget", "1:2:3"], ["'1:2:3'", "50:200"]),
+    "budget without target": (["--budget", "smallest"], ["--risk-target"]),
+    "target out of reach": (["--budget", "smallest", "--risk-target", "0"], ["no lesson", "nearest"]),
+    "target negative": (["--risk-target", "-1"], ["risk_target"]),
+    "no change": (["--least-change", "0"], ["--least-change"]),
     "budget zero": (["--budget", "0"], ["budget=0"]),
     "budget fraction": (["--budget", "1.5"], ["1.5"]),
     "budget nan": (["--budget", "nan"], ["nan"]),
@@ -371,19 +385,24 @@ def test_overwrite_replaces_the_whole_folder_or_keeps_it_when_input_is_bad(
     before = contents(out)
     assert_refused(run("teach", "nowhere.csv", *USUAL, "--overwrite", "--out", out), "nowhere.csv")
     assert contents(out) == before
-    assert (
-        run("teach", *files_of(pool)[:2], *USUAL, "--budget", "40", "--overwrite", "--out", out).exit_code
-        == 0
-    )
+    result = run("teach", *files_of(pool)[:2], *USUAL, "--budget", "40", "--overwrite", "--out", out)
+    assert result.exit_code == 0
     assert sorted(os.listdir(out / "chosen")) == ["east.csv", "north.csv"]
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_demo_shows_three_lessons_and_writes_a_figure(tmp_path: Path) -> None:
+def test_demo_shows_five_lessons_and_writes_a_figure(tmp_path: Path) -> None:
     for _ in range(2):
         result = run("demo", "--rows", "600", "--teachers", "3", "--out", tmp_path / "out")
         assert result.exit_code == 0, result.output
-    for words in ("full pool", "paper's method", "random, same size", "consistency", "Trained on"):
+    for words in (
+        "full pool",
+        "paper's method",
+        "match, same size",
+        "match, 4 %",
+        "consistency",
+        "Trained on",
+    ):
         assert words in result.stdout
     assert "\x1b" not in result.stdout
     assert (tmp_path / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")
@@ -437,16 +456,8 @@ def test_a_real_process_prints_version_help_errors_and_json(pool: Path, tmp_path
 def test_a_full_disk_leaves_nothing(pool: Path, tmp_path: Path) -> None:
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
     limit += "from superteach.cli import main; main()"
-    order = [
-        sys.executable,
-        "-c",
-        limit,
-        "teach",
-        *files_of(pool),
-        *USUAL,
-        "--out",
-        str(tmp_path / "new" / "out"),
-    ]
+    order = [sys.executable, "-c", limit, "teach", *files_of(pool), *USUAL]
+    order += ["--out", str(tmp_path / "new" / "out")]
     result = subprocess.run(order, capture_output=True, text=True, timeout=60)
     assert result.returncode == 1
     assert re.fullmatch(r"error: [^\n]*File too large[^\n]*\n", result.stderr), result.stderr

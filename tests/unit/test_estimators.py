@@ -138,10 +138,12 @@ def test_consistency_compares_goal_and_model_on_the_pool(name, task):
 
 
 @each_estimator
-@pytest.mark.parametrize("budget", [0.3, "best"])
+@pytest.mark.parametrize("budget", [0.1, "best"])
 def test_same_rows_however_they_are_owned(name, budget, task):
     """One, three or seven owners, in any order and by any name, choose exactly the same rows."""
     X, y, estimator, goal = task(name, True)
+    if budget == 0.1 and "hinge" in name:
+        budget = 0.8  # its best rows carry one class, which no LinearSVC learns from
     seven = owners(7, 5)
     letters = np.array(list("gfaebdc"))[seven]
     ways = [None, owners(3), letters]

@@ -95,6 +95,7 @@ class MethodName(StrEnum):
     """Methods by name."""
 
     dual = "dual"
+    match = "match"
     random = "random"
 
 
@@ -193,12 +194,34 @@ def teach(
     budget: Annotated[
         str,
         typer.Option(
-            help="Rows to choose: a count (200), a fraction (0.04) or best.", rich_help_panel=_LESSON
+            help="Rows to choose: a count (200), a fraction (0.04), the best size of a range (50:200 or "
+            "0.01:0.05), best, or smallest (with --risk-target).",
+            rich_help_panel=_LESSON,
         ),
     ] = "best",
     method: Annotated[
-        MethodName, typer.Option(help="How rows are chosen.", rich_help_panel=_LESSON)
+        MethodName,
+        typer.Option(
+            help="How rows are chosen: dual is the paper's, match teaches the goal exactly, random draws.",
+            rich_help_panel=_LESSON,
+        ),
     ] = MethodName.dual,
+    risk_target: Annotated[
+        float | None,
+        typer.Option(
+            help="Distance to the goal that is small enough (default: 1e-6 of the goal's length).",
+            rich_help_panel=_LESSON,
+        ),
+    ] = None,
+    least_change: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Rows that a teacher changes in one turn of match, at least. Here all files are on one "
+            "machine, so 1 gives nothing away; between owners use 10 or more.",
+            rich_help_panel=_LESSON,
+        ),
+    ] = 1,
     solver: Annotated[
         SolverName | None,
         typer.Option(
@@ -248,6 +271,8 @@ def teach(
             goal_seed=goal_seed,
             budget=budget,
             method=method.value,
+            risk_target=risk_target,
+            least_change=least_change,
             solver=None if solver is None else solver.value,
             sparsity=sparsity,
             goal_weight=goal_weight,
@@ -267,7 +292,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the rows and of the goal.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the figure and lesson.json.")] = Path("demo-output"),
 ) -> None:
-    """Watch one lesson on synthetic rows, beside the full pool and a random subset of the same size."""
+    """Watch the paper's method and match on synthetic rows, beside the full pool and random rows."""
     from superteach.cli.demo import run
 
     run(rows, teachers, seed, out)

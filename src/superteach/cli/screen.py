@@ -25,6 +25,10 @@ STAGES = {
     "goal": "settle the goal",
     "weights": "weigh every row",
     "dual": "solve the teaching problem",
+    "relax": "balance fractions of rows",
+    "round": "make the fractions whole",
+    "refine": "exchange rows, turn by turn",
+    "approach": "come as near as rows allow",
     "selection": "choose rows by counts alone",
     "path": "refit the learner on each lesson size",
     "metrics": "compare with the goal",
@@ -57,7 +61,7 @@ def progress() -> Iterator[Watch | None]:
 
 
 @contextmanager
-def stage_table() -> Iterator[Watch | None]:
+def stage_table(title: str) -> Iterator[Watch | None]:
     """A table on a terminal that grows by stage, with rounds, bytes and seconds; nothing in a pipe."""
     console = Console()
     if not console.is_terminal:
@@ -67,7 +71,7 @@ def stage_table() -> Iterator[Watch | None]:
     started = time.perf_counter()
 
     def render() -> Table:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
         table.add_column("stage")
         table.add_column("", style="dim")
         for heading in ("rounds", "sent", "received", "seconds"):
@@ -94,7 +98,8 @@ def stage_table() -> Iterator[Watch | None]:
 def compare(lessons: dict[str, Lesson]) -> None:
     """One line per lesson, beside each other."""
     table = _table()
-    table.add_column("")
+    table.padding = (0, 0 if sys.stdout.isatty() else 2, 0, 0)  # a terminal of eighty columns is enough
+    table.add_column("", no_wrap=True)
     for heading in ("rows", "|S|/N", "risk", "consistency", "rounds", "bytes", "seconds"):
         table.add_column(heading, justify="right")
     least = min(lesson.risk for lesson in lessons.values())
@@ -102,7 +107,7 @@ def compare(lessons: dict[str, Lesson]) -> None:
         table.add_row(
             name,
             f"{lesson.size:,}",
-            _percent(lesson.fraction),
+            percent(lesson.fraction),
             Text(f"{lesson.risk:.4g}", style="bold" if lesson.risk == least else ""),
             f"{lesson.consistency:.4f}",
             f"{lesson.rounds:,}",
@@ -118,7 +123,7 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     table.add_column("")
     table.add_column("", justify="right")
     table.add_column("", style="dim")
-    table.add_row("rows chosen", f"{lesson.size:,}", f"of {lesson.rows:,}, {_percent(lesson.fraction)}")
+    table.add_row("rows chosen", f"{lesson.size:,}", f"of {lesson.rows:,}, {percent(lesson.fraction)}")
     table.add_row("risk", f"{lesson.risk:.6g}", f"distance to the goal; all rows: {lesson.pool_risk:.6g}")
     table.add_row("consistency", f"{lesson.consistency:.4f}", "of predictions with the goal's, on all rows")
     table.add_row(
@@ -136,10 +141,14 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
 def sentence(lesson: Lesson) -> str:
     """What happened, in plain words."""
     text = (
-        f"Trained on {lesson.size:,} of {lesson.rows:,} rows ({_percent(lesson.fraction)}), the learner ends "
+        f"Trained on {lesson.size:,} of {lesson.rows:,} rows ({percent(lesson.fraction)}), the learner ends "
         f"{lesson.risk:.4g} away from the goal; trained on all rows it ends {lesson.pool_risk:.4g} away."
     )
-    return text if lesson.converged else f"{text} The solver stopped early: {lesson.reason}."
+    if not lesson.converged:
+        text += f" The solver stopped early: {lesson.reason}."
+    if lesson.settings.get("method") == "match":  # the only one whose verdict says more than the distance
+        text += f" Verdict: {lesson.verdict}."
+    return text
 
 
 def say(text: str) -> None:
@@ -154,12 +163,12 @@ def _table(show_header: bool = True) -> Table:
 
 
 def _print(table: Table) -> None:
-    console = Console()
     # A pipe has no width to fit into: columns are never cut there.
-    console.print(table, width=None if console.is_terminal else 200)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share as a person writes it."""
     return f"{100.0 * share:.3g} %"
 
 

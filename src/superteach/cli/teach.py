@@ -11,6 +11,7 @@ from superteach import solvers
 from superteach.cli import screen, work
 from superteach.cli.folder import check_folder, new_folder
 from superteach.cli.goal import check_goal_file, read_goal
+from superteach.errors import SettingError
 from superteach.files import read_pool
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
@@ -36,6 +37,8 @@ class Order:
     goal_seed: int
     budget: str
     method: str
+    risk_target: float | None
+    least_change: int
     solver: str | None
     sparsity: float | None
     goal_weight: float | None
@@ -53,6 +56,8 @@ def run(order: Order) -> None:
     student = Learner.of(estimator)
     budget = work.read_budget(order.budget)
     check_budget(budget)
+    if budget == "smallest" and order.risk_target is None:
+        raise SettingError("--budget smallest needs --risk-target, the distance that is small enough")
     if order.goal != "perturbed":
         check_goal_file(order.goal)
     features = None if order.features is None else [name.strip() for name in order.features.split(",")]
@@ -68,6 +73,8 @@ def run(order: Order) -> None:
             watch,
             budget=budget,
             method=order.method,
+            risk_target=order.risk_target,
+            least_change=order.least_change,
             sparsity=order.sparsity,
             goal_weight=order.goal_weight,
             solver=None if order.solver is None else _SOLVERS[order.solver](),
@@ -83,7 +90,11 @@ def run(order: Order) -> None:
         "C" if order.learner in work.INVERSE else "alpha": penalty,
         "fit_intercept": order.intercept,
     }
-    stored = lesson.as_dict() | {"columns": list(pool.columns), "target": order.target}
+    stored = lesson.as_dict() | {
+        "verdict": lesson.verdict,
+        "columns": list(pool.columns),
+        "target": order.target,
+    }
     with new_folder(place) as folder:
         work.write_model(folder, taught, pool.columns, named)
         stored["files"] = work.write_chosen(folder, taught, pool.row_numbers, sources)

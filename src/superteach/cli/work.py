@@ -75,16 +75,28 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
     return Learner(Huber(), strength, "free" if intercept else "none")
 
 
-def read_budget(text: str) -> int | float | str:
-    """A count ("200"), a fraction ("0.04") or "best"."""
-    if text == "best":
+def read_budget(text: str) -> int | float | str | tuple[int | float, int | float]:
+    """A count ("200"), a fraction ("0.04"), a range of either ("50:200"), "best" or "smallest"."""
+    if text in ("best", "smallest"):
         return text
+    ends = [_number(end) for end in text.split(":")]
+    if len(ends) == 1 and ends[0] is not None:
+        return ends[0]
+    if len(ends) == 2 and ends[0] is not None and ends[1] is not None:
+        return ends[0], ends[1]
+    raise BudgetError(
+        f"--budget {text!r} is not known: give a count (200), a fraction (0.04), a range (50:200 or 0.01:0.05), "
+        "best, or smallest with --risk-target"
+    )
+
+
+def _number(text: str) -> int | float | None:
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             pass
-    raise BudgetError(f"--budget {text!r} is not known: give a count (200), a fraction (0.04) or best")
+    return None
 
 
 def write_model(folder: Path, taught: Taught, columns: Sequence[str], learner: dict[str, Any]) -> None:

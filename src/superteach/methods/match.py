@@ -24,6 +24,7 @@ from superteach import selection
 from superteach.classroom import Classroom
 from superteach.federation import Federation
 from superteach.lesson import Certificate
+from superteach.methods import nearest
 from superteach.problem import Quadratic, Scaling, ridge_penalty
 from superteach.queries import AskMoments, Balance, Census, Keep, Moments, RankRows, Refine, Size
 from superteach.solvers.function import Function
@@ -45,6 +46,12 @@ class Outcome:
     risks: Array
     reason: str
     certificate: Certificate | None
+    lower_bound: float = 0.0
+
+    @property
+    def converged(self) -> bool:
+        """Whether the search ended by itself, not at its limit of turns."""
+        return "limit" not in self.reason
 
 
 class Matcher:
@@ -53,10 +60,12 @@ class Matcher:
     def __init__(self, room: Classroom, goal: Array, seed: int, least: int, tolerance: float) -> None:
         self._room, self._goal = room, goal
         self._seed, self._least, self._tolerance = seed, least, tolerance
+        self._range: tuple[int, int] | None = None
         self.outcome: Outcome | None = None
 
     def announce(self, sizes: list[int]) -> None:
-        """Nothing to prepare: every size is searched for on its own."""
+        """Remember how large and how small a lesson may be."""
+        self._range = (min(sizes), max(sizes)) if sizes else None
 
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all."""
@@ -65,6 +74,8 @@ class Matcher:
         target = np.append(penalty.gradient(self._goal), size)
         federation.stage = "relax"
         point, certificate = relax(federation, self._goal, target, room.rows, self._seed)
+        if certificate is not None:
+            return self._approach(size, certificate)
         federation.stage = "round"
         federation.sum(RankRows("relaxed", point))
         federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
@@ -72,8 +83,19 @@ class Matcher:
         risks, reason = refine(
             federation, room.scaling, self._goal, penalty, self._seed, self._least, self._tolerance
         )
-        self.outcome = Outcome(np.array(risks), reason, certificate)
+        self.outcome = Outcome(np.array(risks), reason, None)
         kept: Size = federation.sum(Census("chosen"))
+        return kept
+
+    def _approach(self, size: int, certificate: Certificate) -> Size:
+        """Come as near as can be; where sizes may differ the search chooses among them by itself."""
+        low, high = size, size
+        if self._range is not None and not self._room.learner.ridge_per_row:
+            low, high = self._range[0], max(size, self._range[0])
+        risks, reason = nearest.approach(self._room, self._goal, low, high, self._seed, self._least)
+        bound = nearest.lower_bound(self._room, self._goal)
+        self.outcome = Outcome(np.array(risks), reason, certificate, bound)
+        kept: Size = self._room.federation.sum(Census("chosen"))
         return kept
 
 
@@ -134,7 +156,9 @@ def refine(
     metric, residual = residual_of(federation.sum(AskMoments("loss", "chosen", goal, 2)))
     risks = [float(np.linalg.norm(residual))]
     idle = 0
-    for turn in range(MOST_TURNS):
+    # With many teachers each has few rows to exchange, so all of them are needed, twice.
+    turns = MOST_TURNS if federation.teachers <= MOST_TURNS else 2 * federation.teachers
+    for turn in range(turns):
         if risks[-1] <= tolerance:
             return risks, f"the predicted risk {risks[-1]:.2g} is at most {tolerance:.2g}"
         position = turn % federation.teachers
@@ -145,4 +169,4 @@ def refine(
         idle = idle + 1 if risks[-1] >= 0.999 * risks[-2] else 0
         if idle == federation.teachers:
             return risks, "no teacher could bring the model closer to the goal"
-    return risks, f"the limit of {MOST_TURNS} turns was reached"
+    return risks, f"the limit of {turns} turns was reached"

@@ -22,7 +22,7 @@ from superteach.problem import DualProblem, Scaling
 from superteach.queries import Moments
 from superteach.solvers.function import Function
 from superteach.solvers.newton import Newton
-from superteach.teacher import ranks, refine
+from superteach.teacher import approach, ranks, refine
 from superteach.teacher.rows import LiftedBlock, Rows
 
 Array = npt.NDArray[np.float64]
@@ -44,6 +44,10 @@ class State:
     ranking: ranks.Ranking | None = None
     chosen: npt.NDArray[np.int64] | None = None
     balance: refine.Balancing | None = None
+    past: tuple[npt.NDArray[np.int64], ...] = ()
+    """Every choice whose sums were heard since the last count: any two rounds can be subtracted."""
+    before: npt.NDArray[np.int64] | None = None
+    """The choice before the last turn, while it may still be taken back."""
 
 
 class Teacher:
@@ -196,7 +200,7 @@ def _count_ranks(
 
 def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> tuple[State, Array]:
     chosen = _known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)
-    return replace(state, chosen=chosen), _size(teacher.target[chosen])
+    return replace(state, chosen=chosen, past=(chosen,)), _size(teacher.target[chosen])
 
 
 def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn) -> tuple[State, Array]:
@@ -233,9 +237,59 @@ def _refine(teacher: Teacher, query: queries.Refine, state: State, turn: Turn) -
             shifts[where] = block.mapped(query.metric) * balance.pull[where][:, None]
         draw = np.random.default_rng([query.seed, query.turn])
         least = max(query.least, teacher.least_change)
-        chosen = refine.improve(shifts, chosen, query.residual, least, draw)
-        state = replace(state, chosen=chosen)
+        chosen = refine.improve(shifts, chosen, query.residual, least, draw, state.past)
+        state = replace(state, chosen=chosen, past=(*state.past, chosen))
     return state, _sum_moments(teacher, queries.AskMoments("loss", "chosen", query.goal, 2), state)
+
+
+def _approach(teacher: Teacher, query: queries.Approach, state: State, turn: Turn) -> tuple[State, Array]:
+    chosen = _known(state.chosen, "chosen rows")
+    if not query.keep and state.before is not None:
+        chosen = state.before
+    before = None
+    if turn.position == query.position:
+        before, chosen = chosen, _nearer(teacher, query, state, chosen)
+        state = replace(state, past=(*state.past, chosen))
+    state = replace(state, chosen=chosen, before=before)
+    return state, _size(teacher.target[chosen])
+
+
+def _chosen_cost(
+    teacher: Teacher, query: queries.ChosenCost, state: State, turn: Turn
+) -> tuple[State, Array]:
+    if teacher.costs is None:
+        return state, np.zeros(2)
+    return state, np.array([teacher.costs[_known(state.chosen, "chosen rows")].sum(), 1.0])
+
+
+def _nearer(
+    teacher: Teacher, query: queries.Approach, state: State, chosen: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Search among the rows whose flip alone promises most, as many chosen ones as others."""
+    loss: Loss = _known(state.loss, "loss")
+    place = approach.Place(query.model, query.inverse, query.goal, query.measure)
+    mask = np.zeros(teacher.rows.count, dtype=bool)
+    mask[chosen] = True
+    identity = np.eye(len(query.model))
+    risks = np.empty(teacher.rows.count)
+    for where, block in teacher.rows.blocks(state.scaling):
+        signs = np.where(mask[where], -1.0, 1.0)
+        risks[where] = approach.single_risks(
+            block.mapped(identity), signs, teacher.target[where], loss, place
+        )
+    half = approach.PROMISING // 2
+    inside = chosen[np.argsort(risks[chosen], kind="stable")[:half]]
+    outside = np.flatnonzero(~mask)
+    outside = outside[np.argsort(risks[outside], kind="stable")[: approach.PROMISING - len(inside)]]
+    looked = np.concatenate([inside, outside])
+    rows = np.concatenate([block.mapped(identity) for _, block in teacher.rows.blocks(state.scaling, looked)])
+    after = approach.search(rows, mask[looked], teacher.target[looked], loss, place, query.grow, query.shrink)
+    changed = looked[after != mask[looked]]
+    mask[changed] = ~mask[changed]
+    found = np.flatnonzero(mask)
+    if not refine.far_enough(found, (chosen, *state.past), max(query.least, teacher.least_change)):
+        return chosen
+    return found
 
 
 _HANDLERS: dict[type[queries.Query], Handler] = {
@@ -252,6 +306,8 @@ _HANDLERS: dict[type[queries.Query], Handler] = {
     queries.Compare: _compare,
     queries.Balance: _balance,
     queries.Refine: _refine,
+    queries.Approach: _approach,
+    queries.ChosenCost: _chosen_cost,
 }
 
 

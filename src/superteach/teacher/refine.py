@@ -63,9 +63,17 @@ def costs(uniform: Array, leverage: Array, strength: Array, fine: float, own: Ar
 
 
 def improve(
-    shifts: Array, chosen: Positions, residual: Array, least: int, draw: np.random.Generator
+    shifts: Array,
+    chosen: Positions,
+    residual: Array,
+    least: int,
+    draw: np.random.Generator,
+    past: tuple[Positions, ...] = (),
 ) -> Positions:
-    """Exchange chosen rows for others so that the residual shrinks; at least `least` changes, or none."""
+    """Exchange chosen rows for others so that the residual shrinks; none, or at least `least` changes.
+
+    The least number holds against every earlier choice too: any two rounds can be subtracted.
+    """
     before = np.zeros(len(shifts), dtype=bool)
     before[chosen] = True
     best, lowest = before, float(np.linalg.norm(residual))
@@ -81,9 +89,14 @@ def improve(
             mask[leaves], mask[enters] = False, True
             rest = rest + shifts[enters].sum(axis=0) - shifts[leaves].sum(axis=0)
         norm = float(np.linalg.norm(rest))
-        if norm < lowest and np.count_nonzero(mask != before) >= least:
+        if norm < lowest and far_enough(np.flatnonzero(mask), (chosen, *past), least):
             best, lowest = mask, norm
     return np.flatnonzero(best)
+
+
+def far_enough(found: Positions, past: tuple[Positions, ...], least: int) -> bool:
+    """Whether a choice differs from every earlier one in at least so many rows."""
+    return all(len(np.setxor1d(found, old, assume_unique=True)) >= least for old in past)
 
 
 def _stir(
