@@ -35,7 +35,7 @@ Array = npt.NDArray[np.float64]
 TEMPERATURE = 0.03
 FINE_SHARE = 0.5
 """Weakest rows set aside for fine adjustments, as a multiple of the lesson's size."""
-MOST_TURNS = 18
+MOST_TURNS, MANY_TURNS = 18, 200
 RELAX_STEPS = 40
 
 
@@ -157,7 +157,7 @@ def refine(
     risks = [float(np.linalg.norm(residual))]
     idle = 0
     # With many teachers each has few rows to exchange, so all of them are needed, twice.
-    turns = MOST_TURNS if federation.teachers <= MOST_TURNS else 2 * federation.teachers
+    turns = MOST_TURNS if federation.teachers <= MOST_TURNS else min(2 * federation.teachers, MANY_TURNS)
     for turn in range(turns):
         if risks[-1] <= tolerance:
             return risks, f"the predicted risk {risks[-1]:.2g} is at most {tolerance:.2g}"

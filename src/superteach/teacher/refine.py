@@ -18,13 +18,13 @@ Positions = npt.NDArray[np.int64]
 
 _STEADY = 0.5
 """Weight of a row's leverage (1 on average) against the random number in its cost."""
-_INSIDE, _SWAPS = 60, 6000
-"""How many chosen rows a search looks at, and how many swaps with other rows: all pairs of them are compared."""
+_INSIDE, _OUTSIDE = 60, 150
+"""How many chosen and how many other rows a search looks at: 9,000 swaps, and all pairs of them."""
 _SEARCHES = 6
 """Searches in one turn, each from where the last one ended."""
 _ENOUGH = 0.98
 """A search that leaves more than this share of the residual ends the turn."""
-_TRIES = 3
+_TRIES = 6
 """How often a turn that must change many rows starts anew."""
 
 
@@ -126,8 +126,7 @@ def _near(
             rows = rows[np.argpartition(sizes, most)[:most]]
         return rows[np.argsort(size[rows], kind="stable")]
 
-    inside = pick(np.flatnonzero(mask), _INSIDE)
-    return inside, pick(np.flatnonzero(~mask), _SWAPS // max(len(inside), 1))
+    return pick(np.flatnonzero(mask), _INSIDE), pick(np.flatnonzero(~mask), _OUTSIDE)
 
 
 def _best_exchange(
