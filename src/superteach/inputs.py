@@ -192,8 +192,8 @@ def _check_finite(part: Part, columns: Sequence[str]) -> None:
     )
 
 
-def _encode(part: Part, classes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    return np.where(part.take_target() == classes[1], 1.0, -1.0)
+def _encode(part: Part, classes: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
+    return np.where(part.take_target() == classes[1], 1, -1).astype(np.int8)
 
 
 def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:

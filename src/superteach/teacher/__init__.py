@@ -57,7 +57,7 @@ class Teacher:
         self,
         name: str,
         features: Any,
-        target: Array,
+        target: npt.NDArray[Any],
         ids: npt.ArrayLike | None = None,
         costs: npt.NDArray[Any] | None = None,
         least_change: int = 1,
@@ -68,7 +68,10 @@ class Teacher:
         """
         self.name = name
         self.rows = Rows(features)
-        self.target = np.ascontiguousarray(target, dtype=np.float64)
+        # Labels of one byte stay so: NumPy widens them where they meet a float.
+        self.target: Any = np.ascontiguousarray(
+            target, dtype=np.int8 if target.dtype == np.int8 else np.float64
+        )
         self.least_change = least_change
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
