@@ -22,8 +22,8 @@ from superteach.solvers import Block, Newton
 SPARSITY, GOAL_WEIGHT = 0.1, 1000.0
 
 
-def _pose(X: Any, y: Any, seed: int = 0) -> tuple[LogisticRegression, DualProblem]:
-    """The paper's problem on a pool: goal = the pool's own fit plus noise of the same norm."""
+def _pose(X: Any, y: Any, seed: int = 100) -> tuple[LogisticRegression, DualProblem]:
+    """The paper's problem on a pool: its own fit plus noise of that norm, drawn apart from the rows."""
     ridge = pools.RIDGE_PER_ROW * len(y)
     learner = LogisticRegression(C=1.0 / ridge, fit_intercept=False, solver="newton-cholesky")
     truth = learner.fit(X, y).coef_[0]
