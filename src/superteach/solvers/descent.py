@@ -16,8 +16,8 @@ from superteach.solvers.function import Function, Stop
 Array = npt.NDArray[np.float64]
 Direction = Callable[[Array, Moments], Array]
 
-_STEPS = 2.0 ** -np.arange(-2.0, 14.0)
-"""Step lengths of one line search, 4 down to 2⁻¹³, all asked for in one round."""
+_STEPS = 2.0 ** -np.arange(-2.0, 9.0)
+"""Step lengths of one line search, 4 down to 2⁻⁸, all asked for in one round."""
 _ARMIJO = 1e-4
 _FLOOR = "float64 allows no further step"
 _ROUNDING = 1e-13
@@ -110,7 +110,7 @@ def _search(function: Function, point: Array, direction: Array, value: float, sl
     """
     if not _tells(slope, value):
         return -1.0
-    for shrink in (1.0, 2.0**-14, 2.0**-28):
+    for shrink in (1.0, 2.0**-11, 2.0**-22, 2.0**-33):
         steps = _STEPS * shrink
         values = function.values(point, direction, steps)
         values = np.where(np.isfinite(values), values, np.inf)
