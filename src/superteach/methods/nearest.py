@@ -14,7 +14,7 @@ from superteach import metrics, selection
 from superteach.classroom import Classroom
 from superteach.losses import Squared
 from superteach.problem import ridge_penalty
-from superteach.queries import Approach, AskMoments, Balance, Keep, Moments, RankRows, Size
+from superteach.queries import Approach, AskMoments, Balance, Keep, Moments, RankRows, RowSet, Size
 
 Array = npt.NDArray[np.float64]
 
@@ -75,8 +75,8 @@ def _begin(room: Classroom, goal: Array, start: Array, measure: Array, size: int
     federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
 
 
-def _inverse(room: Classroom, model: Array, size: int, rows: str = "chosen") -> Array:
-    sums: Moments = room.federation.sum(AskMoments("loss", "chosen" if rows == "chosen" else "all", model, 2))
+def _inverse(room: Classroom, model: Array, size: int, rows: RowSet = "chosen") -> Array:
+    sums: Moments = room.federation.sum(AskMoments("loss", rows, model, 2))
     penalty = ridge_penalty(room.learner.penalty(size), len(model), room.learner.free_intercept)
     assert sums.curvature is not None
     return np.asarray(np.linalg.pinv(sums.curvature + np.diag(penalty.diagonal), hermitian=True))
