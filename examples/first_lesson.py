@@ -43,12 +43,12 @@ left.set_title("Where the classes part", loc="left")
 
 methods = {"random rows": "random", "dual (the paper's)": "dual", "match": "match"}
 for (name, method), number in zip(methods.items(), (4, 0, 2), strict=True):
-    walk = SuperTeacher(learner, goal, method=method, budget=(20, 500)).fit(X, y, groups=owner).lesson_.path
+    walk = SuperTeacher(learner, goal, method=method, budget=(20, 200)).fit(X, y, groups=owner).lesson_.path
     sizes, risks = [point.size for point in walk], [point.risk for point in walk]
     right.loglog(sizes, risks, marker="osDsv"[number], ms=5, color=COLOURS[number], label=name)
 right.axhline(lesson.pool_risk, color="#555555", ls="--", lw=1, label="all rows")
 right.set(xlabel="rows in the lesson", ylabel=r"distance from the goal, $\|\theta_S - \theta^*\|$")
-right.set_xticks([20, 50, 100, 200, 500], ["20", "50", "100", "200", "500"])
+right.set_xticks([20, 50, 100, 200], ["20", "50", "100", "200"])
 right.set_xticks([], minor=True)
 right.set_title("How near it comes", loc="left")
 right.legend(frameon=False)

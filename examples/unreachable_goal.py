@@ -24,7 +24,7 @@ learner = LogisticRegression(C=1.0 / PENALTY, fit_intercept=False)
 way = np.ones(5) / np.sqrt(5)
 
 lessons = {}
-for length in np.arange(0.5, 7.01, 0.5):
+for length in np.arange(1.0, 7.1, 0.75):
     teacher = SuperTeacher(learner, length * way, method="match", budget=ROWS).fit(X, y, groups=owner)
     lessons[length] = teacher.lesson_
     print(f"length {length:.1f}: {teacher.lesson_.verdict}")

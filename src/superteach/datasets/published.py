@@ -43,7 +43,7 @@ def load_higgs(
     """HIGGS: a uniform sample of at most `rows` (None: all) of 11,000,000 collisions, 28 features in float32.
 
     `path` is UCI's HIGGS.csv or HIGGS.csv.gz (label first, no header), higgs_subset.parquet, or a folder that holds
-    one of them. The file is read once, block by block; memory holds the sample and one block. A file with no more
+    one of them. The file is read once, in blocks, in memory of a few times the sample. A file with no more
     than `rows` rows is taken whole. The same random_state gives the same sample, in the order of the file.
     """
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1):

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from superteach.errors import DataError
 
-BLOCK_BYTES = 1 << 24
-"""How much of a CSV file is held as text at a time."""
+BLOCK_BYTES = 1 << 22
+"""How much of a CSV file becomes one block. Arrow reads about 32 of them ahead of whoever uses them."""
 Block = npt.NDArray[np.float32]
 
 
@@ -147,7 +147,7 @@ def _progress(path: Path) -> Iterator[Any]:
 
 
 class Sample:
-    """A uniform sample without replacement of rows that pass by once, in memory that holds the sample and a block.
+    """A uniform sample without replacement of rows that pass by once, in memory of a few times its size.
 
     Every row draws a uniform key, and the rows with the smallest keys stay: each set of `size` rows is as
     likely as any other. The keys follow the order of rows, so the blocks they come in make no difference.
@@ -156,44 +156,40 @@ class Sample:
     def __init__(self, size: int | None, seed: int) -> None:
         self._size = size
         self._random = np.random.default_rng(seed)
-        self._kept: list[Block] = []
-        self._keys: npt.NDArray[np.float64] = np.empty(0)
-        self._numbers: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._rows: list[Block] = []
+        self._keys: list[npt.NDArray[np.float64]] = []
+        self._numbers: list[npt.NDArray[np.int64]] = []
+        self._held = 0
+        self._bound = np.inf
+        """A row with a larger key than this cannot be in the sample."""
         self.seen = 0
 
     def add(self, block: Block) -> None:
         """Let a block of rows pass by."""
         numbers = np.arange(self.seen, self.seen + len(block))
         self.seen += len(block)
-        if self._size is None:
-            self._kept.append(block)
-            return
         keys = self._random.random(len(block))
-        room = self._size - len(self._keys)
-        if room > 0:
-            self._kept.append(block[:room])
-            self._keys = np.concatenate([self._keys, keys[:room]])
-            self._numbers = np.concatenate([self._numbers, numbers[:room]])
-            block, keys, numbers = block[room:], keys[room:], numbers[room:]
-            if len(self._keys) == self._size:
-                self._kept = [np.concatenate(self._kept)]
-        if len(keys):
-            self._exchange(block, keys, numbers)
+        hopeful = keys < self._bound
+        self._rows.append(block[hopeful])
+        self._keys.append(keys[hopeful])
+        self._numbers.append(numbers[hopeful])
+        self._held += int(hopeful.sum())
+        # Sorting out costs a pass over the sample, so it waits until an eighth too many are there.
+        if self._size is not None and self._held > self._size + max(self._size // 8, 1000):
+            self._settle(self._size)
 
-    def _exchange(self, block: Block, keys: npt.NDArray[np.float64], numbers: npt.NDArray[np.int64]) -> None:
-        """Put rows with small keys in the place of rows with large ones."""
-        hopeful = np.flatnonzero(keys < self._keys.max())
-        if not len(hopeful):
-            return
-        both = np.concatenate([self._keys, keys[hopeful]])
-        smallest = np.zeros(len(both), dtype=bool)
-        smallest[np.argpartition(both, len(self._keys) - 1)[: len(self._keys)]] = True
-        leaving = np.flatnonzero(~smallest[: len(self._keys)])
-        coming = hopeful[smallest[len(self._keys) :]]
-        self._kept[0][leaving] = block[coming]
-        self._keys[leaving], self._numbers[leaving] = keys[coming], numbers[coming]
+    def _settle(self, size: int) -> None:
+        """Keep the rows with the smallest keys."""
+        keys = np.concatenate(self._keys)
+        kept = np.argpartition(keys, size - 1)[:size] if len(keys) > size else np.arange(len(keys))
+        self._rows = [np.concatenate(self._rows)[kept]]
+        self._keys, self._numbers = [keys[kept]], [np.concatenate(self._numbers)[kept]]
+        self._held = len(kept)
+        if len(kept) == size:
+            self._bound = float(self._keys[0].max())
 
     def rows(self) -> Block:
         """The sample, in the order of the file."""
-        rows = np.concatenate(self._kept) if len(self._kept) != 1 else self._kept[0]
-        return rows if self._size is None else rows[np.argsort(self._numbers)]
+        if self._size is not None:
+            self._settle(self._size)
+        return np.concatenate(self._rows)[np.argsort(np.concatenate(self._numbers))]
