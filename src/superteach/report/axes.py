@@ -45,7 +45,7 @@ class Scale:
             return percent_text(value)
         if self.axis.form == "integer":
             return short(round(value))
-        if self.axis.log and not 1e-3 <= abs(value) < 1e5:
+        if self.axis.log and not 1e-4 <= abs(value) < 1e6:
             return power(value, 2)
         return short(0.0 if abs(value) < 1e-12 * (self.high - self.low) else value, 6)
 

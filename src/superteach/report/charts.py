@@ -33,8 +33,8 @@ class Series:
     high: Sequence[float] | None = None
     notes: Sequence[str] | None = None
     """What to say when a pointer rests on a point; the point's numbers otherwise."""
-    like: str | None = None
-    """Take the colour of the series of this name."""
+    colour: int | None = None
+    """1 to 6, for one look of the same thing in several charts (default: by its place among the series)."""
 
 
 @dataclass(frozen=True)

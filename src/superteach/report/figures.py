@@ -18,7 +18,7 @@ def risk_chart(lessons: Mapping[str, Lesson]) -> Chart:
     """Risk along |S|/N, the chosen sizes ringed; the first lesson is the page's own."""
     own = next(iter(lessons.values()))
     series, marks = [], []
-    for name, lesson in lessons.items():
+    for place, (name, lesson) in enumerate(lessons.items(), 1):
         path = lesson.path
         series.append(
             Series(
@@ -29,6 +29,7 @@ def risk_chart(lessons: Mapping[str, Lesson]) -> Chart:
                     f"{name}: risk {short(point.risk)} with {point.size:,} rows ({percent_text(point.fraction)})"
                     for point in path
                 ],
+                colour=place,
             )
         )
         marks.append(
@@ -39,6 +40,9 @@ def risk_chart(lessons: Mapping[str, Lesson]) -> Chart:
                 f"{short(lesson.risk, 3)} at {percent_text(lesson.fraction)}",
             )
         )
+    if all(len(lesson.path) == 1 for lesson in lessons.values()):
+        # One size alone makes no figure; the whole pool is the other end.
+        series.append(Series("all rows", [1.0], [own.pool_risk], joined=False))
     levels = [Level(f"all rows: {short(own.pool_risk, 3)}", own.pool_risk)]
     if own.lower_bound > 0.0:
         levels.append(Level(f"no lesson goes below {short(own.lower_bound, 3)}", own.lower_bound))
@@ -53,6 +57,11 @@ def risk_chart(lessons: Mapping[str, Lesson]) -> Chart:
         levels,
         marks,
     )
+
+
+def _places(lessons: Mapping[str, Lesson]) -> dict[str, int]:
+    """Every lesson looks the same in all charts of a page."""
+    return {name: place for place, name in enumerate(lessons, 1)}
 
 
 def is_solved(lesson: Lesson) -> bool:
@@ -83,6 +92,7 @@ def objective_chart(lessons: Mapping[str, Lesson]) -> Chart:
     rounds = {name: rounds_of(lesson) for name, lesson in solved.items()}
     told = all(found is not None for found in rounds.values())
     series: list[Series] = []
+    places = _places(lessons)
     for name, lesson in solved.items():
         steps = rounds[name] if told else list(range(len(lesson.objective)))
         assert steps is not None
@@ -105,7 +115,7 @@ def objective_chart(lessons: Mapping[str, Lesson]) -> Chart:
                         f"{name}, {word} {step:,}: {suffix} {short(float(value))}"
                         for step, value in zip(steps, values, strict=True)
                     ],
-                    like=series[-1].name if dashed else None,
+                    colour=places[name],
                 )
             )
     return Chart(
@@ -133,6 +143,7 @@ def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
     """Risk after rounding and after every turn of "match"."""
     refined = {name: lesson for name, lesson in lessons.items() if is_refined(lesson)}
     series, marks = [], []
+    places = _places(lessons)
     for name, lesson in refined.items():
         turns = list(range(len(lesson.objective)))
         series.append(
@@ -144,6 +155,7 @@ def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
                     f"{name}, turn {turn}: risk {short(float(risk))}"
                     for turn, risk in zip(turns, lesson.objective, strict=True)
                 ],
+                colour=places[name],
             )
         )
         marks.append(

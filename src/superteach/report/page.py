@@ -174,7 +174,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]], caption: str)
     for row in rows:
         cells = [tag("th", _cell(row[0]), scope="row")]
         cells += [
-            tag("td", _cell(cell), class_="n" if right else "wide" if broad else None)
+            tag("td", _cell(cell), class_="n" if right else "wide" if broad else "text")
             for cell, right, broad in zip(row[1:], numeric[1:], wide[1:], strict=True)
         ]
         body.append(tag("tr", *cells))

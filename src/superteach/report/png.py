@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import io
 import warnings
 from pathlib import Path
 from typing import Any
 
 from superteach.errors import MissingExtra
+from superteach.lesson import write_bytes
 from superteach.report.axes import scale_of
 from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs
 from superteach.report.style import LIGHT, MARKERS
@@ -51,16 +51,12 @@ def write_png(drawing: Drawing, path: Path) -> None:
             _pairs(panel, drawing)
         else:
             _bars(panel, drawing)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file, warnings.catch_warnings():
-                # A name in a script that matplotlib's font lacks is drawn as boxes, and no reason to warn.
-                warnings.filterwarnings("ignore", message="Glyph .* missing")
-                figure.savefig(file, format="png", dpi=160, metadata={"Software": None})
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        drawn = io.BytesIO()
+        with warnings.catch_warnings():
+            # A name in a script that matplotlib's font lacks is drawn as boxes, and no reason to warn.
+            warnings.filterwarnings("ignore", message="Glyph .* missing")
+            figure.savefig(drawn, format="png", dpi=160, metadata={"Software": None})
+    write_bytes(path, drawn.getvalue())
 
 
 def _chart(panel: Any, chart: Chart) -> None:

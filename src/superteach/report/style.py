@@ -78,7 +78,7 @@ pre{background:var(--card);border:1px solid var(--rule);border-radius:6px;paddin
 .answer{font-size:1.15rem;line-height:1.5;margin:1rem 0;padding:.9rem 1.1rem;
 background:var(--card);border-left:4px solid var(--s1);border-radius:0 6px 6px 0;max-width:none}
 .answer p{max-width:none;margin:.2rem 0}
-.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.2rem,1fr));gap:.6rem;margin:1.1rem 0 0;padding:0}
+.facts{display:grid;grid-template-columns:repeat(3,1fr);gap:.6rem;margin:1.1rem 0 0;padding:0}
 .facts div{border:1px solid var(--rule);border-radius:6px;padding:.55rem .75rem}
 .facts dt{color:var(--soft);font-size:.84rem}
 .facts dd{margin:0;font-size:1.3rem;font-weight:600;font-variant-numeric:tabular-nums;line-height:1.35}
@@ -95,6 +95,9 @@ th{color:var(--soft);font-weight:600;white-space:nowrap}
 tbody th{color:var(--ink);font-weight:400;white-space:normal;min-width:7rem;max-width:22rem}
 .n{text-align:right;white-space:nowrap}
 td.wide{min-width:14rem}
+th code{white-space:nowrap}
+td{min-width:4rem}
+td.text{min-width:9rem}
 details{margin:.6rem 0}
 summary{cursor:pointer;color:var(--link);padding:.25rem 0}
 footer{color:var(--soft);font-size:.85rem;margin-top:3rem;border-top:1px solid var(--rule);padding-top:.8rem}

@@ -116,14 +116,11 @@ def _chart(chart: Chart, paper: _Paper, top: float) -> tuple[Markup, float]:
 
 
 def colours_of(series: Sequence[Series]) -> dict[str, int]:
-    """A number from 1 to 6 for every series, shared where one is drawn like another."""
-    numbers: dict[str, int] = {}
-    for one in series:
-        if one.like is None:
-            numbers[one.name] = len(set(numbers.values())) % len(MARKERS) + 1
-        else:
-            numbers[one.name] = numbers[one.like]
-    return numbers
+    """A number from 1 to 6 for every series, its colour and its marker."""
+    return {
+        one.name: ((place if one.colour is None else one.colour) - 1) % len(MARKERS) + 1
+        for place, one in enumerate(series, 1)
+    }
 
 
 def _legend(keys: list[tuple[str, int, str]], paper: _Paper, top: float) -> tuple[Markup, float]:
@@ -216,9 +213,9 @@ def _mark(
                 if best is None or cost < best[0]:
                     best = (cost, x, y)
     assert best is not None
-    taken += [
-        (best[1] + step * width / 12, best[2] - 0.4 * height) for step in range(13)
-    ]  # the next words stay clear of these
+    # The next words stay clear of these.
+    taken += [(best[1] + step * width / 12, best[2] - up) for step in range(13) for up in (1.0, 0.8 * height)]
+    taken += [(at[0] + a, at[1] + b) for a in (-8.0, 0.0, 8.0) for b in (-8.0, 0.0, 8.0)]
     ring = {"cx": _f(at[0]), "cy": _f(at[1]), "r": "8.5"}
     return tag(
         "g",
