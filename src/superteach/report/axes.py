@@ -52,7 +52,7 @@ class Scale:
 
 def scale_of(axis: Axis, values: Sequence[float], start: float, end: float, room: float = 0.06) -> Scale:
     """A scale that holds every finite value, with some room at both ends."""
-    finite = [value for value in values if math.isfinite(value)]
+    finite = [value for value in (*values, *axis.also) if math.isfinite(value)]
     if axis.log:
         finite = [max(value, axis.least) for value in finite]
     if not finite:

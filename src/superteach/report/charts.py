@@ -16,6 +16,8 @@ class Axis:
     form: Literal["number", "percent", "integer"] = "number"
     least: float = 1e-16
     """A logarithmic axis shows nothing below; a value of 0 is drawn there."""
+    also: tuple[float, ...] = ()
+    """Values the axis reaches whether or not anything is drawn there."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Mark:
-    """A ring around one point of a series, with a few words beside it."""
+    """A ring around one point of a series, with a few words beside it where there are any."""
 
     series: str
     x: float

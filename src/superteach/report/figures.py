@@ -32,17 +32,8 @@ def risk_chart(lessons: Mapping[str, Lesson]) -> Chart:
                 colour=place,
             )
         )
-        marks.append(
-            Mark(
-                name,
-                lesson.fraction,
-                lesson.risk,
-                f"{short(lesson.risk, 3)} at {percent_text(lesson.fraction)}",
-            )
-        )
-    if all(len(lesson.path) == 1 for lesson in lessons.values()):
-        # One size alone makes no figure; the whole pool is the other end.
-        series.append(Series("all rows", [1.0], [own.pool_risk], joined=False))
+        words = f"{short(lesson.risk, 3)} at {percent_text(lesson.fraction)}" if lesson is own else ""
+        marks.append(Mark(name, lesson.fraction, lesson.risk, words))
     levels = [Level(f"all rows: {short(own.pool_risk, 3)}", own.pool_risk)]
     if own.lower_bound > 0.0:
         levels.append(Level(f"no lesson goes below {short(own.lower_bound, 3)}", own.lower_bound))
@@ -51,8 +42,8 @@ def risk_chart(lessons: Mapping[str, Lesson]) -> Chart:
         levels.append(Level(f"asked for: {short(float(target), 3)}", float(target)))
     return Chart(
         "How far from the goal the learner ends",
-        Axis("rows in the lesson, |S|/N", log=True, form="percent"),
-        Axis("risk ‖θ_S − θ*‖", log=True),
+        Axis("rows in the lesson, |S|/N", log=True, form="percent", also=(1.0,)),
+        Axis("risk: distance to the goal", log=True),
         series,
         levels,
         marks,
@@ -100,7 +91,7 @@ def objective_chart(lessons: Mapping[str, Lesson]) -> Chart:
         resolution = float(np.spacing(abs(optimum)))
         word = "round" if told else "step"
         for suffix, values, dashed in (
-            ("objective above the optimum", lesson.objective - optimum, False),
+            ("objective", lesson.objective - optimum, False),
             ("certified gap", lesson.gap, True),
         ):
             shown = np.maximum(values, resolution)
@@ -112,7 +103,7 @@ def objective_chart(lessons: Mapping[str, Lesson]) -> Chart:
                     dashed=dashed,
                     marked=not dashed,
                     notes=[
-                        f"{name}, {word} {step:,}: {suffix} {short(float(value))}"
+                        f"{name}, {word} {step:,}: {suffix} {short(float(value))} above the optimum"
                         for step, value in zip(steps, values, strict=True)
                     ],
                     colour=places[name],

@@ -116,7 +116,7 @@ def _asked(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
                     one.size,
                     percent(one.fraction),
                     one.risk,
-                    one.consistency,
+                    words.consistency(one),
                     one.rounds,
                     size(one.bytes),
                     number(one.seconds, 3),
@@ -142,25 +142,19 @@ def _risk(page: Page, lessons: Mapping[str, Lesson]) -> None:
         + "At every size the learner was fitted again on the chosen rows. Both axes are logarithmic.",
         "risk",
     )
-    for label, lesson in lessons.items():
-        section.table(
+    section.table(
+        ["rows", "|S|/N", "risk", ""],
+        [
             [
-                "rows",
-                "|S|/N",
-                "risk",
-                "",
-            ],
-            [
-                [
-                    number(point.size),
-                    percent(point.fraction),
-                    point.risk,
-                    "chosen" if point.size == lesson.size else "",
-                ]
-                for point in lesson.path[:_MOST_ROWS]
-            ],
-            folded=f"The numbers: {label}",
-        )
+                number(point.size),
+                percent(point.fraction),
+                point.risk,
+                "chosen" if point.size == own.size else "",
+            ]
+            for point in own.path[:_MOST_ROWS]
+        ],
+        folded="The numbers",
+    )
 
 
 def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
@@ -229,7 +223,7 @@ def _model(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
     )
     section.figure(figures.model_chart(lesson, names), caption, "model")
     section.table(
-        ["coefficient", "goal θ*", "taught θ_S", "difference"],
+        ["coefficient", "goal", "taught", "difference"],
         [
             [
                 name(names[place]),
@@ -251,7 +245,8 @@ def _teachers(page: Page, lesson: Lesson, chosen: list[int] | None, held: list[i
             number(lesson.size),
             " rows over ",
             number(len(lesson.teachers)),
-            " teachers. Whoever owns all rows can add the counts.",
+            " teacher. " if len(lesson.teachers) == 1 else " teachers. ",
+            "Whoever owns all rows can add the counts.",
         )
         listed = [name(teacher) for teacher in lesson.teachers[:_MOST_ROWS]]
         more = len(lesson.teachers) - len(listed)
@@ -259,7 +254,12 @@ def _teachers(page: Page, lesson: Lesson, chosen: list[int] | None, held: list[i
         return
     section.figure(
         figures.teachers_chart(lesson.teachers, chosen, held),
-        "Counts only. They are shown because the rows of all teachers are in one hand here; in a federation a "
+        (
+            ""
+            if len(lesson.teachers) <= figures.MOST_NAMES
+            else f"The {figures.MOST_NAMES} largest of {len(lesson.teachers):,}. "
+        )
+        + "Counts only. They are shown because the rows of all teachers are in one hand here; in a federation a "
         "teacher's count stays with it.",
         "teachers",
     )
@@ -300,14 +300,14 @@ def _left(page: Page, lesson: Lesson) -> None:
     for entry in lesson.ledger:
         groups.setdefault((entry.stage, entry.query), []).append(entry)
     section.table(
-        ["query", "stage", "rounds", "sent to each", "left each", "what a reply shows"],
+        ["query", "rounds", "left each", "sent to each", "stage", "what a reply shows"],
         [
             [
                 code(query),
-                words.STAGES.get(stage, stage),
                 len(entries),
-                size(sum(entry.bytes_out for entry in entries) // each),
                 size(sum(entry.bytes_in for entry in entries) // each),
+                size(sum(entry.bytes_out for entry in entries) // each),
+                words.STAGES.get(stage, stage),
                 words.exposure(query),
             ]
             for (stage, query), entries in groups.items()

@@ -61,8 +61,18 @@ class Section:
         folded: str = "",
     ) -> None:
         """A table whose first column names its rows; `folded` hides it behind these words until asked for."""
-        table = tag("div", _table(headings, rows, caption), class_="scroll", tabindex="0")
-        self.parts.append(tag("details", tag("summary", folded), table) if folded else table)
+        # The caption stands outside: it must not scroll away with a wide table.
+        above = [tag("p", caption, class_="note")] if caption else []
+        table = tag(
+            "div",
+            _table(headings, rows),
+            class_="scroll",
+            tabindex="0",
+            role="region",
+            aria_label=caption or folded or self.heading,
+        )
+        content = join([*above, table])
+        self.parts.append(tag("details", tag("summary", folded), content) if folded else content)
 
     def figure(self, drawing: Drawing, caption: Any = "", name: str = "") -> None:
         """A chart, laid out once for wide and once for narrow screens; `name` is that of its file."""
@@ -157,8 +167,13 @@ class Page:
         return written
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]], caption: str) -> Markup:
-    numeric = [any(_is_number(row[column]) for row in rows) and column > 0 for column in range(len(headings))]
+def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> Markup:
+    numeric = [
+        column > 0
+        and any(_is_number(row[column]) for row in rows)
+        and all(_is_number(row[column]) or row[column] is None for row in rows)
+        for column in range(len(headings))
+    ]
     wide = [
         any(
             isinstance(row[column], str) and not _is_number(row[column]) and len(row[column]) > 40
@@ -178,8 +193,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]], caption: str)
             for cell, right, broad in zip(row[1:], numeric[1:], wide[1:], strict=True)
         ]
         body.append(tag("tr", *cells))
-    title = [tag("caption", caption)] if caption else []
-    return tag("table", *title, tag("thead", tag("tr", *head)), tag("tbody", *body))
+    return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
 
 
 def _is_number(cell: Any) -> bool:

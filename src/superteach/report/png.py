@@ -61,6 +61,7 @@ def write_png(drawing: Drawing, path: Path) -> None:
 
 def _chart(panel: Any, chart: Chart) -> None:
     numbers = colours_of(chart.series)
+    xs = [value for series in chart.series for value in series.x]
     for series in chart.series:
         number = numbers[series.name]
         colour = LIGHT[f"s{number}"]
@@ -83,15 +84,17 @@ def _chart(panel: Any, chart: Chart) -> None:
         colour = LIGHT[f"s{numbers[mark.series]}"]
         y = max(mark.y, chart.y.least) if chart.y.log else mark.y
         panel.plot([mark.x], [y], marker="o", ms=11, mfc="none", mec=colour, mew=1.8, ls="none")
+        right = scale_of(chart.x, xs, 0.0, 1.0).at(mark.x) > 0.7
         panel.annotate(
             _plain(mark.text),
             (mark.x, y),
-            xytext=(9, 9),
+            xytext=(-9 if right else 9, 9),
             textcoords="offset points",
+            ha="right" if right else "left",
             weight="bold",
+            color=colour,
             bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
         )
-    xs = [value for series in chart.series for value in series.x]
     ys = [
         value for series in chart.series for value in (*series.y, *(series.low or ()), *(series.high or ()))
     ]

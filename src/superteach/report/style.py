@@ -56,7 +56,7 @@ _DRAWING = (
     ".band{fill:var(--c);opacity:.18}.dot{fill:var(--c);stroke:var(--paper);stroke-width:1}"
     ".ring{fill:none;stroke:var(--c);stroke-width:2.2}.halo{fill:none;stroke:var(--paper);stroke-width:5}"
     ".level{stroke:var(--soft);stroke-width:1.4;stroke-dasharray:5 4}"
-    ".mark{font-weight:600}.back{paint-order:stroke;stroke:var(--paper)!important;stroke-width:4px;"
+    "svg .mark{font-weight:600;fill:var(--c)}.back{paint-order:stroke;stroke:var(--paper)!important;stroke-width:4px;"
     "stroke-linejoin:round}"
     ".open{fill:var(--paper);stroke:var(--c);stroke-width:2}.link{stroke:var(--soft);stroke-width:1.5}"
     ".bar{fill:var(--c)}"
@@ -86,8 +86,8 @@ background:var(--card);border-left:4px solid var(--s1);border-radius:0 6px 6px 0
 figure{margin:1rem 0 1.2rem}
 figure svg{display:block;width:100%;height:auto}
 figure svg.narrow{display:none}
-figcaption,caption,.note{color:var(--soft);font-size:.9rem;text-align:left}
-caption{padding:0 0 .35rem}
+figcaption,.note{color:var(--soft);font-size:.9rem}
+.note+.scroll{margin-top:.2rem}
 .scroll{overflow-x:auto;max-width:100%;margin:.7rem 0}
 table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums}
 th,td{padding:.32rem .9rem .32rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--rule)}
@@ -119,7 +119,7 @@ figure,.answer,.facts div,tr,pre{break-inside:avoid}
 thead{display:table-header-group}
 .scroll{overflow:visible}
 figure svg{max-width:16cm}
-details::details-content{content-visibility:visible;display:block;block-size:auto}
+details:not([open]){display:none}
 summary{list-style:none;color:var(--soft)}
 a{color:inherit;text-decoration:none}
 pre{white-space:pre-wrap}

@@ -221,7 +221,7 @@ def _mark(
         "g",
         tag("circle", **ring, class_="halo"),
         tag("circle", **ring, class_="ring"),
-        paper.text(best[1], best[2], words, class_="mark back"),
+        paper.text(best[1], best[2], words, class_="mark back") if words else "",
         class_=f"s{number}",
     )
 

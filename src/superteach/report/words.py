@@ -29,6 +29,7 @@ STAGES = {
     "round": "make the fractions whole",
     "refine": "exchange rows, turn by turn",
     "approach": "come as near as rows allow",
+    "bound": "bound how near any lesson can come",
     "selection": "choose rows by counts alone",
     "path": "refit the learner on the chosen rows",
     "metrics": "compare with the goal",
@@ -77,7 +78,7 @@ def asked(lesson: Lesson) -> list[Markup]:
     width = len(lesson.coef)
     ridge = learner.get("ridge")
     per_row = " per row" if learner.get("ridge_per_row") else ""
-    penalty = join([", penalty Λ = ", number(float(ridge)), per_row]) if ridge is not None else ""
+    penalty = join([", penalty Λ\u00a0=\u00a0", number(float(ridge)), per_row]) if ridge is not None else ""
     teachers = len(lesson.teachers)
     return [
         join(
@@ -97,7 +98,7 @@ def asked(lesson: Lesson) -> list[Markup]:
         ),
         join(
             [
-                "It is to learn a given model, the goal θ* (length ‖θ*‖ = ",
+                "It is to learn a given model, the goal θ* (length ‖θ*‖\u00a0=\u00a0",
                 number(float(np.linalg.norm(lesson.goal))),
                 "), by training on a few of those rows and nothing else. ",
                 _budget(lesson.settings.get("budget")),
@@ -240,9 +241,8 @@ def proof(lesson: Lesson) -> list[Markup]:
             )
         )
     if not found:
-        found.append(join(["Nothing was solved, so nothing is proved; the risk is measured."]))
-    found.append(join(["The search ended because ", lesson.reason, "."]))
-    return found
+        return [join(["Rows were drawn at random, so nothing is proved; the risk is measured."])]
+    return [*found, join(["The search ended because ", lesson.reason, "."])]
 
 
 def exposure(query: str) -> str:
