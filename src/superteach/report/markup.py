@@ -25,7 +25,12 @@ def escape(value: Any) -> Markup:
     """Anything as text of a page; Markup stays as it is."""
     if isinstance(value, Markup):
         return value
-    return Markup(html.escape(_UNSEEN.sub("\ufffd", str(value)), quote=True))
+    return Markup(html.escape(clean(str(value)), quote=True))
+
+
+def clean(text: str) -> str:
+    """Text of characters that any reader takes."""
+    return _UNSEEN.sub("\ufffd", text)
 
 
 def tag(kind: str, /, *children: Any, **attributes: Any) -> Markup:

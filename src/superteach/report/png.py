@@ -11,6 +11,7 @@ from superteach.errors import MissingExtra
 from superteach.lesson import write_bytes
 from superteach.report.axes import scale_of
 from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs
+from superteach.report.markup import clean
 from superteach.report.style import LIGHT, MARKERS
 from superteach.report.svg import colours_of
 
@@ -44,7 +45,7 @@ def write_png(drawing: Drawing, path: Path) -> None:
         rows = 0 if isinstance(drawing, Chart) else len(drawing.names)
         figure = Figure(figsize=(7.6, 1.4 + 0.27 * rows if rows else 4.2), layout="constrained")
         panel = figure.subplots()
-        panel.set_title(drawing.title.replace("$", r"\$"))
+        panel.set_title(_plain(drawing.title))
         if isinstance(drawing, Chart):
             _chart(panel, drawing)
         elif isinstance(drawing, Pairs):
@@ -147,5 +148,6 @@ def _named(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that matplotlib takes as it is: a dollar sign would begin a formula, and glyphs it lacks would warn."""
-    return text.replace("$", r"\$").replace("\u202f", " ")
+    """Text that matplotlib takes as it is: a dollar begins a formula there, an underscore hides a name."""
+    text = clean(text).replace("$", r"\$").replace("\u202f", " ")
+    return f" {text}" if text.startswith("_") else text

@@ -12,14 +12,12 @@ LIGHT = {
     "rule": "#d5dae0",
     "grid": "#e7eaee",
     "link": "#005a9c",
-    "good": "#00684b",
-    "warn": "#9a3d00",
     "s1": "#0072b2",
-    "s2": "#c24d00",
-    "s3": "#00805c",
-    "s4": "#a03a78",
-    "s5": "#8a6400",
-    "s6": "#4b4f9e",
+    "s2": "#c04a00",
+    "s3": "#2b2a12",
+    "s4": "#9a10ea",
+    "s5": "#0a0a78",
+    "s6": "#84502f",
 }
 DARK = {
     "paper": "#14181c",
@@ -29,16 +27,14 @@ DARK = {
     "rule": "#39424b",
     "grid": "#2a3138",
     "link": "#7cc4f5",
-    "good": "#5fd6ae",
-    "warn": "#ffab70",
     "s1": "#56b4e9",
     "s2": "#ff8c42",
-    "s3": "#2fc79a",
-    "s4": "#f0a3d0",
-    "s5": "#e6c84f",
-    "s6": "#a9adff",
+    "s3": "#f2efc2",
+    "s4": "#b06cff",
+    "s5": "#ff4d79",
+    "s6": "#a2fb10",
 }
-"""Okabe and Ito's hues, each dark or light enough for its ground; tests hold them to contrast and apartness."""
+"""Series differ in lightness as well as in hue; tests hold them to contrast and to apartness for all eyes."""
 MARKERS = "osD^vP"
 """A marker for every series, as matplotlib names them: colour is never the only sign."""
 
