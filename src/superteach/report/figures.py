@@ -120,14 +120,19 @@ def objective_chart(lessons: Mapping[str, Lesson]) -> Chart:
 def rounds_of(lesson: Lesson) -> list[int] | None:
     """After how many rounds of the stage "dual" each objective was reached; None where it cannot be told."""
     stage = [entry.query for entry in lesson.ledger if entry.stage == "dual"]
-    for query in ("BlockRound", "dual moments"):
-        places = [place for place, name in enumerate(stage, 1) if name == query]
-        if len(places) == len(lesson.objective):
-            return places
+    steps = len(lesson.objective)
+    blocks = [place for place, query in enumerate(stage, 1) if query == "BlockRound"]
+    if blocks:
         # A rule's round certifies the one before it, so the last one may only have certified.
-        if query == "BlockRound" and len(places) == len(lesson.objective) + 1:
-            return places[:-1]
-    return None
+        return blocks[:steps] if len(blocks) in (steps, steps + 1) else None
+    # A full step tried without a search, and then searched for after all, was no step.
+    around = ["", *stage, ""]
+    places = [
+        place
+        for place, (before, query, after) in enumerate(zip(around, around[1:], around[2:], strict=False), 1)
+        if query == "dual moments" and not (before == "dual moments" and after == "dual values")
+    ]
+    return places if len(places) == steps else None
 
 
 def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:

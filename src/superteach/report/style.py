@@ -119,6 +119,7 @@ details:not([open]){display:none}
 summary{list-style:none;color:var(--soft)}
 a{color:inherit;text-decoration:none}
 pre{white-space:pre-wrap}
+td.wide,td.text,tbody th{min-width:0}
 table{font-size:9pt}
 }
 """
