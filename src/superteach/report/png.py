@@ -63,7 +63,7 @@ def write_png(drawing: Drawing, path: Path) -> None:
 def _chart(panel: Any, chart: Chart) -> None:
     numbers = colours_of(chart.series)
     xs = [value for series in chart.series for value in series.x]
-    for series in chart.series:
+    for depth, series in enumerate(chart.series):
         number = numbers[series.name]
         colour = LIGHT[f"s{number}"]
         ys = [max(value, chart.y.least) if chart.y.log else value for value in series.y]
@@ -76,6 +76,7 @@ def _chart(panel: Any, chart: Chart) -> None:
             lw=1.8 if series.joined else 0.0,
             ls=(":" if series.dashed else "-") if series.joined else "none",
             label=_plain(series.name),
+            zorder=3.0 - depth / 100.0,  # the first lies on top
         )
         if series.low is not None and series.high is not None:
             panel.fill_between(series.x, series.low, series.high, color=colour, alpha=0.18, lw=0)

@@ -105,11 +105,11 @@ def _chart(chart: Chart, paper: _Paper, top: float) -> tuple[Markup, float]:
         place = _f(y.at(level.value))
         parts.append(tag("line", x1=_f(left), x2=_f(right), y1=place, y2=place, class_="level"))
     taken: list[tuple[float, float]] = []
-    for series in chart.series:
+    for series in reversed(chart.series):  # the first lies on top
         drawn, points = _series(series, numbers[series.name], x, y, chart)
         parts.append(drawn)
         taken += _along(points) if series.joined else points
-    for mark in chart.marks:
+    for mark in reversed(chart.marks):
         at = (x.at(mark.x), y.at(mark.y))
         parts.append(_mark(mark.text, numbers[mark.series], at, paper, (left, top, right, bottom), taken))
     return join(parts), height
