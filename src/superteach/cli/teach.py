@@ -11,6 +11,7 @@ from superteach import solvers
 from superteach.cli import screen, work
 from superteach.cli.folder import check_folder, new_folder
 from superteach.cli.goal import check_goal_file, read_goal
+from superteach.cli.report import page_of_stored
 from superteach.errors import SettingError
 from superteach.files import read_pool
 from superteach.goals import PerturbedFit
@@ -99,10 +100,11 @@ def run(order: Order) -> None:
         work.write_model(folder, taught, pool.columns, named)
         stored["files"] = work.write_chosen(folder, taught, pool.row_numbers, sources)
         work.write_json(folder / "lesson.json", stored)
+        page_of_stored(stored, lesson).write(folder / "report.html")
 
     if order.as_json:
         sys.stdout.write(to_json(stored | {"out": str(order.out)}))
         return
     screen.result(lesson, [len(rows) for rows in taught.chosen])
     screen.say(screen.sentence(lesson))
-    screen.say(f"Model, chosen rows and ledger are in {order.out}.")
+    screen.say(f"Model, chosen rows, ledger and a report to read (report.html) are in {order.out}.")
