@@ -68,7 +68,7 @@ class Part:
 
 
 def make_teachers(
-    parts: Sequence[Part], columns: Sequence[str], loss: Loss
+    parts: Sequence[Part], columns: Sequence[str], loss: Loss, allow_few_rows: bool = False
 ) -> tuple[list[Teacher], npt.NDArray[Any] | None]:
     """Check all parts and turn them into teachers; the classes come back too where labels have any."""
     if not parts:
@@ -85,7 +85,16 @@ def make_teachers(
     teachers = []
     for part in parts:
         target = _encode(part, classes) if classes is not None else _numbers(part, loss)
-        teachers.append(Teacher(part.name, part.take_features(), target, part.ids, part.take_costs()))
+        teachers.append(
+            Teacher(
+                part.name,
+                part.take_features(),
+                target,
+                part.ids,
+                part.take_costs(),
+                allow_few_rows=allow_few_rows,
+            )
+        )
     return teachers, classes
 
 

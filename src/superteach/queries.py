@@ -79,12 +79,10 @@ class Size(NamedTuple):
     positive: int
 
 
-@dataclass(frozen=True, eq=False)
-class Census(Query):
-    """How many rows are there (or chosen), and how many with a positive label or target?"""
+class Sized(Query):
+    """A query that is answered with two counts."""
 
-    rows: RowSet = "all"
-    exposure: ClassVar[str] = "two counts"
+    exposure: ClassVar[str] = "two counts: chosen rows, and those of them with a positive label"
 
     @property
     def reply_length(self) -> int:
@@ -92,6 +90,14 @@ class Census(Query):
 
     def read(self, total: Array) -> Size:
         return Size(round(total[0]), round(total[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Census(Sized):
+    """How many rows are there (or chosen), and how many with a positive label or target?"""
+
+    rows: RowSet = "all"
+    exposure: ClassVar[str] = "two counts"
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,22 +271,22 @@ class CountRanks(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class Keep(Query):
+class Keep(Sized):
     """Choose the rows whose rank is at most this one; the mask stays with its owner."""
 
     last: bytes
-    exposure: ClassVar[str] = "two counts: chosen rows, and those of them with a positive label"
-
-    @property
-    def reply_length(self) -> int:
-        return 2
 
     @property
     def nbytes(self) -> int:
         return len(self.last)
 
-    def read(self, total: Array) -> Size:
-        return Size(round(total[0]), round(total[1]))
+
+@dataclass(frozen=True, eq=False)
+class Recall(Sized):
+    """Remember the present choice as the best of a search (or of a walk over sizes), or go back to it."""
+
+    of: Literal["search", "walk"]
+    remember: bool
 
 
 class Comparison(NamedTuple):
@@ -321,6 +327,8 @@ class Balance(Query):
     """Share of rows, those with the weakest pull, that is set aside for fine adjustments."""
     temperature: float
     seed: int
+    least: int = 1
+    """A turn will change at least so many rows; who has fewer takes part by its owner's leave only."""
     exposure: ClassVar[str] = "one sum of costs, which are drawn at random or set by the owner"
 
     @property
@@ -364,7 +372,7 @@ class Refine(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class Approach(Query):
+class Approach(Sized):
     """The teacher whose turn it is changes its choice to bring the taught model nearer to the goal.
 
     A turn that made things worse is taken back by the next query, with keep=False; position −1 is nobody.
@@ -380,14 +388,6 @@ class Approach(Query):
     """By how many rows the lesson may grow in this turn; `shrink` likewise."""
     shrink: int
     least: int
-    exposure: ClassVar[str] = "two counts: chosen rows, and those of them with a positive label"
-
-    @property
-    def reply_length(self) -> int:
-        return 2
-
-    def read(self, total: Array) -> Size:
-        return Size(round(total[0]), round(total[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,6 +415,7 @@ QUERIES: tuple[type[Query], ...] = (
     RankRows,
     CountRanks,
     Keep,
+    Recall,
     Compare,
     Balance,
     Refine,

@@ -31,13 +31,14 @@ def teach(
     goal: Any,
     *,
     budget: int | float | str | tuple[Any, Any] = "best",
-    method: str = "dual",
+    method: str = "match",
     risk_target: float | None = None,
     sparsity: float | None = None,
     goal_weight: float | None = None,
     solver: Newton | LBFGS | Block | None = None,
     standardize: bool = False,
     least_change: int = 10,
+    restarts: int = 1,
     random_state: int = 0,
     classes: Any = None,
 ) -> Lesson:
@@ -46,7 +47,8 @@ def teach(
     The chosen rows stay with their teachers; the lesson holds the model, its quality and the ledger.
     `sparsity` and `goal_weight` are the paper's λ_α and λ_θ (default 0.1 and 1000 for classification,
     1 and 2000 for regression). With method="match" a turn changes at least `least_change` rows of a
-    teacher, and a lesson ends once its risk is `risk_target`. `classes` are the labels a fitted goal must
+    teacher, a lesson ends once its risk is `risk_target`, and the best of `restarts` searches is kept.
+    `classes` are the labels a fitted goal must
     have been fitted on.
     """
     started = time.perf_counter()
@@ -61,6 +63,7 @@ def teach(
         solver,
         standardize,
         least_change,
+        restarts,
         random_state,
     )
     wanted = check_goal(goal, federation.features, student.intercept != "none", classes)
@@ -81,7 +84,7 @@ def teach(
     trace = None
     if method == "match":
         close = float(1e-6 * np.linalg.norm(raw_goal)) if risk_target is None else risk_target
-        chooser = match.Matcher(room, inside_goal, random_state, least_change, close)
+        chooser = match.Matcher(room, inside_goal, random_state, least_change, close, restarts)
     elif method == "dual":
         ridge = student.penalty(room.rows)
         problem = DualProblem(ridge, inside_goal, settings["goal_weight"], student.free_intercept)
@@ -140,6 +143,7 @@ def _settings(
     solver: Any,
     standardize: Any,
     least_change: Any,
+    restarts: Any,
     random_state: Any,
 ) -> dict[str, Any]:
     """Check every setting before any work, and fill in the defaults."""
@@ -161,8 +165,9 @@ def _settings(
         raise SettingError("budget='smallest' needs risk_target=, the risk that is small enough")
     if risk_target is not None:
         risk_target = _number("risk_target", risk_target, least=0.0)
-    if not isinstance(least_change, int | np.integer) or isinstance(least_change, bool) or least_change < 1:
-        raise SettingError(f"least_change={least_change!r} must be an int of at least 1")
+    for name, count in (("least_change", least_change), ("restarts", restarts)):
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+            raise SettingError(f"{name}={count!r} must be an int of at least 1")
     if (
         not isinstance(random_state, int | np.integer)
         or isinstance(random_state, bool)
@@ -183,6 +188,7 @@ def _settings(
         "method": method,
         "risk_target": risk_target,
         "least_change": int(least_change),
+        "restarts": int(restarts),
         "sparsity": sparsity,
         "goal_weight": goal_weight,
         "solver": None if solver is None else repr(solver),

@@ -39,6 +39,7 @@ TALK: list[Query] = [
     queries.RankRows("dual", POINT),
     queries.CountRanks((b"", b"\x3f", b"\x40" * 8, b"\x40" * 15)),
     queries.Keep(b"\x80" + b"\x00" * 15),
+    queries.Recall("walk", True),
     queries.AskMoments("loss", "chosen", POINT, 2),
     queries.AskValues("loss", "chosen", POINT, GOAL, np.array([1.0])),
     queries.Compare(POINT, GOAL, 0.1),
@@ -50,6 +51,7 @@ TALK: list[Query] = [
     queries.Refine(TURN.position, GOAL, POINT, np.eye(WIDTH), 1, 6, 0),
     queries.Approach(TURN.position, True, POINT, np.eye(WIDTH), GOAL, np.eye(WIDTH), 2, 2, 1),
     queries.ChosenCost(),
+    queries.Recall("walk", False),
 ]
 talk = pytest.mark.parametrize("position", range(len(TALK)), ids=[query.name for query in TALK])
 

@@ -211,7 +211,7 @@ def teach(
             help="How rows are chosen: dual is the paper's, match teaches the goal exactly, random draws.",
             rich_help_panel=_LESSON,
         ),
-    ] = MethodName.dual,
+    ] = MethodName.match,
     risk_target: Annotated[
         float | None,
         typer.Option(
@@ -228,6 +228,26 @@ def teach(
             rich_help_panel=_LESSON,
         ),
     ] = 1,
+    restarts: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Searches of match from other starts; the best is kept.", rich_help_panel=_LESSON
+        ),
+    ] = 1,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with what each row costs; match prefers cheap rows.", rich_help_panel=_ROWS
+        ),
+    ] = None,
+    allow_few_rows: Annotated[
+        bool,
+        typer.Option(
+            "--allow-few-rows",
+            help="Let teachers with fewer rows than --least-change take part in match.",
+            rich_help_panel=_LESSON,
+        ),
+    ] = False,
     solver: Annotated[
         SolverName | None,
         typer.Option(
@@ -279,6 +299,9 @@ def teach(
             method=method.value,
             risk_target=risk_target,
             least_change=least_change,
+            restarts=restarts,
+            allow_few_rows=allow_few_rows,
+            costs=costs,
             solver=None if solver is None else solver.value,
             sparsity=sparsity,
             goal_weight=goal_weight,

@@ -40,6 +40,9 @@ class Order:
     method: str
     risk_target: float | None
     least_change: int
+    restarts: int
+    allow_few_rows: bool
+    costs: str | None
     solver: str | None
     sparsity: float | None
     goal_weight: float | None
@@ -64,8 +67,10 @@ def run(order: Order) -> None:
     features = None if order.features is None else [name.strip() for name in order.features.split(",")]
 
     with screen.progress() as watch:
-        pool = read_pool(order.files, order.target, order.owner, features, not student.loss.classifies)
-        room = work.Classroom(pool.parts, pool.columns, student)
+        pool = read_pool(
+            order.files, order.target, order.owner, features, not student.loss.classifies, order.costs
+        )
+        room = work.Classroom(pool.parts, pool.columns, student, order.allow_few_rows)
         goal: Any = PerturbedFit(order.goal_seed)
         if order.goal != "perturbed":
             goal = read_goal(order.goal, pool.columns, order.intercept, room.classes)
@@ -76,6 +81,7 @@ def run(order: Order) -> None:
             method=order.method,
             risk_target=order.risk_target,
             least_change=order.least_change,
+            restarts=order.restarts,
             sparsity=order.sparsity,
             goal_weight=order.goal_weight,
             solver=None if order.solver is None else _SOLVERS[order.solver](),
