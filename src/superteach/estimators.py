@@ -40,12 +40,14 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         one), a fitted scikit-learn model, or a goal such as superteach.goals.PerturbedFit(seed).
     budget : how many rows: an int (count), a float in (0, 1] (fraction), a range (low, high) of either,
         "best" (lowest risk on a path), or "smallest" (the smallest lesson that reaches risk_target).
-    method : "dual" (the paper's), "match" (exact teaching) or "random".
+    method : "dual" (the paper's), "match" (exact teaching), "random", or every teacher alone: "oblivious" (by exact
+        teaching) or "oblivious-minlp" (by a mixed-integer programme, needs superteach[minlp]).
     risk_target : the risk at which a lesson is good enough ("match" stops there; None: 1e-6 of the goal).
     sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
     solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
     standardize : teach on standardised columns; goal and model stay in raw units.
     least_change : rows a teacher changes in one turn of "match", at least; 1 suits whoever owns all rows.
+    solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
     random_state : the same seed gives the same lesson.
 
     Attributes
@@ -68,6 +70,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         solver: Any = None,
         standardize: bool = False,
         least_change: int = 1,
+        solver_seconds: float = 120.0,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -80,6 +83,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.solver = solver
         self.standardize = standardize
         self.least_change = least_change
+        self.solver_seconds = solver_seconds
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None, costs: Any = None) -> Self:
@@ -115,6 +119,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
                 solver=self.solver,
                 standardize=self.standardize,
                 least_change=self.least_change,
+                solver_seconds=self.solver_seconds,
                 random_state=_seed(self.random_state),
                 classes=classes,
             )

@@ -96,6 +96,8 @@ class MethodName(StrEnum):
 
     dual = "dual"
     match = "match"
+    oblivious = "oblivious"
+    oblivious_minlp = "oblivious-minlp"
     random = "random"
 
 
@@ -208,7 +210,8 @@ def teach(
     method: Annotated[
         MethodName,
         typer.Option(
-            help="How rows are chosen: dual is the paper's, match teaches the goal exactly, random draws.",
+            help="How rows are chosen: dual is the paper's, match teaches the goal exactly, random draws; with "
+            "oblivious every teacher chooses alone, as match would, with oblivious-minlp by a mixed-integer solver.",
             rich_help_panel=_LESSON,
         ),
     ] = MethodName.dual,
@@ -228,6 +231,12 @@ def teach(
             rich_help_panel=_LESSON,
         ),
     ] = 1,
+    solver_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0.1, help="Seconds that oblivious-minlp gives each teacher's solver.", rich_help_panel=_LESSON
+        ),
+    ] = 120.0,
     solver: Annotated[
         SolverName | None,
         typer.Option(
@@ -279,6 +288,7 @@ def teach(
             method=method.value,
             risk_target=risk_target,
             least_change=least_change,
+            solver_seconds=solver_seconds,
             solver=None if solver is None else solver.value,
             sparsity=sparsity,
             goal_weight=goal_weight,

@@ -40,6 +40,7 @@ class Order:
     method: str
     risk_target: float | None
     least_change: int
+    solver_seconds: float
     solver: str | None
     sparsity: float | None
     goal_weight: float | None
@@ -76,6 +77,7 @@ def run(order: Order) -> None:
             method=order.method,
             risk_target=order.risk_target,
             least_change=order.least_change,
+            solver_seconds=order.solver_seconds,
             sparsity=order.sparsity,
             goal_weight=order.goal_weight,
             solver=None if order.solver is None else _SOLVERS[order.solver](),

@@ -56,7 +56,7 @@ def run(task: Task, formulation: str, seconds: float, tell: Callable[[str, Any],
             best[0] = risk
             tell("rows", chosen)
 
-    class Spy(casadi.Callback):  # type: ignore[misc]
+    class Spy(casadi.Callback):
         """The objective's gradient, which sees every point that is tried."""
 
         def __init__(self) -> None:

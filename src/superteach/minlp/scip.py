@@ -105,7 +105,7 @@ class _Programme:
     def solve(self) -> str:
         self.model.setParam("limits/time", max(self._deadline - time.monotonic(), 0.1))
         self.model.optimize()
-        status = self.model.getStatus()
+        status: str = self.model.getStatus()
         if self.model.getNSols():
             self._found(self.model.getBestSol())
         if status == "infeasible":
