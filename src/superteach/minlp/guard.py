@@ -54,6 +54,8 @@ class Record:
 
 def run(module: str, task: Task, formulation: str, seconds: float, gigabytes: float) -> Record:
     """Run `module.run` on a task in a child process that gets so much time and memory, and no more."""
+    if threading.current_thread() is threading.main_thread():
+        _interrupted.clear()  # interruptions arrive in this thread, so what they ended lies behind it
     if _interrupted.is_set():
         raise TeachingError("the solver was not started: the run was interrupted")
     started = time.monotonic()
