@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from experiments import exhaustive
-from experiments.minlp_oracle import LOSSES, RIDGE, compare, published, tiny_pool, wrongs
+from experiments.minlp_oracle import LOSSES, RIDGE, compare, published, size_of, tiny_pool, wrongs
 from superteach import minlp
 
 SECONDS = 60.0
+ROWS = 10
 
 
 def solved(kind: str, width: int, seed: int, pair: tuple[str, str]) -> dict:
-    return compare(kind, width, seed, *pair, SECONDS)
+    return compare(kind, width, seed, *pair, SECONDS, ROWS)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
@@ -46,14 +47,14 @@ def test_gradient_matching_is_solved_to_its_optimum(kind, width, pair):
 
 @pytest.mark.parametrize(("kind", "width"), [("ridge", 2), ("logistic", 1)])
 def test_bonmin_claims_no_proof(kind, width):
-    """A local answer: never below the lowest risk, no bound, and far better than the full pool."""
+    """A local answer: never below the lowest risk, no bound, and better than most choices of that size."""
     found = solved(kind, width, 5, ("stationary", "bonmin"))
     assert found["wrong"] == []
     assert found["status"] == "finished, no proof"
     assert found["bound"] is None
-    X, y, goal = tiny_pool(kind, width, 5)
-    pool = exhaustive.risks(kind, X, y, RIDGE[kind], goal, np.ones((1, len(y))))[0]
-    assert found["risk"] < 0.5 * pool
+    X, y, goal = tiny_pool(kind, width, 5, ROWS)
+    every = exhaustive.risks(kind, X, y, RIDGE[kind], goal, exhaustive.masks(ROWS, size_of(5)))
+    assert found["risk"] < np.quantile(every, 0.1)
 
 
 def test_the_judge_finds_wrong_claims():
@@ -88,7 +89,7 @@ def test_exhaustive_search_agrees_with_scikit_learn(kind):
     from sklearn.linear_model import LogisticRegression, Ridge
 
     X, y, goal = tiny_pool(kind, 3, 1)
-    subsets = exhaustive.masks(16, 5)[::97]
+    subsets = exhaustive.masks(16, 5)[::431]
     found = exhaustive.risks(kind, X, y, 0.5, goal, subsets)
     for subset, risk in zip(subsets.astype(bool), found, strict=True):
         if kind == "ridge":
@@ -103,13 +104,13 @@ def test_exhaustive_search_agrees_with_scikit_learn(kind):
 @pytest.mark.parametrize("pair", list(minlp.SOLVERS), ids="-".join)
 def test_same_seed_same_rows_and_as_many_as_asked(pair):
     """Twice the same, of the asked size, distinct, ascending, with the refitted risk."""
-    X, y, goal = tiny_pool("ridge", 2, 3)
+    X, y, goal = tiny_pool("ridge", 2, 3, ROWS)
     first, second = (
-        minlp.solve(X, y, LOSSES["ridge"], 0.1, goal, 4, formulation=pair[0], solver=pair[1], seed=8)
+        minlp.solve(X, y, LOSSES["ridge"], 0.1, goal, 3, formulation=pair[0], solver=pair[1], seed=8)
         for _ in range(2)
     )
     np.testing.assert_array_equal(first.rows, second.rows)
-    assert len(first.rows) == 4
+    assert len(first.rows) == 3
     assert (np.diff(first.rows) > 0).all()
     kept = X[first.rows]
     model = np.linalg.solve(kept.T @ kept + 0.1 * np.eye(2), kept.T @ y[first.rows])

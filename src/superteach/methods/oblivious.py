@@ -7,6 +7,7 @@ goal, Σ_{j∈S_i} g_j = (Λ/K)θ* for each i, the union would too; what they mi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,18 @@ from superteach.methods import match
 from superteach.queries import Alone, Keep, RankRows, Size, Solo
 
 Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome(match.Outcome):
+    """What the teachers did alone, all that is known of it."""
+
+    all_ended: bool = False
+
+    @property
+    def converged(self) -> bool:
+        """Whether every teacher's search came to its own end."""
+        return self.all_ended
 
 
 class Oblivious:
@@ -39,7 +52,7 @@ class Oblivious:
         self._room, self._goal, self._seed, self._tolerance = room, goal, seed, tolerance
         self._inside: Literal["match", "minlp"] = inside
         self._seconds, self._formulation = seconds, formulation
-        self.outcome: match.Outcome | None = None
+        self.outcome: Outcome | None = None
 
     def announce(self, sizes: list[int]) -> None:
         """Every size is a search of its own."""
@@ -66,7 +79,8 @@ class Oblivious:
         )
         with minlp.interruptible():
             solo: Solo = federation.sum(query)
-        self.outcome = match.Outcome(np.empty(0), _reason(solo, federation.teachers), None)
+        all_ended = solo.ended == federation.teachers
+        self.outcome = Outcome(np.empty(0), _reason(solo, federation.teachers), None, all_ended=all_ended)
         return Size(solo.rows, solo.positive)
 
 
