@@ -138,3 +138,21 @@ def test_what_oblivious_refuses(monkeypatch):
     monkeypatch.setattr("superteach.minlp.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"superteach\[minlp\]"):
         st.SuperTeacher(LogisticRegression(), GOAL, budget=9, method="oblivious-minlp").fit(X, y, owner)
+
+
+def test_the_command_line_knows_it(tmp_path, capsys):
+    """`superteach teach --method oblivious` writes a lesson that names the method and its reason."""
+    import json
+
+    from superteach.cli import app
+
+    X, y, owner = make_classification_pool(120, 2, 2, random_state=3)
+    lines = [f"{a},{b},{label},site{own}" for (a, b), label, own in zip(X, y, owner, strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b,y,site", *lines]) + "\n", encoding="utf-8")
+    order = ["teach", str(tmp_path / "rows.csv"), "--target", "y", "--owner", "site", "--learner", "logistic"]
+    order += ["--goal", "perturbed", "--budget", "20", "--method", "oblivious", "--solver-seconds", "5"]
+    app([*order, "--out", str(tmp_path / "lesson")], standalone_mode=False)
+    stored = json.loads((tmp_path / "lesson" / "lesson.json").read_text(encoding="utf-8"))
+    assert stored["settings"]["method"] == "oblivious"
+    assert stored["reason"] == "2 of 2 teachers ended their own search"
+    assert [part["rows"] for part in stored["files"]] == [10, 10]
