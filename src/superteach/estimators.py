@@ -40,7 +40,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         one), a fitted scikit-learn model, or a goal such as superteach.goals.PerturbedFit(seed).
     budget : how many rows: an int (count), a float in (0, 1] (fraction), a range (low, high) of either,
         "best" (lowest risk on a path), or "smallest" (the smallest lesson that reaches risk_target).
-    method : "match" (exact teaching), "dual" (the paper's) or "random".
+    method : "match" (exact teaching), "dual" (the paper's), "random", or every teacher alone: "oblivious" (by exact
+        teaching) or "oblivious-minlp" (by a mixed-integer programme, needs superteach[minlp]).
     risk_target : the risk at which a lesson is good enough ("match" stops there; None: 1e-6 of the goal).
     sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
     solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
@@ -48,6 +49,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     least_change : rows a teacher changes in one turn of "match", at least; 1 suits whoever owns all rows.
     allow_few_rows : let teachers with fewer rows than least_change take part in "match".
     restarts : searches of "match" from other starts, of which the best is kept; small lessons gain most.
+    solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
     random_state : the same seed gives the same lesson.
 
     Attributes
@@ -72,6 +74,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         least_change: int = 1,
         restarts: int = 1,
         allow_few_rows: bool = False,
+        solver_seconds: float = 120.0,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -86,6 +89,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.least_change = least_change
         self.restarts = restarts
         self.allow_few_rows = allow_few_rows
+        self.solver_seconds = solver_seconds
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None, costs: Any = None) -> Self:
@@ -122,6 +126,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
                 standardize=self.standardize,
                 least_change=self.least_change,
                 restarts=self.restarts,
+                solver_seconds=self.solver_seconds,
                 random_state=_seed(self.random_state),
                 classes=classes,
             )

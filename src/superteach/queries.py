@@ -235,10 +235,11 @@ class BlockRound(Query):
 @dataclass(frozen=True, eq=False)
 class RankRows(Query):
     """Sort your rows by |α(p)|, by the |α| that Algorithm 1 left (ties: at p), by their fractional choice b_j
-    at u = p (method "match"), or by a random number each.
+    at u = p (method "match"), by a random number each, or such that the best n are n/K of every teacher's rows,
+    drawn at random ("even").
     """
 
-    by: Literal["dual", "block", "random", "relaxed"]
+    by: Literal["dual", "block", "random", "relaxed", "even"]
     point: Array | None = None
     seed: int = 0
     exposure: ClassVar[str] = "a count of rows"
@@ -404,6 +405,46 @@ class ChosenCost(Query):
         return float(total[0]) if total[1] else None
 
 
+class Solo(NamedTuple):
+    """Rows chosen, those of them with a positive label, teachers whose search ended, teachers who drew at random."""
+
+    rows: int
+    positive: int
+    ended: int
+    drawn: int
+
+
+@dataclass(frozen=True, eq=False)
+class Alone(Query):
+    """Choose as many rows as you have chosen now, by yourself, for a learner with its K-th part of the penalty.
+
+    Where a teacher finds nothing it keeps the rows it has.
+    """
+
+    goal: Array
+    ridge: float
+    ridge_per_row: bool
+    free_intercept: bool
+    inside: Literal["match", "minlp"]
+    formulation: str
+    """Of the programme, for "minlp"."""
+    seconds: float
+    """After which a programme's solver is ended."""
+    tolerance: float
+    """Risk at which "match" is content."""
+    seed: int
+    exposure: ClassVar[str] = (
+        "two counts of chosen rows, and whether the teacher's search ended or found nothing"
+    )
+
+    @property
+    def reply_length(self) -> int:
+        return 4
+
+    def read(self, total: Array) -> Solo:
+        return Solo(*(round(number) for number in total.tolist()))
+
+
 QUERIES: tuple[type[Query], ...] = (
     Census,
     ColumnSums,
@@ -421,4 +462,5 @@ QUERIES: tuple[type[Query], ...] = (
     Refine,
     Approach,
     ChosenCost,
+    Alone,
 )

@@ -54,12 +54,13 @@ def modules_of(*layers: str) -> list[str]:
 
 COORDINATOR = (
     "losses", "problem", "queries", "messages", "solvers", "federation", "learner", "selection", "metrics",
-    "methods", "goals", "lesson", "teaching", "errors", "report",
+    "methods", "goals", "lesson", "teaching", "errors", "report", "alone",
 )  # fmt: skip
 RULES = [
     *((name, ("teacher", "engines", "inputs", "estimators", "cli")) for name in modules_of(*COORDINATOR)),
     *((name, ("teacher", "methods", "learner", "losses", "problem")) for name in modules_of("engines")),
     *((name, ("engines", "federation", "methods", "teaching", "learner")) for name in modules_of("teacher")),
+    *((name, ("teacher", "engines", "methods", "alone", "teaching")) for name in modules_of("minlp")),
 ]
 EXCEPTIONS = {"superteach.federation": {"superteach.engines.base"}}
 
@@ -79,7 +80,7 @@ def test_layers(name, forbidden):
 
 def test_every_layer_exists():
     """A renamed module would pass the rules above by not being there."""
-    for layer in (*COORDINATOR, "engines", "teacher"):
+    for layer in (*COORDINATOR, "engines", "teacher", "minlp"):
         assert modules_of(layer), layer
 
 

@@ -96,6 +96,8 @@ class MethodName(StrEnum):
 
     dual = "dual"
     match = "match"
+    oblivious = "oblivious"
+    oblivious_minlp = "oblivious-minlp"
     random = "random"
 
 
@@ -208,7 +210,8 @@ def teach(
     method: Annotated[
         MethodName,
         typer.Option(
-            help="How rows are chosen: dual is the paper's, match teaches the goal exactly, random draws.",
+            help="How rows are chosen: dual is the paper's, match teaches the goal exactly, random draws; with "
+            "oblivious every teacher chooses alone, as match would, with oblivious-minlp by a mixed-integer solver.",
             rich_help_panel=_LESSON,
         ),
     ] = MethodName.match,
@@ -248,6 +251,12 @@ def teach(
             rich_help_panel=_LESSON,
         ),
     ] = False,
+    solver_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0.1, help="Seconds that oblivious-minlp gives each teacher's solver.", rich_help_panel=_LESSON
+        ),
+    ] = 120.0,
     solver: Annotated[
         SolverName | None,
         typer.Option(
@@ -302,6 +311,7 @@ def teach(
             restarts=restarts,
             allow_few_rows=allow_few_rows,
             costs=costs,
+            solver_seconds=solver_seconds,
             solver=None if solver is None else solver.value,
             sparsity=sparsity,
             goal_weight=goal_weight,

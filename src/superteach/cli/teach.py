@@ -43,6 +43,7 @@ class Order:
     restarts: int
     allow_few_rows: bool
     costs: str | None
+    solver_seconds: float
     solver: str | None
     sparsity: float | None
     goal_weight: float | None
@@ -82,6 +83,7 @@ def run(order: Order) -> None:
             risk_target=order.risk_target,
             least_change=order.least_change,
             restarts=order.restarts,
+            solver_seconds=order.solver_seconds,
             sparsity=order.sparsity,
             goal_weight=order.goal_weight,
             solver=None if order.solver is None else _SOLVERS[order.solver](),

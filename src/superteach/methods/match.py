@@ -54,27 +54,21 @@ class Outcome:
     lower_bound: float = 0.0
 
 
-class Matcher:
-    """Chooses lessons of any size for one goal."""
+class Search:
+    """What every method that searches anew for each size has in common: it can go back to the best of a walk."""
 
-    def __init__(
-        self, room: Classroom, goal: Array, seed: int, least: int, tolerance: float, restarts: int = 1
-    ) -> None:
-        self._room, self._goal, self._seed = room, goal, seed
-        self._least, self._tolerance, self._restarts = least, tolerance, restarts
-        self._range: tuple[int, int] | None = None
-        self._bound: float | None = None
+    def __init__(self, room: Classroom, goal: Array, seed: int, tolerance: float) -> None:
+        self._room, self._goal, self._seed, self._tolerance = room, goal, seed, tolerance
         self._best: Outcome | None = None
         self.outcome: Outcome | None = None
 
     def announce(self, sizes: list[int]) -> list[int]:
-        """Remember how large and how small a lesson may be; in a tiny pool one search covers all sizes."""
-        self._range = (min(sizes), max(sizes)) if sizes else None
-        return sizes[-1:] if self._tiny and not self._room.learner.ridge_per_row else sizes
+        """Every size is a search of its own."""
+        return sizes
 
-    @property
-    def _tiny(self) -> bool:
-        return self._room.rows <= TINY
+    def choose(self, size: int) -> Size:
+        """Leave every teacher with its chosen rows, `size` of them in all."""
+        raise NotImplementedError
 
     def remember(self) -> None:
         """The choice just made is the best of a walk."""
@@ -85,6 +79,27 @@ class Matcher:
         """Return to the best of a walk."""
         self._room.federation.sum(Recall("walk", False))
         self.outcome = self._best
+
+
+class Matcher(Search):
+    """Chooses lessons of any size for one goal, all teachers together."""
+
+    def __init__(
+        self, room: Classroom, goal: Array, seed: int, least: int, tolerance: float, restarts: int = 1
+    ) -> None:
+        super().__init__(room, goal, seed, tolerance)
+        self._least, self._restarts = least, restarts
+        self._range: tuple[int, int] | None = None
+        self._bound: float | None = None
+
+    def announce(self, sizes: list[int]) -> list[int]:
+        """Remember how large and how small a lesson may be; in a tiny pool one search covers all sizes."""
+        self._range = (min(sizes), max(sizes)) if sizes else None
+        return sizes[-1:] if self._tiny and not self._room.learner.ridge_per_row else sizes
+
+    @property
+    def _tiny(self) -> bool:
+        return self._room.rows <= TINY
 
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all: the best of all restarts."""

@@ -8,13 +8,14 @@ restart. What comes back beside the state is `Sealed`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from superteach import queries
+from superteach import alone, queries
 from superteach.errors import QueryRefused, TeachingError
 from superteach.losses import Loss, Terms
 from superteach.messages import Sealed, Turn, seal
@@ -170,8 +171,10 @@ def _block_round(
 
 
 def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Turn) -> tuple[State, Array]:
-    if query.by == "random":
+    if query.by in ("random", "even"):
         keys = ranks.random_keys(teacher.ids, query.seed)
+        if query.by == "even":
+            keys = ranks.dealt(keys, turn.position, turn.teachers)
     else:
         keys = ranks.keys_of_scores(_scores(teacher, query, state))
     return replace(state, ranking=ranks.Ranking(keys)), np.array([float(teacher.rows.count)])
@@ -288,6 +291,23 @@ def _chosen_cost(
     return state, np.array([teacher.costs[_known(state.chosen, "chosen rows")].sum(), 1.0])
 
 
+def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> tuple[State, Array]:
+    loss, chosen = _known(state.loss, "loss"), _known(state.chosen, "chosen rows")
+    choice = alone.Choice(chosen, True)  # nothing to choose where the share is nothing, or everything
+    if 0 < len(chosen) < teacher.rows.count:
+        if query.inside == "match":
+            itself = copy(teacher)
+            itself.least_change = 1  # between its own walls nothing can be subtracted
+            choice = alone.by_match(itself, loss, state.scaling, len(chosen), query)
+        else:
+            identity = np.eye(len(query.goal))
+            rows = np.concatenate([block.mapped(identity) for _, block in teacher.rows.blocks(state.scaling)])
+            choice = alone.by_minlp(rows, teacher.target, loss, len(chosen), query)
+    found = chosen if choice.rows is None else choice.rows
+    ended = [choice.ended and choice.rows is not None, choice.rows is None]
+    return replace(state, chosen=found, past=(found,)), np.append(_size(teacher.target[found]), ended)
+
+
 def _nearer(
     teacher: Teacher, query: queries.Approach, state: State, chosen: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
@@ -335,6 +355,7 @@ _HANDLERS: dict[type[queries.Query], Handler] = {
     queries.Refine: _refine,
     queries.Approach: _approach,
     queries.ChosenCost: _chosen_cost,
+    queries.Alone: _alone,
 }
 
 
