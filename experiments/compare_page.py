@@ -118,12 +118,16 @@ def _losses(lines: Sequence[Line]) -> str:
         (line.pool, line.teachers, line.size) for line in lines if line.contestant == "match" and line.risk
     }
     lost = {(line.pool, line.teachers, line.size) for line, _ in found}
-    text = f"\n## Where we lose\n\n`match` has the lowest median risk in {len(compared - lost)} of {len(compared)} columns below."
+    text = (
+        f"\n## Where we lose\n\n`match` has the lowest median risk in {len(compared - lost)} of {len(compared)} "
+        "columns below."
+    )
     if not found:
         return text + " No contestant beats it anywhere.\n"
     text += (
         " It is beaten here (ratio: their risk over ours):\n\n"
-        "| pool | K | rows | by | risk | match | ratio | CPU | match's CPU |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        "| pool | K | rows | by | risk | match | ratio | CPU | match's CPU |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
     )
     for line, own in sorted(found, key=lambda pair: (pair[0].pool, pair[0].teachers, pair[0].size)):
         assert line.risk is not None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from superteach.compare.referee import OK, SKIPPED
+from superteach.compare.referee import OK, SKIPPED, Referee
 from superteach.compare.sources import Source
 from superteach.compare.task import ALONE, SUMS, Contestant
 from superteach.errors import BudgetError
@@ -64,7 +65,7 @@ def run(
     watch: Callable[[Cell], None] | None = None,
 ) -> None:
     """Work through the cells that are not there yet."""
-    made: tuple[Any, Any] | None = None
+    known: tuple[tuple[int, int], Referee] | None = None
     for cell in cells:
         key = cell.key(source.name)
         if watch is not None:
@@ -72,12 +73,13 @@ def run(
         if key in records:
             continue
         teachers = source.teachers[0] if cell.teachers is None else cell.teachers
-        if made is None or made[0] != (teachers, cell.seed):
-            made = ((teachers, cell.seed), source.referee(teachers, cell.seed, seconds))
-        judge = made[1].judge
-        records.get(
-            key, lambda cell=cell, judge=judge: judge(cell.contestant, cell.size, cell.seed).as_dict()
-        )  # type: ignore[misc]
+        if known is None or known[0] != (teachers, cell.seed):
+            known = (teachers, cell.seed), source.referee(teachers, cell.seed, seconds)
+        records.get(key, partial(_judge, known[1], cell))
+
+
+def _judge(referee: Referee, cell: Cell) -> Record:
+    return referee.judge(cell.contestant, cell.size, cell.seed).as_dict()
 
 
 class Line(NamedTuple):
@@ -120,11 +122,22 @@ def _line(key: tuple[Any, ...], found: list[Record], rows: int) -> Line:
     if not good:
         return Line(pool, teachers, contestant, size, size / rows, 0, None, None, None, None, _once(reasons))
     low, middle, high = np.quantile([record["risk"] for record in good], [0.25, 0.5, 0.75]).tolist()
-    others = [
+    consistency, seconds, cpu = (
         float(np.median([record[name] for record in good])) for name in ("consistency", "seconds", "cpu")
-    ]
+    )
+    risk = low, middle, high
     return Line(
-        pool, teachers, contestant, size, size / rows, len(good), (low, middle, high), *others, _once(reasons)
+        pool,
+        teachers,
+        contestant,
+        size,
+        size / rows,
+        len(good),
+        risk,
+        consistency,
+        seconds,
+        cpu,
+        _once(reasons),
     )
 
 

@@ -25,9 +25,17 @@ GOAL_SEED = 100
 class Source(Protocol):
     """Rows, learner and goal for every number of teachers and every seed."""
 
-    name: str
-    rows: int
-    teachers: tuple[int, ...]
+    @property
+    def name(self) -> str:
+        """What the tables call it."""
+
+    @property
+    def rows(self) -> int:
+        """N."""
+
+    @property
+    def teachers(self) -> tuple[int, ...]:
+        """Every K."""
 
     def settings(self) -> dict[str, Any]:
         """What describes it in a file of results."""
@@ -95,7 +103,8 @@ class Files:
             target = np.where(target == np.unique(target)[1], 1.0, -1.0)
         self._y = target.astype(np.float64)
         self._owner = np.repeat(np.arange(len(parts)), [part.count for part in parts])
-        self.rows, self.teachers = len(self._y), (len(parts),)
+        self.rows = len(self._y)
+        self.teachers: tuple[int, ...] = (len(parts),)
 
     def settings(self) -> dict[str, Any]:
         """What describes it in a file of results."""
