@@ -66,13 +66,16 @@ def test_lines_are_medians_and_quartiles():
     assert first.reasons == ("failed: no idea",)
 
 
-def test_losses_are_found_where_they_are():
+def test_losses_are_found_on_the_seeds_that_both_have():
     records = [
         record("match", 0.2, teachers=5), record("match", 0.2, teachers=5, size=20),
         record("bit-flip", 0.1), record("bit-flip", 0.3, size=20), record("random", None, status="skipped"),
+        # On seed 1, which match lacks, it did badly; that does not count either way.
+        record("bit-flip", 9.0, seed=1),
     ]  # fmt: skip
-    ((theirs, ours),) = bench.beaten(bench.summary(records, 100, (5,)))
-    assert (theirs.contestant, theirs.size, ours.contestant) == ("bit-flip", 10, "match")
+    (loss,) = bench.beaten(bench.summary(records, 100, (5,)))
+    assert (loss.line.contestant, loss.line.size, loss.ours.contestant) == ("bit-flip", 10, "match")
+    assert (loss.risk, loss.our_risk, loss.seeds) == (0.1, 0.2, 1)
 
 
 def test_a_contestant_that_never_ran_has_its_reason():

@@ -61,7 +61,7 @@ def children_of(pid):
 def whole(tmp_path_factory):
     """One run without an interruption: its folder and what it printed."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    done = run("--methods", "random,match,bit-flip", "--out", str(out), "--json")
+    done = run("--methods", "random,match,dual", "--out", str(out), "--json")
     return out, done.stdout, done.stderr
 
 
@@ -90,7 +90,7 @@ def test_json_and_folder_say_the_same(whole):
 def test_a_stopped_run_goes_on_and_ends_with_the_same_cells(whole, tmp_path, blow, status):
     """What was finished stays as it was, nothing is left running, and the end is that of a run never stopped."""
     out = tmp_path / "run"
-    options = ["--methods", "random,match,bit-flip", "--out", str(out)]
+    options = ["--methods", "random,match,dual", "--out", str(out)]
     started = subprocess.Popen(
         [*COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -127,13 +127,22 @@ def _runs(pid):
         return False
 
 
-def test_the_table_and_the_list(whole):
-    table = run("--methods", "random,match,bit-flip", "--out", str(whole[0])).stdout
-    assert "logistic, K = 5: medians over seeds" in table
-    assert len([line for line in table.splitlines() if line.startswith("match")]) == 2
-    listed = run("--methods", "list").stdout
-    assert "bit-flip long" in listed
-    assert "needs all rows in one place, the goal" in listed
+def test_the_table_and_the_list(whole, capsys):
+    from superteach.cli import app
+
+    finished = (whole[0] / "cells.jsonl").read_bytes()
+    for options in (
+        [*COMMAND[4:], "--methods", "random,match,dual", "--out", str(whole[0])],
+        ["--methods", "list"],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            app(["compare", *options], prog_name="superteach")
+        assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "logistic, K = 5: medians over seeds" in shown
+    assert len([line for line in shown.splitlines() if line.startswith("match  ") and " % " in line]) == 2
+    assert "central search by swaps, a few starts; needs all rows in one place, the goal" in shown
+    assert (whole[0] / "cells.jsonl").read_bytes() == finished
 
 
 @pytest.mark.parametrize(

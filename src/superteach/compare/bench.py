@@ -38,10 +38,10 @@ def counts(sizes: Sequence[float], rows: int) -> list[int]:
     """Lesson sizes as numbers of rows: fractions in (0, 1), or counts."""
     found = []
     for size in sizes:
-        count = round(size * rows) if 0.0 < size < 1.0 else int(size)
-        if not 1 <= count <= rows or (size >= 1.0 and count != size):
+        count = round(size * rows) if 0.0 < size < 1.0 else size
+        if not 1 <= count <= rows or count != int(count):
             raise BudgetError(f"--sizes {size:g} is neither a fraction of {rows} rows nor a count of them")
-        found.append(count)
+        found.append(int(count))
     return sorted(set(found))
 
 
@@ -99,6 +99,8 @@ class Line(NamedTuple):
     cpu: float | None
     reasons: tuple[str, ...]
     """Why seeds are missing."""
+    by_seed: dict[int, float]
+    """The risk of every seed."""
 
 
 def summary(records: Iterable[Record], rows: int, teachers: Sequence[int]) -> list[Line]:
@@ -120,41 +122,42 @@ def _line(key: tuple[Any, ...], found: list[Record], rows: int) -> Line:
     ]
     pool, teachers, contestant, size = key
     if not good:
-        return Line(pool, teachers, contestant, size, size / rows, 0, None, None, None, None, _once(reasons))
+        return Line(
+            pool, teachers, contestant, size, size / rows, 0, None, None, None, None, _once(reasons), {}
+        )
     low, middle, high = np.quantile([record["risk"] for record in good], [0.25, 0.5, 0.75]).tolist()
     consistency, seconds, cpu = (
         float(np.median([record[name] for record in good])) for name in ("consistency", "seconds", "cpu")
     )
-    risk = low, middle, high
-    return Line(
-        pool,
-        teachers,
-        contestant,
-        size,
-        size / rows,
-        len(good),
-        risk,
-        consistency,
-        seconds,
-        cpu,
-        _once(reasons),
-    )
+    risk, by_seed = (low, middle, high), {record["cell"]["seed"]: record["risk"] for record in good}
+    place = pool, teachers, contestant, size, size / rows
+    return Line(*place, len(good), risk, consistency, seconds, cpu, _once(reasons), by_seed)
 
 
 def _once(reasons: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(reasons))
 
 
-def beaten(lines: Sequence[Line], ours: str = "match") -> Iterator[tuple[Line, Line]]:
-    """Wherever a contestant's median risk is below ours on the same pool, teachers and size: (theirs, ours)."""
-    mine = {
-        (line.pool, line.teachers, line.size): line
-        for line in lines
-        if line.contestant == ours and line.risk is not None
-    }
+class Loss(NamedTuple):
+    """A contestant whose median risk is below ours, over the seeds that both were scored on."""
+
+    line: Line
+    ours: Line
+    risk: float
+    our_risk: float
+    seeds: int
+
+
+def beaten(lines: Sequence[Line], ours: str = "match") -> Iterator[Loss]:
+    """Wherever a contestant beats ours on the same pool, teachers, size and seeds."""
+    mine = {(line.pool, line.teachers, line.size): line for line in lines if line.contestant == ours}
     for line in lines:
         own = mine.get((line.pool, line.teachers, line.size))
-        if own is None or line.contestant == ours or line.risk is None or own.risk is None:
+        if own is None or line.contestant == ours:
             continue
-        if line.risk[1] < own.risk[1]:
-            yield line, own
+        common = sorted(set(line.by_seed) & set(own.by_seed))
+        if not common:
+            continue
+        risk, our_risk = (float(np.median([one.by_seed[seed] for seed in common])) for one in (line, own))
+        if risk < our_risk:
+            yield Loss(line, own, risk, our_risk, len(common))

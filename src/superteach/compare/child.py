@@ -9,6 +9,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Literal
@@ -40,9 +42,10 @@ def choose(contestant: Contestant, task: Task, size: int, seed: int, grace: floa
     context = _context()
     ours, theirs = context.Pipe()
     child = context.Process(target=_work, args=(theirs, contestant, task, size, seed))
-    child.start()
-    theirs.close()
     limit = task.seconds + grace
+    with _uninterrupted():
+        child.start()
+        theirs.close()
     try:
         ours.send("go")
         if not ours.poll(limit):
@@ -57,6 +60,16 @@ def choose(contestant: Contestant, task: Task, size: int, seed: int, grace: floa
     finally:
         _end(child)
         ours.close()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment: a child that is half started cannot be ended in an orderly way."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _context() -> Any:
@@ -89,7 +102,10 @@ def _work(pipe: Connection, contestant: Contestant, task: Task, size: int, seed:
     """In the child: choose, and say how long it took."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    pipe.recv()
+    try:
+        pipe.recv()
+    except (EOFError, OSError):
+        os._exit(1)  # nobody waits for an answer any more
     threading.Thread(target=_watch, args=(pipe,), daemon=True).start()
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  solvers print banners
     started, cpu = time.perf_counter(), _cpu()
