@@ -76,6 +76,7 @@ rows. Your own pools: `superteach compare` ([command line](command-line.md)).
 Every contestant works in a process of its own on copies of the rows and hands back row numbers, nothing else. One
 referee checks them, refits the learner on those rows alone, and measures. The goal is shown only to those who say that
 they need it. CPU is the processor time of the choice, one thread for linear algebra; the clock of a busy machine says less.
+A choice may take {seconds:g} seconds by the clock.
 
 ## Who is here
 
@@ -95,11 +96,16 @@ def render(cells: dict[str, list[Record]]) -> str:
     """The whole page."""
     lines = lines_of(cells)
     present = {line.contestant for line in lines}
-    parts = [_TOP]
+    parts = [_TOP.format(seconds=SECONDS)]
     for contestant in ALL:
         if contestant.name in present:
             needs = ", ".join(contestant.needs) or "nothing"
             parts.append(f"| {contestant.name} | {contestant.about} | {needs} |\n")
+    absent = [contestant.name for contestant in ALL if contestant.name not in present]
+    if absent:
+        parts.append(
+            f"\nNot run for this page, because they take as long as they are given: {', '.join(absent)}.\n"
+        )
     parts.append(_losses(lines))
     parts.append(_READING.format(seeds=SEEDS))
     parts.append(
