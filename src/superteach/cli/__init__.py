@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from superteach.cli import compare
 from superteach.errors import InputError, SuperteachError
 
 
@@ -350,6 +351,9 @@ def report(
     from superteach.cli.report import run
 
     run(folder, against or [], title)
+
+
+app.command(help=compare.ABOUT)(compare.compare)
 
 
 def main() -> None:
