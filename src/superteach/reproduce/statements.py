@@ -149,7 +149,7 @@ def _draw_theorem(columns: dict[str, Any], figure: Any) -> None:
 
 
 def _oracle_steps(scale: Scale) -> list[Step]:
-    trials = 6 if scale.quick else 50
+    trials = 4 if scale.quick else 30
     return [
         Step(
             {"case": name, "d": width, "trials": trials},
@@ -158,7 +158,7 @@ def _oracle_steps(scale: Scale) -> list[Step]:
         )
         for name, case in oracle.CASES.items()
         for width in oracle.WIDTHS
-        if width <= case.widest and not (scale.quick and width > 5120)
+        if width <= case.widest and not (scale.quick and width > 1280)
     ]
 
 
@@ -265,7 +265,7 @@ def _draw_oracle(by: Any, widths: dict[str, list[int]], figure: Any) -> None:
 
 
 def _definition_steps(scale: Scale) -> list[Step]:
-    trials = 3 if scale.quick else 20
+    trials = min(10 * scale.trials, 2 if scale.quick else 6)
     sizes = [size for size in definition.SIZES if size <= (256 if scale.quick else 4096)]
     return [
         Step(

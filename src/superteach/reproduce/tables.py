@@ -32,10 +32,16 @@ METHODS = {
 }
 NO_NOISE_ROWS = (5_000, 10_000)
 MINLP_ROWS = 10_000
-PRINTED_TRIALS = 3
-"""match at the size the paper prints, beside the one that is best here, for the first trials alone."""
-_SECONDS = {"dual": 5.0, "random": 2.0, "block": 100.0, "match": 9.0, "oblivious": 9.0}
-"""About how long a cell of a million rows takes; smaller ones take a share of it and a part of a second."""
+FEW_TRIALS = 3
+"""Trials of match at the size the paper prints, and of oblivious teaching."""
+_SECONDS = {
+    "dual": (0.1, 5.0),
+    "random": (0.1, 2.0),
+    "block": (1.5, 100.0),
+    "match": (1.5, 8.0),
+    "oblivious": (1.5, 8.0),
+}
+"""About how long a cell takes on two cores: some seconds, and more for each million rows."""
 
 
 def steps_of(kind: str, scale: Scale) -> list[Step]:
@@ -45,15 +51,19 @@ def steps_of(kind: str, scale: Scale) -> list[Step]:
         for K in TEACHERS:
             steps += _cells(kind, rows, K, scale)
     if kind == "ridge":
-        for rows in NO_NOISE_ROWS:
+        for rows in _quiet(scale):
             steps += _cells("ridge, no noise", rows, TEACHERS[0], scale)
     return steps
 
 
+def _quiet(scale: Scale) -> tuple[int, ...]:
+    return NO_NOISE_ROWS[:1] if scale.quick else NO_NOISE_ROWS
+
+
 def block_trials(rows: int, scale: Scale) -> int:
-    """A hundred rounds over half a million rows take a minute: the largest pools get fewer trials, as the table says."""
-    costly = 50_000 if scale.quick else 500_000
-    return min(scale.trials, 1 if scale.quick else 3) if rows >= costly else scale.trials
+    """A hundred rounds over half a million rows take a minute: larger pools get fewer trials, as the table says."""
+    most = 1 if scale.quick else 2 if rows >= 500_000 else 5 if rows >= 100_000 else scale.trials
+    return min(scale.trials, most)
 
 
 def _cells(kind: str, rows: int, K: int, scale: Scale) -> list[Step]:
@@ -61,7 +71,8 @@ def _cells(kind: str, rows: int, K: int, scale: Scale) -> list[Step]:
     steps = []
 
     def add(method: str, trial: int, work: Any, seconds: float | None = None, **more: Any) -> None:
-        weight = seconds or 0.1 + _SECONDS[method] * rows / 1e6
+        base, slope = _SECONDS[method.removesuffix(", printed size")] if seconds is None else (seconds, 0.0)
+        weight = base + slope * rows / 1e6
         steps.append(Step({**place, "method": method, "trial": trial, **more}, weight, work))
 
     for trial in range(scale.trials):
@@ -75,11 +86,11 @@ def _cells(kind: str, rows: int, K: int, scale: Scale) -> list[Step]:
             )
     asked = _printed_size(place)
     for trial in range(scale.trials):
-        if asked and trial < PRINTED_TRIALS:
+        if asked and trial < (1 if scale.quick else FEW_TRIALS):
             work = partial(_at_size, place, trial, asked)
-            add("match, printed size", trial, work, 0.1 + _SECONDS["match"] * rows / 1e6)
+            add("match, printed size", trial, work)
         for method in ("match", "oblivious"):
-            if method in teaching.METHODS:
+            if method in teaching.METHODS and (method == "match" or trial < FEW_TRIALS):
                 add(method, trial, partial(_at_best, place, trial, scale.trials, {"method": method}))
     if scale.minlp and rows <= MINLP_ROWS:
         limit, most = scale.minlp, scale.minlp + 5.0
@@ -193,7 +204,7 @@ def findings_of(kind: str, records: Records, scale: Scale) -> Findings:
     cells: list[Record] = [{"place": place, "lines": lines_of(records, place, table)} for place in places]
     extra: list[Record] = []
     if kind == "ridge":
-        quiet = [{"pool": "ridge, no noise", "N": rows, "K": TEACHERS[0]} for rows in NO_NOISE_ROWS]
+        quiet = [{"pool": "ridge, no noise", "N": rows, "K": TEACHERS[0]} for rows in _quiet(scale)]
         extra = [{"place": place, "lines": lines_of(records, place, table)} for place in quiet]
     methods = [name for name in METHODS if any(name in cell["lines"] for cell in [*cells, *extra])]
     return Findings(
