@@ -149,7 +149,7 @@ def test_oracle_verdicts():
     stated = oracle.batch("stated", 80, 5)
     assert stated["support"] == stated["warm"] == stated["trials"] == 5
     logistic = oracle.batch("logistic", 80, 5)
-    assert (logistic["support"], logistic["ranked"]) == (0, 5)
+    assert (logistic["support"], logistic["ranked"], logistic["size"]) == (0, 5, oracle.ROWS)
     assert oracle.batch("stated", 5, 5)["support"] == 0
     assert oracle.batch("weak", 80, 5)["support"] == 0
 

@@ -11,6 +11,7 @@ from superteach.engines.inprocess import InProcess
 from superteach.federation import Federation
 from superteach.records import Record, Records
 from superteach.reproduce import bench
+from superteach.reproduce.curves import above_of
 from superteach.reproduce.plan import Findings, Scale, Step, Target, shown
 from superteach.reproduce.tables import best_size
 from superteach.solvers import Block
@@ -85,14 +86,14 @@ def _rounds(kind: str, K: int, records: Records) -> Record:
     optimum = float(objectives[0][-1])
     near = {
         str(share): next(
-            (n + 1 for n, value in enumerate(objectives[1]) if value <= (1 + share) * optimum), None
+            (n + 1 for n, value in enumerate(objectives[1]) if above_of(float(value), optimum) <= share), None
         )
         for share in NEAR
     }
     return {
         "newton": len(objectives[0]) - 1,
         "near": near,
-        "after_100": float(objectives[1][min(99, len(objectives[1]) - 1)]) / optimum - 1.0,
+        "after_100": above_of(float(objectives[1][min(99, len(objectives[1]) - 1)]), optimum),
     }
 
 

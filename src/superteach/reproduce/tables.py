@@ -150,7 +150,14 @@ def line_of(trials: list[Record], rows: int, size: int | None) -> Record | None:
     """Means and spread over trials at one size (None: the size each trial has)."""
     points = [point for one in trials for point in one["points"] if size in (None, point["size"])]
     if not points:
-        return None
+        # A method that ran and chose nothing says why.
+        reasons = [one["reason"] for one in trials if not one["points"]]
+        empty = dict.fromkeys(("fraction", "risk", "consistency", "rounds", "bytes"))
+        return (
+            {**empty, "reason": reasons[0], "seconds": trials[0].get("seconds"), "trials": 0}
+            if reasons
+            else None
+        )
     risks = [point["risk"] for point in points]
     line: Record = {
         "fraction": float(np.mean([point["size"] for point in points])) / rows,
@@ -250,8 +257,8 @@ def _glance(cell: Record, methods: list[str]) -> list[str]:
     entries = [f"{place['N']:,}{tail}", str(place["K"])]
     for name in methods:
         line = cell["lines"].get(name)
-        if line is None:
-            entries.append("–")
+        if line is None or line["risk"] is None:
+            entries.append("–" if line is None else f"none: {line['reason']}")
             continue
         spread = f" ± {shown(line['spread'], 2)}" if line.get("spread") is not None else ""
         entries.append(f"{shown(line['risk'])}{spread} ({100 * line['fraction']:.3g} %)")
@@ -269,7 +276,7 @@ def _whole(cell: Record) -> Iterable[list[str]]:
             shown(line["fraction"]),
             shown(line["risk"]),
             shown(line.get("spread"), 2),
-            f"{line['consistency']:.3f}",
+            shown(line["consistency"]),
             shown(line.get("seconds")),
             _whole_number(line.get("rounds")),
             _whole_number(line.get("bytes")),
