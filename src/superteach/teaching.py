@@ -74,6 +74,8 @@ def teach(
     )
     wanted = check_goal(goal, federation.features, student.intercept != "none", classes)
     if isinstance(solver, Block):
+        if method != "dual":
+            raise SettingError(f"solver={solver!r} is the paper's rule, for method='dual'; got method={method!r}")
         solver.check(federation.teachers, student.free_intercept)
     if method in SEARCHES and federation.features > NEWTON_WIDTH:
         raise SettingError(

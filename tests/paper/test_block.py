@@ -158,7 +158,7 @@ def test_a_free_intercept_is_refused(pool, federation_of):
     assert len(federation.ledger) == rounds
     learner = st.Learner(LOSSES["logistic"](), 1.0, "free")
     with pytest.raises(SettingError, match="intercept"):
-        st.teach(federation_of(X, y, 3), learner, np.append(GOAL, 0.3), solver=Block())
+        st.teach(federation_of(X, y, 3), learner, np.append(GOAL, 0.3), method="dual", solver=Block())
 
 
 def test_a_penalised_intercept_is_taught(pool, federation_of):

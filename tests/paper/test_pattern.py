@@ -30,6 +30,7 @@ def test_few_rows_beat_the_pool(federation_of):
             st.Learner(Logistic(), ridge=1.0),
             PerturbedFit(seed),
             budget="best",
+            method="dual",
             sparsity=0.1,
             goal_weight=1000.0,
         )

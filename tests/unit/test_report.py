@@ -135,6 +135,7 @@ def taught(rows):
         if case not in known:
             kind, settings = CASES[case]
             X, y, owner = rows(kind)
+            settings = {"method": "dual", **settings}
             known[case] = st.SuperTeacher(LEARNERS[kind], PerturbedFit(1), **settings).fit(X, y, owner)
         return known[case]
 
@@ -336,7 +337,7 @@ def test_rounds_of_every_objective(case, rows, monkeypatch):
 
         monkeypatch.setattr(DualProblem, name, noted)
     monkeypatch.setattr(st.Federation, "sum", watched)
-    lesson = st.SuperTeacher(learner, goal, **settings).fit(X, y, owner).lesson_
+    lesson = st.SuperTeacher(learner, goal, **{"method": "dual", **settings}).fit(X, y, owner).lesson_
     assert len(seen) == len(lesson.objective)
     assert rounds_of(lesson) == seen
     if case not in CASES:
@@ -347,7 +348,7 @@ def test_one_optimum_for_all_lessons_of_one_problem(rows):
     """Beside a solved lesson the paper's rule is drawn above the true optimum, not above its own bound."""
     X, y, owner = rows("squared")
     solved, rule = (
-        st.SuperTeacher(Ridge(fit_intercept=False), PerturbedFit(1), budget=60, solver=solver)
+        st.SuperTeacher(Ridge(fit_intercept=False), PerturbedFit(1), budget=60, method="dual", solver=solver)
         .fit(X, y, owner)
         .lesson_
         for solver in (None, st.solvers.Block(max_steps=5))
