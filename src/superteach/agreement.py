@@ -59,8 +59,10 @@ def agree(
         "classes": None if classes is None else classes.tolist(),
     }
     settled = {
-        name: wire.pack("agree", {**common, "first_id": begin})
-        for name, begin in zip(names, first, strict=False)
+        name: wire.pack(
+            "agree", {**common, "position": position, "teachers": len(names), "first_id": first[position]}
+        )
+        for position, name in enumerate(names)
     }
     _ask_all(line, names, settled, "the agreement", seconds)
     return Agreement(lesson, tuple(names), columns, said[names[0]]["target"], classes, rows)

@@ -13,7 +13,7 @@ import struct
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from superteach.errors import QueryRefused, TeachingError
 from superteach.losses import LOSSES, Loss
-from superteach.messages import Sealed, Turn
+from superteach.messages import Sealed
 from superteach.queries import QUERIES, Query
 
 Array = npt.NDArray[np.float64]
@@ -46,10 +46,10 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One query of one lesson, and the turn it belongs to."""
+    """One query of one lesson, and its round. All teachers get the same bytes; each knows its own place."""
 
     lesson: str
-    turn: Turn
+    number: int
     query: Query
 
 
@@ -123,14 +123,14 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value <= MOST_BYTES
 
 
-def pack_question(lesson: str, turn: Turn, query: Query) -> bytes:
-    """A query and its turn as bytes."""
+def pack_question(lesson: str, number: int, query: Query) -> bytes:
+    """A query and its round as bytes."""
     arrays: list[Array] = []
     content = {
         entry.name: _encode(getattr(query, entry.name), arrays)
         for entry in fields(query)  # type: ignore[arg-type]
     }
-    header = {"lesson": lesson, "turn": asdict(turn), "query": type(query).__name__, "fields": content}
+    header = {"lesson": lesson, "number": number, "query": type(query).__name__, "fields": content}
     return pack("ask", header, arrays)
 
 
@@ -152,11 +152,9 @@ def _encode(value: Any, arrays: list[Array]) -> Any:
 def read_question(message: Message) -> Question:
     """The query a message asks, checked field by field against what the closed list declares."""
     header = message.header
-    _expect(header, {"lesson": str, "turn": dict, "query": str, "fields": dict}, "a question")
-    turn = header["turn"]
-    _expect(turn, {"number": int, "position": int, "teachers": int}, "a turn")
-    if not 0 <= turn["position"] < turn["teachers"] or turn["number"] < 1:
-        raise QueryRefused(f"there is no turn {turn}")
+    _expect(header, {"lesson": str, "number": int, "query": str, "fields": dict}, "a question")
+    if header["number"] < 1:
+        raise QueryRefused(f"there is no round {header['number']}")
     kind = _NAMED.get(header["query"])
     if kind is None:
         raise QueryRefused(f"there is no query named {header['query'][:60]!r}")
@@ -172,7 +170,7 @@ def read_question(message: Message) -> Question:
             raise QueryRefused(f"{kind.__name__}.{name} has a value of a wrong type")
     if unused:
         raise QueryRefused(f"{kind.__name__} came with {len(unused)} arrays that no field names")
-    return Question(header["lesson"], Turn(**turn), kind(**decoded))
+    return Question(header["lesson"], header["number"], kind(**decoded))
 
 
 def _expect(given: dict[str, Any], wanted: dict[str, type], what: str) -> None:

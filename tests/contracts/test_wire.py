@@ -16,11 +16,10 @@ from hypothesis.extra import numpy as hnp
 from superteach import wire
 from superteach.errors import QueryRefused, TeachingError
 from superteach.losses import LOSSES, Huber, Loss
-from superteach.messages import Turn
 from superteach.queries import QUERIES, AskMoments, Census, CountRanks, Prepare, Query
 from tests.contracts.test_queries import TALK
 
-TURN = Turn(3, 1, 5)
+NUMBER = 3
 CENSUS = Census()
 ARRAYS = hnp.arrays(
     np.float64,
@@ -71,8 +70,8 @@ def same(one: typing.Any, other: typing.Any) -> bool:
 def test_every_query_survives_the_wire(kind, data):
     """Whatever a query's fields may hold arrives as it was sent, to the last bit."""
     query = data.draw(drawn(kind))
-    question = wire.read_question(wire.unpack(wire.pack_question("lesson", TURN, query)))
-    assert (question.lesson, question.turn, type(question.query)) == ("lesson", TURN, kind)
+    question = wire.read_question(wire.unpack(wire.pack_question("lesson", NUMBER, query)))
+    assert (question.lesson, question.number, type(question.query)) == ("lesson", NUMBER, kind)
     for field in fields(kind):
         assert same(getattr(query, field.name), getattr(question.query, field.name)), field.name
 
@@ -98,8 +97,8 @@ JSON = st.recursive(
 def test_a_bent_question_is_refused_or_is_a_query(data):
     """A question with one field replaced by any JSON is refused, or still reads as a legal query."""
     query = data.draw(st.sampled_from(TALK))
-    message = wire.unpack(wire.pack_question("lesson", TURN, query))
-    name = data.draw(st.sampled_from(["lesson", "turn", "query", "fields", *message.header["fields"]]))
+    message = wire.unpack(wire.pack_question("lesson", NUMBER, query))
+    name = data.draw(st.sampled_from(["lesson", "number", "query", "fields", *message.header["fields"]]))
     value = data.draw(JSON)
     if name in message.header["fields"]:
         message.header["fields"][name] = value
@@ -114,7 +113,7 @@ def test_a_bent_question_is_refused_or_is_a_query(data):
 
 def bent(change: typing.Callable[[dict], None], query: Query = CENSUS) -> bytes:
     """A question whose header somebody has changed."""
-    data = wire.pack_question("lesson", TURN, query)
+    data = wire.pack_question("lesson", NUMBER, query)
     (length,) = struct.unpack_from("<I", data, 4)
     header = json.loads(data[8 : 8 + length])
     change(header)
@@ -135,8 +134,8 @@ MOMENTS = AskMoments("loss", "all", np.zeros(3), 2)
         (bent(lambda h: h["fields"].pop("rows")), "'rows'"),
         (bent(lambda h: h.update(code="import os")), "'code'"),
         (bent(lambda h: h.update(kind="exec")), "of which kind"),
-        (bent(lambda h: h["turn"].update(position=5)), "no turn"),
-        (bent(lambda h: h["turn"].update(number=True)), "int as its number"),
+        (bent(lambda h: h.update(number=0)), "no round 0"),
+        (bent(lambda h: h.update(number=True)), "int as its number"),
         (bent(lambda h: h["fields"].update(point=[0.0] * 3), MOMENTS), "point has a value"),
         (bent(lambda h: h["fields"].update(point={"array": 1}), MOMENTS), "point has a value"),
         (bent(lambda h: h["fields"].update(order=2.0), MOMENTS), "order has a value"),
@@ -159,13 +158,13 @@ def test_big_messages_are_refused(monkeypatch):
     """A message above the limit is turned down before it is read."""
     monkeypatch.setattr(wire, "MOST_BYTES", 100)
     with pytest.raises(QueryRefused, match="too big"):
-        wire.unpack(wire.pack_question("lesson", TURN, AskMoments("loss", "all", np.zeros(50), 1)))
+        wire.unpack(wire.pack_question("lesson", NUMBER, AskMoments("loss", "all", np.zeros(50), 1)))
 
 
 def test_a_number_that_json_cannot_hold_is_an_error_at_its_sender():
     """Infinite scalars do not travel (infinite numbers in arrays do)."""
     with pytest.raises(TeachingError, match="cannot travel"):
-        wire.pack_question("lesson", TURN, Prepare(Huber(), float("inf")))
+        wire.pack_question("lesson", NUMBER, Prepare(Huber(), float("inf")))
 
 
 def test_replies_say_what_they_are():
@@ -180,4 +179,4 @@ def test_replies_say_what_they_are():
     refused = wire.read_reply(wire.pack_no("refused", "because"))
     assert (refused.status, refused.reason, refused.values) == ("refused", "because", None)
     with pytest.raises(QueryRefused, match="a reply was expected"):
-        wire.read_reply(wire.pack_question("lesson", TURN, Census()))
+        wire.read_reply(wire.pack_question("lesson", NUMBER, Census()))

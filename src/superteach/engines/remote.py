@@ -11,7 +11,6 @@ import numpy.typing as npt
 from superteach import wire
 from superteach.engines.base import add_up
 from superteach.errors import QueryRefused, TeacherLost, TeachingError
-from superteach.messages import Turn
 from superteach.queries import Query
 
 SECONDS = 600.0
@@ -58,11 +57,8 @@ class Remote:
 
     def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
         """Ask all, wait for all, add up; a refusal or a loss ends the round with an error that names the teacher."""
-        count = len(self._names)
-        requests = {
-            name: wire.pack_question(self._lesson, Turn(number, position, count), query)
-            for position, name in enumerate(self._names)
-        }
+        message = wire.pack_question(self._lesson, number, query)
+        requests = dict.fromkeys(self._names, message)
         replies = self._line.ask(requests, self._seconds)
         values = [
             values_of(query, name, reply_of(name, query.name, replies, self._seconds)) for name in self._names

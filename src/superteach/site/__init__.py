@@ -46,7 +46,10 @@ class _Lesson:
 
     name: str
     rounds: int = 0
-    turn: Turn | None = None
+    number: int = 0
+    """Of the last round."""
+    position: int = 0
+    teachers: int = 1
     loss: str = ""
     teacher: Teacher | None = None
     state: State | None = None
@@ -65,6 +68,8 @@ class Site:
     audit: Audit
     coordinator: str = "unknown"
     """Whose certificate signed the lesson, as the transport has verified it."""
+    fingerprint: str = ""
+    """SHA-256 of that certificate."""
     threads: int = 1
     """Of the linear algebra library; with 1 the last bits are the same on every machine of a kind."""
     _lessons: dict[str, _Lesson] = field(default_factory=dict)
@@ -82,6 +87,7 @@ class Site:
         facts: dict[str, Any] = {"coordinator": self.coordinator, "bytes_in": len(data)}
         try:
             message = wire.unpack(data)
+            self.policy.check_coordinator(self.coordinator, self.fingerprint)
             facts |= {"kind": message.kind, "shape": [list(array.shape) for array in message.arrays]}
             reply = self._handle(message, data, facts)
             verdict = "answered"
@@ -135,20 +141,24 @@ class Site:
             )
         loss = LOSSES.get(str(header.get("loss")))
         columns, first = header.get("columns"), header.get("first_id")
+        position, teachers = header.get("position"), header.get("teachers")
+        if type(position) is not int or type(teachers) is not int or not 0 <= position < teachers:
+            raise QueryRefused("an agreement gives a teacher its place in the roster")
         if loss is None or type(first) is not int or not 0 <= first < 1 << 62:
             raise QueryRefused("an agreement names the loss and the first row's id")
         if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
             raise QueryRefused("an agreement lists the columns")
         part = self.holding.part(columns, first)
         known.teacher = make_teacher(part, columns, loss(), header.get("classes"), self.policy.least_change)
+        known.position, known.teachers = position, teachers
         known.loss, known.state, known.last = loss.name, known.teacher.start(), None
         return {}
 
     def _ask(self, message: wire.Message, data: bytes, facts: dict[str, Any]) -> bytes:
         facts["query"] = str(message.header.get("query"))[:60]
         question = wire.read_question(message)
-        query, turn = question.query, question.turn
-        facts |= {"lesson": question.lesson, "number": turn.number, "query": query.name}
+        query, number = question.query, question.number
+        facts |= {"lesson": question.lesson, "number": number, "query": query.name}
         known = self._lessons.get(question.lesson)
         if known is None or known.teacher is None or known.state is None:
             raise QueryRefused(f"lesson {question.lesson!r} has no agreement with this teacher")
@@ -158,13 +168,13 @@ class Site:
             return known.last[1]
         if known.finished is not None:
             raise QueryRefused(f"lesson {question.lesson} is over")
-        if known.turn is not None and turn.number <= known.turn.number:
-            raise QueryRefused(f"round {turn.number} was asked after round {known.turn.number}")
+        if number <= known.number:
+            raise QueryRefused(f"round {number} was asked after round {known.number}")
         self.policy.check_query(query, known.rounds)
         self._check_size(query, known)
         known.rounds += 1
-        known.turn = turn
-        state, sealed = known.teacher.answer(query, known.state, turn)
+        known.number = number
+        state, sealed = known.teacher.answer(query, known.state, Turn(number, known.position, known.teachers))
         self._check_rows(query, state, known.teacher)
         if not isinstance(sealed, Sealed):
             raise TeachingError("a teacher's reply is sealed")
