@@ -3,14 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+FEDERATION := $(VENV)/.federation
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test test-federation check bench format clean
 
 demo: $(READY)  ## teach a learner from five private data sets, in about a minute
 	$(BIN)/superteach demo --out demo-output
 
 test: $(READY)  ## every test that needs no cluster
 	$(BIN)/python -m pytest
+
+test-federation: $(FEDERATION)  ## NVFlare: real processes and certificates on this machine, in some minutes
+	$(BIN)/python -m pytest -n 0 tests/federation
 
 check: $(READY)  ## lint, format, types
 	$(BIN)/ruff check .
@@ -33,3 +37,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
+
+$(FEDERATION): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,nvflare]'
+	@touch $(FEDERATION)

@@ -17,6 +17,8 @@ from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.teaching import teach
 
+ARRIVAL = 120.0
+
 
 @dataclass(frozen=True)
 class Order:
@@ -42,6 +44,9 @@ class Order:
     standardize: bool = False
     seed: int = 0
     seconds: float = SECONDS
+    """How long a teacher may take over one answer."""
+    arrival: float = ARRIVAL
+    """How long the teachers' processes for this lesson may take to start."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,6 @@ from superteach.nvflare import FIELD, ORDER, STATUS, TOPIC
 
 FOLDER = "superteach"
 """Where a lesson's result lies within the job's own folder."""
-ARRIVAL = 120.0
-"""Seconds within which all teachers' processes for a lesson must be up."""
 
 
 class AuxLine:
@@ -41,7 +39,9 @@ class AuxLine:
     def ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
         """Send to all at once; whoever does not answer in time is left out."""
         if self._abort.triggered:
-            raise TeachingError("the lesson was aborted")
+            raise TeachingError(
+                "the lesson was aborted, by its coordinator or because too few teachers' processes are left"
+            )
         groups: dict[bytes, list[str]] = {}
         for name, data in requests.items():
             groups.setdefault(data, []).append(name)
@@ -61,7 +61,7 @@ class AuxLine:
             if reply.get_return_code() == ReturnCode.OK and isinstance(reply.get(FIELD), bytes)
         }
 
-    def wait_for(self, names: tuple[str, ...], seconds: float = ARRIVAL) -> None:
+    def wait_for(self, names: Sequence[str], seconds: float) -> None:
         """Wait until every teacher's process answers."""
         missing, end = list(names), time.monotonic() + seconds
         while missing:
@@ -108,7 +108,7 @@ class LessonController(Controller):  # type: ignore[misc]
         try:
             config = Path(fl_ctx.get_workspace().get_app_config_dir(job))
             order = Order(**json.loads((config / ORDER).read_text(encoding="utf-8")))
-            line.wait_for(tuple(order.teachers))
+            line.wait_for(order.teachers, order.arrival)
             conduct(line, job, order, folder, self._watch)
         except SuperteachError as error:
             self._fail(folder, type(error).__name__, str(error), fl_ctx)

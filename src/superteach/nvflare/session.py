@@ -89,7 +89,7 @@ class Desk:
     def fetch(self, lesson: str, meta: dict[str, Any], folder: Path) -> Path:
         """Bring a lesson's result here, or raise what ended it."""
         refused = [
-            detail
+            detail.replace("NVFLARE_ERROR: ", "")
             for detail in meta.get("job_deploy_detail", [])
             if not detail.endswith(": OK") and ": " in detail
         ]
