@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import zipfile
 from pathlib import Path
 
@@ -13,30 +12,13 @@ import pytest
 from pyarrow import parquet
 
 import superteach as st
-from superteach.engines.inprocess import InProcess
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
 from superteach.teaching import teach
 from tests.federation.rows import ROWS, TEACHERS
+from tests.privacy.canaries import Watched, numbers_found, rows_found
 
 HOW = {"method": "match", "budget": 90, "random_state": 7}
-
-
-class Watched(InProcess):
-    """The same engine; remembers every number its teachers ever held for a single row."""
-
-    def __init__(self, teachers):
-        super().__init__(teachers)
-        self.private = []
-
-    def sum(self, query, number):
-        total = super().sum(query, number)
-        for state in self.states():
-            held = [state.threshold, state.alpha]
-            if state.balance is not None:
-                held += [state.balance.pull, state.balance.costs]
-            self.private += [np.array(array) for array in held if array is not None]
-        return total
 
 
 @pytest.fixture(scope="module")
@@ -138,27 +120,10 @@ def test_nothing_of_a_row_reaches_the_coordinator(result, expected, town, data):
     for name in TEACHERS:
         assert np.array([ROWS, np.count_nonzero(data.y[name])], float).tobytes() in received
 
-    canaries = np.concatenate([*(X.ravel() for X in data.X.values()), *(array.ravel() for array in private)])
-    canaries = canaries[np.abs(canaries) > 1e-9]
-    canaries = canaries[canaries != np.round(canaries, 3)]  # constants such as 0, 1 and 0.5 are nobody's
-    assert len(canaries) > 3 * ROWS * 4
-    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(both, np.uint8), 8)
-    for kind in ("<f8", ">f8"):
-        patterns = np.unique(canaries.astype(kind).view(np.uint64))
-        for block in range(0, len(windows), 1 << 20):
-            seen = np.ascontiguousarray(windows[block : block + (1 << 20)]).view(np.uint64)
-            assert not np.isin(seen, patterns).any()
-    texts = {f"{abs(value):.10g}"[:9] for value in canaries}
-    numbers = {token[:9] for token in re.findall(r"\d+\.\d{6,}", both.decode("latin-1"))}
-    model = {f"{abs(value):.10g}"[:9] for value in [*lesson.model, *lesson.goal]}
-    assert not texts & (numbers - model)
-
-    for name in TEACHERS:
-        first = chosen[name][:3]
-        for kind in (np.int64, np.int32, np.float64, ">i8", ">f8"):
-            assert first.astype(kind).tobytes() not in both
-        for between in (",", ", ", "\n", ",\n", " "):
-            assert between.join(map(str, first)).encode() not in both
+    rows = [*(X.ravel() for X in data.X.values()), *(array.ravel() for array in private)]
+    public = [*lesson.model, *lesson.goal]
+    assert numbers_found(both, np.concatenate(rows), public) == []
+    assert rows_found(both, chosen.values()) == []
 
 
 def test_both_sides_kept_their_records(result, expected, town):

@@ -173,12 +173,11 @@ class Site:
         self.policy.check_query(query, known.rounds)
         self._check_size(query, known)
         known.rounds += 1
-        known.number = number
         state, sealed = known.teacher.answer(query, known.state, Turn(number, known.position, known.teachers))
         self._check_rows(query, state, known.teacher)
         if not isinstance(sealed, Sealed):
             raise TeachingError("a teacher's reply is sealed")
-        known.state = state
+        known.state, known.number = state, number
         reply = wire.pack_reply(sealed)
         known.last = (digest, reply)
         return reply
