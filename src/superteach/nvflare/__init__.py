@@ -13,7 +13,7 @@ from superteach.errors import MissingExtra
 
 CLIENT = "superteach.nvflare.client.TeacherExecutor"
 SERVER = "superteach.nvflare.server.LessonController"
-GREETER = "superteach.nvflare.client.Greeter"
+GREETER = "superteach.nvflare.greeter.Greeter"
 TOPIC = "superteach.message"
 STATUS = "superteach.status"
 FIELD = "message"

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
-from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.lighter.tool_consts import NVFLARE_SUBMITTER_CRT_FILE
 from nvflare.lighter.utils import load_crt_chain, verify_folder_signature_and_get_signers
-from nvflare.widgets.widget import Widget
 
 from superteach import wire
 from superteach.errors import QueryRefused, SuperteachError
@@ -90,23 +88,3 @@ def signer_of(app: Path, root: Path) -> tuple[str, str]:
         raise QueryRefused("the lesson is not signed by one coordinator of this federation")
     certificate = load_crt_chain(str(app / NVFLARE_SUBMITTER_CRT_FILE))[0]
     return str(signers[0][0]), certificate.fingerprint(SHA256()).hex()
-
-
-class Greeter(Widget):  # type: ignore[misc]
-    """Tells the person at the terminal what goes on: joined, a lesson began, a lesson ended."""
-
-    def handle_event(self, event_type: str, fl_ctx: Any) -> None:
-        """One line for each thing worth knowing."""
-        told = {
-            EventType.AFTER_CLIENT_REGISTER: "joined; waiting for lessons (Ctrl-C leaves)",
-            EventType.CLIENT_DISCONNECTED: "the connection is lost; trying again",
-            EventType.CLIENT_RECONNECTED: "connected again",
-            EventType.AFTER_JOB_LAUNCH: "lesson {job} has begun",
-            EventType.JOB_COMPLETED: "lesson {job} is over",
-            EventType.JOB_ABORTED: "lesson {job} was aborted",
-        }.get(event_type)
-        if told:
-            meta = fl_ctx.get_prop(FLContextKey.JOB_META) or {}
-            job = fl_ctx.get_prop(FLContextKey.CURRENT_JOB_ID) or meta.get("job_id", "")
-            sys.stdout.write(f"{fl_ctx.get_identity_name()}: {' '.join(told.format(job=job).split())}\n")
-            sys.stdout.flush()

@@ -59,8 +59,8 @@ def found(
     for teacher in teachers:
         _close_teacher(kits / teacher, coordinator)
         shutil.move(kits / teacher, folder / "teachers" / teacher)
-    _make_private(folder)
     _write(folder / FEDERATION, asdict(project))
+    _make_private(folder)
     return project
 
 
