@@ -22,6 +22,8 @@ from superteach.nvflare.kits import Project, read_project
 
 CONNECT = 20.0
 POLL = 0.5
+PATIENCE = 60.0
+"""Seconds without a word from the server after which a lesson is not followed any longer."""
 ENDED = "FINISHED"
 
 
@@ -76,8 +78,18 @@ class Desk:
 
     def follow(self, lesson: str, watch: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
         """Wait for the end of a lesson; what the server says of it comes back."""
+        heard = time.monotonic()
         while True:
-            meta: dict[str, Any] = self._session.get_job_meta(lesson)
+            try:
+                meta: dict[str, Any] = self._session.get_job_meta(lesson)
+                heard = time.monotonic()
+            except Exception as error:  # a server may be busy, or gone
+                if time.monotonic() - heard > PATIENCE:
+                    raise TeachingError(
+                        f"the server does not answer any more ({error}); lesson {lesson} may still go on there"
+                    ) from None
+                time.sleep(POLL)
+                continue
             if str(meta["status"]).startswith(ENDED):
                 return meta
             if watch is not None and meta["status"] == "RUNNING":
