@@ -12,6 +12,7 @@ from superteach.engines.remote import Loopback
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic
+from superteach.site import SCOPES
 from superteach.solvers import Block
 from superteach.teaching import teach
 from tests.contracts.test_queries import TALK
@@ -77,3 +78,9 @@ def test_the_same_lesson_over_every_engine(how, pool, site_of, tmp_path):
         written = (site.policy.folder / "lesson.csv").read_text().split()
         assert written[0] == "row"
         assert [int(number) for number in written[1:]] == np.sort(state.chosen).tolist(), name
+
+
+def test_every_query_says_whose_sum_it_is():
+    """A teacher's least number of rows is held against the rows behind each reply, so a new query names them."""
+    assert set(SCOPES) == set(queries.QUERIES)
+    assert set(SCOPES.values()) == {"all", "chosen", "counts", "as asked"}

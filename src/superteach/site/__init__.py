@@ -28,7 +28,24 @@ from superteach.losses import LOSSES
 from superteach.messages import Sealed, Turn
 from superteach.privacy.audit import Audit
 from superteach.privacy.policy import Policy
-from superteach.queries import AskMoments, AskValues, Census, ChosenCost, Keep, Prepare, Query, Refine
+from superteach.queries import (
+    Approach,
+    AskMoments,
+    AskValues,
+    Balance,
+    BlockRound,
+    Census,
+    ChosenCost,
+    ColumnSums,
+    Compare,
+    CountRanks,
+    Keep,
+    Prepare,
+    Query,
+    RankRows,
+    Refine,
+    Weigh,
+)
 from superteach.site.rows import Holding
 from superteach.teacher import State, Teacher
 
@@ -36,6 +53,14 @@ MOST_REPLY = 1 << 22
 """No reply has more numbers than this (32 MB)."""
 LONGEST = 1 << 12
 """No array of a question is longer than this, unless there are more columns."""
+
+SCOPES: dict[type[Query], str] = {
+    **dict.fromkeys((AskMoments, AskValues), "as asked"),
+    **dict.fromkeys((ColumnSums, Prepare, Weigh, BlockRound, RankRows, CountRanks, Compare, Balance), "all"),
+    **dict.fromkeys((Refine, ChosenCost), "chosen"),
+    **dict.fromkeys((Census, Keep, Approach), "counts"),
+}
+"""Whose sum the reply to a query is: of all rows, of the chosen ones, or nothing but a count of rows."""
 
 _log = logging.getLogger(__name__)
 
@@ -218,12 +243,10 @@ class Site:
 
 
 def _scope(query: Query) -> str:
-    """Whose sum a reply is: of all rows, of the chosen ones, or a count of rows and nothing else."""
+    """Whose sum a reply is; a query that is not in the table is held to both rules."""
     if isinstance(query, AskMoments | AskValues):
         return query.rows
-    if isinstance(query, Refine | ChosenCost):
-        return "chosen"
-    return "counts" if isinstance(query, Census | Keep) else "unknown"
+    return SCOPES.get(type(query), "unknown")
 
 
 def _told(error: Exception) -> str:
