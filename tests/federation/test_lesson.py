@@ -148,6 +148,7 @@ def test_both_sides_kept_their_records(result, expected, town):
             "lesson",
             "number",
             "verdict",
+            "seconds",
         }
         assert set().union(*entries) <= allowed
         assert f"lesson {stored['lesson']} is over" in town.said(name)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,6 +110,7 @@ class Site:
             return self._answer(data)
 
     def _answer(self, data: bytes) -> bytes:
+        started = time.perf_counter()
         facts: dict[str, Any] = {"coordinator": self.coordinator, "bytes_in": len(data)}
         try:
             message = wire.unpack(data)
@@ -123,7 +125,11 @@ class Site:
             _log.exception("a message could not be answered")
             verdict = f"failed: {type(error).__name__}"
             reply = wire.pack_no("failed", _told(error))
-        facts |= {"bytes_out": len(reply), "verdict": verdict}
+        facts |= {
+            "bytes_out": len(reply),
+            "seconds": round(time.perf_counter() - started, 4),
+            "verdict": verdict,
+        }
         try:
             self.audit.add(facts)
         except QueryRefused as error:
