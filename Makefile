@@ -5,13 +5,19 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FEDERATION := $(VENV)/.federation
 
-.PHONY: demo test test-federation check bench format clean
+.PHONY: demo test test-browser test-federation check bench format clean
 
 demo: $(READY)  ## teach a learner from five private data sets, in about a minute
 	$(BIN)/superteach demo --out demo-output
 
 test: $(READY)  ## every test that needs no cluster
 	$(BIN)/python -m pytest
+
+test-browser: $(READY)  ## the report in a real Chromium: light, dark, phone and paper; pictures in browser-output
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+		{ echo "make test-browser needs Chromium and its driver. On Debian: apt-get install -y chromium chromium-driver"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	SCREENSHOTS=browser-output $(BIN)/python -m pytest -n 0 tests/browser
 
 test-federation: $(FEDERATION)  ## NVFlare: real processes and certificates on this machine, in some minutes
 	$(BIN)/python -m pytest -n 0 tests/federation
@@ -29,7 +35,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-output browser-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

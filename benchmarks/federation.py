@@ -156,9 +156,7 @@ def _lesson(town: Town, files: list[Path], rows: int) -> Measurements:
 def main() -> None:
     """Run all of it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.federation", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", help=f"any of {', '.join(TABLES)} (default: all)"
-    )
+    parser.add_argument("names", nargs="*", help=f"any of {', '.join(TABLES)} (default: all)")
     parser.add_argument("--rows", type=int, default=100_000, help="rows of each teacher in the large lesson")
     parser.add_argument("--idle", type=float, default=60.0, help="seconds of watching nothing happen")
     arguments = parser.parse_args()

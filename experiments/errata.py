@@ -326,7 +326,7 @@ class Halves(NamedTuple):
     shared: float
     logistic_rows: int
     logistic_zeros: int
-    """α that the solver shows as 0."""
+    """α that are 0 as real numbers, whatever float64 shows: log α = −∞."""
     logistic_underflows: int
     """Rows whose log α lies below what float64 can hold."""
     logistic_least_exponent: float
@@ -354,7 +354,7 @@ def halves(rows: int = 2000) -> Halves:
         int(np.count_nonzero((best.alpha != 0.0) & (printed.alpha != 0.0))),
         shared(best.score, printed.score),
         rows,
-        int(np.count_nonzero(found.alpha == 0.0)),
+        int(np.count_nonzero(np.isneginf(log_alpha))),
         int(np.count_nonzero(log_alpha < np.log(np.nextafter(0.0, 1.0)))),
         float(log_alpha.min() / np.log(10.0)),
         rows - int(np.linalg.matrix_rank(logistic.X)),

@@ -86,7 +86,10 @@ def conduct(
         "columns": list(agreed.columns),
         "target": agreed.target,
         "lesson": lesson,
-        "chosen": chosen,
+        "files": [
+            {"teacher": name, "rows": chosen[name], "held": held}
+            for name, held in zip(agreed.names, agreed.rows, strict=True)
+        ],
     }
     work.write_json(folder / "lesson.json", stored)
     return result

@@ -7,6 +7,7 @@ import math
 import os
 import platform
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ _PLAIN = (
     "lower_bound",
     "cost",
     "settings",
+    "versions",
 )
 """Fields of a lesson that JSON keeps as they are."""
 
@@ -96,6 +98,8 @@ class Lesson:
     cost: float | None = None
     """What the chosen rows cost their owners in all, where owners gave costs."""
     settings: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=lambda: versions())
+    """Versions of what computed the lesson."""
 
     @property
     def coef(self) -> Array:
@@ -171,12 +175,31 @@ class Lesson:
             "path": [point.as_dict() for point in self.path],
             "ledger": [entry.as_dict() for entry in self.ledger],
             "settings": self.settings,
-            "versions": versions(),
+            "versions": self.versions,
         }
 
     def save(self, path: str | Path) -> None:
         """Write the lesson as JSON; the file appears whole or not at all."""
         write_text(Path(path), to_json(self.as_dict()))
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        against: Any = None,
+        columns: Sequence[str] | None = None,
+        contributions: Mapping[str, int] | None = None,
+        title: str = "Lesson report",
+    ) -> None:
+        """Write the lesson as one HTML page to read or send.
+
+        `against` sets lessons beside it: one, a list, or a dict by name. `columns` names the coefficients.
+        `contributions`, chosen rows by teacher, is for whoever has them: the lesson has only their sum.
+        """
+        from superteach.report import page_of
+
+        page = page_of(self, title=title, against=against, columns=columns, contributions=contributions)
+        page.write(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Lesson:
@@ -225,11 +248,20 @@ def versions() -> dict[str, str]:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a file beside its place and move it there, so that no reader ever sees half of it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        # A temporary file is closed to everybody else; this one has the rights that a plain open would give.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -125,19 +125,16 @@ class Logistic(Loss):
 
     def value(self, eta: Array, y: Array) -> Array:
         margin = y * eta
-        return np.maximum(-margin, 0.0) + np.log1p(_tail(margin))
+        return _softplus(margin, _tail(margin))
 
     def dual_terms(self, t: Array, y: Array, threshold: Array) -> Terms:
         # The minimiser lies at infinity, so z is always the end of its interval on that side.
         value, wrong, curvature = _of_margin(threshold - y * t)
-        out = np.isinf(threshold)
-        if out.any():
-            wrong, curvature = np.where(out, 0.0, wrong), np.where(out, 0.0, curvature)
         return Terms(value, y * wrong, curvature)
 
     def dual_value(self, t: Array, y: Array, threshold: Array) -> Array:
         margin = threshold - y * t
-        return np.maximum(-margin, 0.0) + np.log1p(_tail(margin))
+        return _softplus(margin, _tail(margin))
 
     def conjugate(self, alpha: Array, y: Array) -> Array:
         share = alpha * y
@@ -283,13 +280,24 @@ def _of_margin(margin: Array) -> tuple[Array, Array, Array]:
     inverse = 1.0 / (1.0 + small)
     both = small * inverse
     wrong = np.where(margin >= 0.0, both, inverse)
-    return np.maximum(-margin, 0.0) + np.log1p(small), wrong, both * inverse
+    return _softplus(margin, small), wrong, both * inverse
+
+
+_SMALLEST = np.exp(-700.0)
+
+
+def _softplus(margin: Array, tail: Array) -> Array:
+    """log(1 + exp(−m)) from exp(−|m|), which log1p takes twice as long for where its powers underflow."""
+    value = np.log1p(np.maximum(tail, 1e-100))
+    return np.subtract(value, np.minimum(margin, 0.0), out=value)
 
 
 def _tail(margin: Array) -> Array:
-    """exp(−|m|), kept above 1e-304: the numbers between there and 0 are far slower to compute with."""
-    size = np.minimum(np.abs(margin), 700.0)
-    return np.exp(np.negative(size, out=size), out=size)
+    """exp(−|m|), and 0 beyond 700: the numbers between there and 0 are far slower to compute with."""
+    size = np.abs(margin)
+    np.minimum(size, 700.0, out=size)
+    np.exp(np.negative(size, out=size), out=size)
+    return np.subtract(size, _SMALLEST, out=size)
 
 
 def _nearest(centre: Array, t: Array, threshold: Array) -> Array:

@@ -54,7 +54,7 @@ def modules_of(*layers: str) -> list[str]:
 
 COORDINATOR = (
     "losses", "problem", "queries", "messages", "solvers", "federation", "learner", "selection", "metrics",
-    "methods", "goals", "lesson", "teaching", "errors", "wire",
+    "methods", "goals", "lesson", "teaching", "errors", "wire", "report",
 )  # fmt: skip
 RULES = [
     *((name, ("teacher", "engines", "inputs", "estimators", "cli")) for name in modules_of(*COORDINATOR)),

@@ -76,7 +76,10 @@ def test_the_federation_teaches_the_same_lesson_to_the_last_bit(result, expected
     assert [(e.query, e.bytes_in, e.bytes_out) for e in there.ledger] == [
         (e.query, e.bytes_in, e.bytes_out) for e in lesson.ledger
     ]
-    assert stored["chosen"] == {name: len(rows) for name, rows in chosen.items()}
+    assert {entry["teacher"]: entry["rows"] for entry in stored["files"]} == {
+        name: len(rows) for name, rows in chosen.items()
+    }
+    assert sorted(path.name for path in out.iterdir()) == ["lesson.json", "model.json", "report.html"]
     assert stored["teachers"] == list(TEACHERS)
 
 

@@ -1,4 +1,4 @@
-"""The command `superteach`: teach from files, or watch a demonstration.
+"""The command `superteach`: teach from files, read a report, or watch a demonstration.
 
 Exit status: 0 done, 2 bad usage or input, 1 anything else that went wrong, 130 interrupted.
 """
@@ -115,8 +115,14 @@ _ABOUT = (
 )
 _ABOUT_TEACH = (
     "Choose rows of all files from which a learner, trained on them alone, learns the goal.\n\n"
-    "The folder receives model.json (the taught model), lesson.json (its quality and what it took) and, for every "
-    "teacher, chosen/<teacher>.csv: the numbers of the chosen rows in that teacher's file, the first being 0."
+    "The folder receives report.html (to read or send), model.json (the taught model), lesson.json (its quality "
+    "and what it took) and, for every teacher, chosen/<teacher>.csv: the numbers of the chosen rows in that "
+    "teacher's file, the first being 0."
+)
+
+_ABOUT_REPORT = (
+    "Write a lesson as a page to read or send.\n\n"
+    "The folder receives report.html, one file that needs nothing else, and figures/ with every figure as SVG and PNG."
 )
 
 
@@ -314,6 +320,21 @@ def demo(
     from superteach.cli.demo import run
 
     run(rows, teachers, seed, out)
+
+
+@app.command(help=_ABOUT_REPORT)
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder that superteach teach wrote.", show_default=False)],
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of another lesson to set beside it; may be repeated.", show_default=False),
+    ] = None,
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Lesson report",
+) -> None:
+    """Hand the folders over."""
+    from superteach.cli.report import run
+
+    run(folder, against or [], title)
 
 
 from superteach.cli import federation as _federation  # noqa: E402 (its commands need the app above)

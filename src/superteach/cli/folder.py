@@ -12,7 +12,7 @@ from pathlib import Path
 
 from superteach.errors import SettingError
 
-WRITTEN = ("lesson.json", "model.json", "chosen", "figure.png", "figure.svg")
+WRITTEN = ("lesson.json", "model.json", "chosen", "report.html", "figures", "figure.png", "figure.svg")
 """Everything a command ever puts into its folder."""
 
 
@@ -47,8 +47,9 @@ def _check_contents(out: Path, place: Path, overwrite: bool) -> None:
             f"--out {str(out)!r} exists and is not empty; name another folder or add --overwrite"
         )
     foreign = [name for name in present if name not in WRITTEN]
-    if not foreign and (place / "chosen").is_dir():
-        foreign = [f"chosen/{name}" for name in os.listdir(place / "chosen") if not name.endswith(".csv")]
+    for inner, endings in (("chosen", ".csv"), ("figures", (".svg", ".png"))):
+        if not foreign and (place / inner).is_dir():
+            foreign = [f"{inner}/{name}" for name in os.listdir(place / inner) if not name.endswith(endings)]
     if foreign or "lesson.json" not in present:
         holds = f"holds {foreign[0]!r}" if foreign else "has no lesson.json"
         raise SettingError(

@@ -16,24 +16,9 @@ from rich.text import Text
 
 from superteach.federation import Entry
 from superteach.lesson import Lesson
+from superteach.report.words import STAGES
 
 Watch = Callable[[Entry], None]
-
-STAGES = {
-    "set-up": "count rows, agree on columns",
-    "pool fit": "fit the learner on all rows",
-    "goal": "settle the goal",
-    "weights": "weigh every row",
-    "dual": "solve the teaching problem",
-    "relax": "balance fractions of rows",
-    "round": "make the fractions whole",
-    "refine": "exchange rows, turn by turn",
-    "approach": "come as near as rows allow",
-    "selection": "choose rows by counts alone",
-    "path": "refit the learner on each lesson size",
-    "metrics": "compare with the goal",
-}
-"""Stages of a run, in words."""
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import numpy as np
 from superteach.cli import screen, work
 from superteach.cli.folder import check_folder, new_folder
 from superteach.cli.goal import check_goal_file, load_goal, read_goal
+from superteach.cli.report import page_of_stored
 from superteach.errors import SettingError
 from superteach.federation import Entry
 from superteach.files import read_pool
@@ -113,13 +114,14 @@ def run(order: Order) -> None:
         work.write_model(folder, taught, pool.columns, named)
         stored["files"] = work.write_chosen(folder, taught, pool.row_numbers, sources)
         work.write_json(folder / "lesson.json", stored)
+        page_of_stored(stored, lesson).write(folder / "report.html")
 
     if order.as_json:
         sys.stdout.write(to_json(stored | {"out": str(order.out)}))
         return
     screen.result(lesson, [len(rows) for rows in taught.chosen])
     screen.say(screen.sentence(lesson))
-    screen.say(f"Model, chosen rows and ledger are in {order.out}.")
+    screen.say(f"Model, chosen rows, ledger and a report to read (report.html) are in {order.out}.")
 
 
 def teach_federation(order: Order, home: Path, place: Path, features: list[str] | None) -> None:
@@ -156,9 +158,12 @@ def teach_federation(order: Order, home: Path, place: Path, features: list[str] 
             with new_folder(place) as result:
                 for written in ("lesson.json", "model.json"):
                     shutil.copyfile(found / written, result / written)
+                page_of_stored(stored, lesson).write(result / "report.html")
     if order.as_json:
         sys.stdout.write(to_json(stored | {"out": str(order.out)}))
         return
-    screen.result(lesson, [stored["chosen"][teacher] for teacher in lesson.teachers])
+    screen.result(lesson, [entry["rows"] for entry in stored["files"]])
     screen.say(screen.sentence(lesson))
-    screen.say(f"Model and ledger are in {order.out}; every teacher has its own chosen rows.")
+    screen.say(
+        f"Model, ledger and a report to read (report.html) are in {order.out}; every teacher has its own rows."
+    )

@@ -17,7 +17,9 @@ Array = npt.NDArray[np.float64]
 Direction = Callable[[Array, Moments], Array]
 
 _STEPS = 2.0 ** -np.arange(-2.0, 9.0)
-"""Step lengths of one line search, 4 down to 2⁻⁸, all asked for in one round."""
+"""Step lengths of the first line search, 4 down to 2⁻⁸, all asked for in one round."""
+_NEARBY = 2.0 ** -np.arange(-3.0, 3.0)
+"""Later ones, as multiples of the last: lengths seldom change by more from step to step."""
 _ARMIJO = 1e-4
 _FLOOR = "float64 allows no further step"
 _ROUNDING = 1e-13
@@ -57,6 +59,7 @@ def descend(
     point = np.asarray(start, dtype=np.float64)
     sums, here = function.moments(point, order)
     trusted = False  # whether the last full step held, so that the next may be tried without a search
+    steps = _STEPS
     for step in range(max_steps + 1):
         reason = stop(point, sums, here)
         if reason:
@@ -72,13 +75,14 @@ def descend(
             if _holds(here, there, slope):
                 point, sums, here = point + direction, next_sums, there
                 continue
-        length = _search(function, point, direction, here.value, slope)
+        length = _search(function, point, direction, here.value, slope, steps)
         if length is None:
             return Solution(point, sums, step, False, _FLOOR)
         next_sums, there = function.moments(point + abs(length) * direction, order)
         if length < 0.0 and not _flatter(here, there):
             return Solution(point, sums, step, False, _FLOOR)
         trusted = abs(length) >= 0.5
+        steps = np.minimum(abs(length), 0.25) * _NEARBY
         point, sums, here = point + abs(length) * direction, next_sums, there
     return Solution(point, sums, max_steps, False, f"the limit of {max_steps} steps was reached")
 
@@ -102,7 +106,9 @@ def _flatter(here: Moments, there: Moments) -> bool:
     return bool(np.linalg.norm(there.gradient) < np.linalg.norm(here.gradient))
 
 
-def _search(function: Function, point: Array, direction: Array, value: float, slope: float) -> float | None:
+def _search(
+    function: Function, point: Array, direction: Array, value: float, slope: float, first: Array
+) -> float | None:
     """The best of a batch of step lengths; shorter batches if none of the first will do.
 
     At the bottom of float64 values no longer tell one step from another; then the full step is returned
@@ -110,8 +116,8 @@ def _search(function: Function, point: Array, direction: Array, value: float, sl
     """
     if not _tells(slope, value):
         return -1.0
-    for shrink in (1.0, 2.0**-11, 2.0**-22, 2.0**-33):
-        steps = _STEPS * shrink
+    steps = first
+    for _ in range(4):
         values = function.values(point, direction, steps)
         values = np.where(np.isfinite(values), values, np.inf)
         best = int(np.argmin(values))
@@ -119,4 +125,5 @@ def _search(function: Function, point: Array, direction: Array, value: float, sl
             return float(steps[best])
         if -slope <= 1e-9 * abs(value) and values[best] <= value + _ROUNDING * abs(value):
             return -1.0
+        steps = steps[-1] / 8.0 * _STEPS
     return None

@@ -348,18 +348,18 @@ def _asked_blocks(teacher: Teacher, query: Any, state: State) -> Iterator[tuple[
 
 def _sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
     width = len(query.point)
-    value, gradient, curvature = 0.0, np.zeros(width), np.zeros((width, width))
+    reply = np.zeros(query.reply_length)
+    curvature = np.zeros((width, width))
     for where, block in _asked_blocks(teacher, query, state):
         terms = _terms(query, state, block.times(query.point), where, teacher.target)
-        value += float(terms.value.sum())
+        reply[0] += terms.value.sum()
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite value tells the solver enough
-            gradient += block.weighted_sum(terms.slope)
+            reply[1 : width + 1] += block.weighted_sum(terms.slope)
             if query.order == 2:
                 curvature += block.gram(terms.curvature)
-    parts = [np.array([value]), gradient]
     if query.order == 2:
-        parts.append(curvature[queries.upper_triangle(width)])
-    return np.concatenate(parts)
+        reply[width + 1 :] = curvature[queries.upper_triangle(width)]
+    return reply
 
 
 def _sum_values(teacher: Teacher, query: queries.AskValues, state: State) -> Array:

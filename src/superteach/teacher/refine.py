@@ -6,6 +6,7 @@ A row's pull on the goal is g_j = −ℓ'(x_j'θ*) x_j, and a lesson S teaches �
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,17 +16,21 @@ from superteach.losses import Logistic, Terms
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 _STEADY = 0.5
 """Weight of a row's leverage (1 on average) against the random number in its cost."""
-_INSIDE, _OUTSIDE = 60, 150
-"""How many chosen and how many other rows a search looks at: 9,000 swaps, and all pairs of them."""
+_INSIDE, _SWAPS = 60, 9_000
+"""How many chosen rows a search looks at, and how many swaps of them with others: all pairs of these."""
 _SEARCHES = 6
-"""Searches in one turn, each from where the last one ended."""
+"""Searches in one attempt, each from where the last one ended."""
 _ENOUGH = 0.98
-"""A search that leaves more than this share of the residual ends the turn."""
-_TRIES = 6
-"""How often a turn that must change many rows starts anew."""
+"""A search that leaves more than this share of the residual ends the attempt."""
+_STIRRED = 3
+"""Attempts with moves drawn at random, where a turn must change many rows."""
+_BLOCK = 512
+_WEAK, _MOVES, _DRAWN = 3_000, 4_000, 400
+"""Swaps of weak rows, how many of their pairs are kept as moves, and among how many one is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,17 +82,9 @@ def improve(
     before = np.zeros(len(shifts), dtype=bool)
     before[chosen] = True
     best, lowest = before, float(np.linalg.norm(residual))
-    for _ in range(1 if least <= 2 else _TRIES):
-        mask, rest = before.copy(), residual.copy()
-        if least > 4:
-            rest = _stir(shifts, mask, rest, (least - 3) // 2, draw)
-        for _ in range(_SEARCHES):
-            norm = float(np.linalg.norm(rest))
-            leaves, enters, after = _best_exchange(shifts, mask, rest, draw)
-            if after >= _ENOUGH * norm:
-                break
-            mask[leaves], mask[enters] = False, True
-            rest = rest + shifts[enters].sum(axis=0) - shifts[leaves].sum(axis=0)
+    for flipped in _attempts(shifts, before, residual, least, draw):
+        mask = before ^ flipped
+        rest = residual + shifts[flipped & mask].sum(axis=0) - shifts[flipped & before].sum(axis=0)
         norm = float(np.linalg.norm(rest))
         if norm < lowest and far_enough(np.flatnonzero(mask), (chosen, *past), least):
             best, lowest = mask, norm
@@ -99,58 +96,126 @@ def far_enough(found: Positions, past: tuple[Positions, ...], least: int) -> boo
     return all(len(np.setxor1d(found, old, assume_unique=True)) >= least for old in past)
 
 
-def _stir(
-    shifts: Array, mask: npt.NDArray[np.bool_], residual: Array, swaps: int, draw: np.random.Generator
-) -> Array:
-    """Exchange a few weak rows at random, so that what follows cannot be traced to single rows."""
-    inside, outside = _near(shifts, mask, residual, draw)
-    swaps = min(swaps, len(inside), len(outside))
-    leaves = draw.permutation(inside[: 4 * swaps])[:swaps]
-    enters = draw.permutation(outside[: 4 * swaps])[:swaps]
-    mask[leaves], mask[enters] = False, True
-    return np.asarray(residual + shifts[enters].sum(axis=0) - shifts[leaves].sum(axis=0))
-
-
-def _near(
-    shifts: Array, mask: npt.NDArray[np.bool_], residual: Array, draw: np.random.Generator
-) -> tuple[Positions, Positions]:
-    """Rows whose shifts are of the residual's size or smaller, weakest first."""
+def _attempts(
+    shifts: Array, before: Mask, residual: Array, least: int, draw: np.random.Generator
+) -> Iterator[Mask]:
+    """Rows to flip: one search after another; and, where many must change, moves at random and one search."""
     size = np.sqrt(np.einsum("ij,ij->i", shifts, shifts))
-    limit = 3.0 * float(np.linalg.norm(residual))
+    yield _searched(shifts, size, before, residual, least, draw)
+    if least <= 4:
+        return
+    inside, outside = np.flatnonzero(before), np.flatnonzero(~before)
+    inside = _weakest(size, inside, _INSIDE // 2)
+    outside = _weakest(size, outside, _WEAK // max(1, len(inside)))
+    moves = _small_pairs(_swaps(shifts, inside, outside))
+    for _ in range(_STIRRED):
+        flipped = np.zeros(len(shifts), dtype=bool)
+        rest = residual
+        # A move flips four rows, so the pair of moves at the end flips eight.
+        for _ in range(max(0, -(-(least - 8) // 4))):
+            free = np.flatnonzero(~flipped[moves.rows].any(axis=1))[:_DRAWN]
+            if not len(free):
+                break
+            drawn = draw.choice(free)
+            flipped[moves.rows[drawn]] = True
+            rest = rest + moves.shifts[drawn]
+        left = moves.without(flipped)
+        last, _ = _best_pair(left, left, rest)
+        flipped[last] = True
+        yield flipped
 
-    def pick(rows: Positions, most: int) -> Positions:
-        sizes = size[rows]
-        if np.count_nonzero(sizes <= limit) > most:
-            rows = draw.choice(rows[sizes <= limit], most, replace=False)
-        elif len(rows) > most:
-            rows = rows[np.argpartition(sizes, most)[:most]]
-        return rows[np.argsort(size[rows], kind="stable")]
 
-    return pick(np.flatnonzero(mask), _INSIDE), pick(np.flatnonzero(~mask), _OUTSIDE)
+def _searched(
+    shifts: Array, size: Array, before: Mask, residual: Array, least: int, draw: np.random.Generator
+) -> Mask:
+    """Rows to flip, found by searches that go on while each leaves much less than the one before."""
+    flipped = np.zeros(len(shifts), dtype=bool)
+    for _ in range(_SEARCHES):
+        limit = 3.0 * float(np.linalg.norm(residual))
+        mask = before ^ flipped
+        free = ~flipped if least > 2 else np.ones_like(flipped)  # a row flipped back would no longer count
+        inside = _near(size, np.flatnonzero(mask & free), _INSIDE, limit, draw)
+        outside = _near(size, np.flatnonzero(~mask & free), _SWAPS // max(1, len(inside)), limit, draw)
+        swaps = _swaps(shifts, inside, outside)
+        rows, after = _best_pair(swaps, swaps, residual)
+        if not after < _ENOUGH * limit / 3.0:
+            break
+        enters = ~mask[rows]
+        residual = residual + shifts[rows[enters]].sum(axis=0) - shifts[rows[~enters]].sum(axis=0)
+        flipped[rows] = ~flipped[rows]
+    return flipped
 
 
-def _best_exchange(
-    shifts: Array, mask: npt.NDArray[np.bool_], residual: Array, draw: np.random.Generator
-) -> tuple[Positions, Positions, float]:
-    """The swap, or pair of swaps, after which the residual is shortest: all of them in one product."""
-    inside, outside = _near(shifts, mask, residual, draw)
-    if not len(inside) or not len(outside):
-        return inside[:0], outside[:0], np.inf
-    swaps = (shifts[outside][None, :, :] - shifts[inside][:, None, :]).reshape(-1, shifts.shape[1])
-    after = residual + swaps
-    # |r + s + t|² = |r + s|² + (|t|² + 2 (r + s)'t): the product holds the bracket for all pairs.
-    left = np.column_stack([2.0 * after, np.ones(len(after))]).astype(np.float32)
-    right = np.column_stack([swaps, np.einsum("ij,ij->i", swaps, swaps)]).astype(np.float32)
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """Ways to change the lesson without changing its size: the rows each flips, and how it shifts the model."""
+
+    rows: Positions
+    shifts: Array
+
+    def without(self, flipped: Mask) -> _Moves:
+        """Those that touch none of the flipped rows."""
+        free = ~flipped[self.rows].any(axis=1)
+        return _Moves(self.rows[free], self.shifts[free])
+
+
+def _swaps(shifts: Array, inside: Positions, outside: Positions) -> _Moves:
+    """Every exchange of one chosen row for another row."""
+    both = (shifts[outside][None, :, :] - shifts[inside][:, None, :]).reshape(-1, shifts.shape[1])
+    leave, enter = np.divmod(np.arange(len(both)), max(1, len(outside)))
+    return _Moves(np.column_stack([inside[leave], outside[enter]]), both)
+
+
+def _near(size: Array, rows: Positions, most: int, limit: float, draw: np.random.Generator) -> Positions:
+    """At most so many rows: drawn from those whose shift is within the limit, else the weakest."""
+    within = rows[size[rows] <= limit]
+    return draw.choice(within, most, replace=False) if len(within) > most else _weakest(size, rows, most)
+
+
+def _weakest(size: Array, rows: Positions, most: int) -> Positions:
+    return rows[np.argpartition(size[rows], most)[:most]] if len(rows) > most else rows
+
+
+def _small_pairs(swaps: _Moves) -> _Moves:
+    """Pairs of swaps that all but cancel, smallest first: moves that change rows but hardly the model."""
+    each = -(-2 * _MOVES // max(1, len(swaps.rows)))
+    first, second = [], []
+    for start, products in _products(swaps.shifts, swaps.shifts):
+        few = np.argpartition(products, min(each, products.shape[1] - 1), axis=1)[:, :each]
+        first.append(np.repeat(np.arange(start, start + len(few)), few.shape[1]))
+        second.append(few.ravel())
+    one, two = (np.concatenate(part) if part else np.empty(0, dtype=np.int64) for part in (first, second))
+    rows = np.concatenate([swaps.rows[one], swaps.rows[two]], axis=1)
+    # The same four rows make two pairs of swaps, each found from both ends.
+    _, kept = np.unique(np.sort(rows, axis=1), axis=0, return_index=True)
+    kept = kept[(rows[kept, 0] != rows[kept, 2]) & (rows[kept, 1] != rows[kept, 3])]
+    total = swaps.shifts[one[kept]] + swaps.shifts[two[kept]]
+    order = np.argsort(np.einsum("ij,ij->i", total, total), kind="stable")[:_MOVES]
+    return _Moves(rows[kept[order]], total[order])
+
+
+def _best_pair(ones: _Moves, others: _Moves, residual: Array) -> tuple[Positions, float]:
+    """The move of `ones`, alone or with one of `others`, after which the residual is shortest."""
+    if not len(ones.rows):
+        return np.empty(0, dtype=np.int64), np.inf
+    after = residual + ones.shifts
     single = np.einsum("ij,ij->i", after, after)
-    first = np.arange(len(swaps))
-    second = np.concatenate(
-        [np.argmin(part @ right.T, axis=1) for part in np.array_split(left, max(1, len(left) // 512))]
-    )
-    leave, enter = np.divmod(first, len(outside)), np.divmod(second, len(outside))
-    apart = (leave[0] != enter[0]) & (leave[1] != enter[1])
-    pairs = np.where(apart, np.square(after + swaps[second]).sum(axis=1), np.inf)
-    one, two = int(np.argmin(single)), int(np.argmin(pairs))
-    if single[one] <= pairs[two]:
-        return inside[leave[0][[one]]], outside[leave[1][[one]]], float(np.sqrt(single[one]))
-    rows = [leave[0][two], enter[0][two]], [leave[1][two], enter[1][two]]
-    return inside[rows[0]], outside[rows[1]], float(np.sqrt(pairs[two]))
+    alone = int(np.argmin(single))
+    best, lowest = ones.rows[alone], float(single[alone])
+    if len(others.rows):
+        partner = np.concatenate([np.argmin(part, axis=1) for _, part in _products(after, others.shifts)])
+        pairs = np.square(after + others.shifts[partner]).sum(axis=1)
+        rows = np.sort(np.concatenate([ones.rows, others.rows[partner]], axis=1), axis=1)
+        pairs[(np.diff(rows, axis=1) == 0).any(axis=1)] = np.inf
+        two = int(np.argmin(pairs))
+        if pairs[two] < lowest:
+            best, lowest = rows[two], float(pairs[two])
+    return best, float(np.sqrt(lowest))
+
+
+def _products(ones: Array, others: Array) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+    """|t|² + 2 s't for blocks of s in `ones` and all t in `others`: what t adds to |s + t|² beside |s|²."""
+    left = np.column_stack([2.0 * ones, np.ones(len(ones))]).astype(np.float32)
+    right = np.column_stack([others, np.einsum("ij,ij->i", others, others)]).astype(np.float32).T
+    for start in range(0, len(left), _BLOCK):
+        yield start, left[start : start + _BLOCK] @ right

@@ -1,0 +1,363 @@
+"""The page of one lesson, section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from superteach.errors import SettingError
+from superteach.federation import Entry
+from superteach.lesson import Lesson
+from superteach.report import figures, words
+from superteach.report.markup import code, join, name, number, percent, short, size
+from superteach.report.page import Page
+
+_MOST_ROWS = 200
+"""Rows of one table, at most; lesson.json has the rest."""
+
+
+def page_of(
+    lesson: Lesson,
+    *,
+    title: str = "Lesson report",
+    against: Lesson | Mapping[str, Lesson] | Sequence[Lesson] | None = None,
+    columns: Sequence[str] | None = None,
+    target: str | None = None,
+    contributions: Mapping[str, int] | None = None,
+    held: Mapping[str, int] | None = None,
+) -> Page:
+    """Everything a colleague needs to judge a lesson, and to repeat it.
+
+    `against` sets other lessons beside it (the paper's rule, random rows). `contributions`, chosen rows by
+    teacher, and `held`, rows by teacher, are shown where the caller has them: the lesson itself has only sums.
+    """
+    names = _columns(lesson, columns)
+    chosen = _counts(lesson, contributions, "contributions")
+    owned = _counts(lesson, held, "held")
+    lessons = words.named(lesson, against)
+    page = Page(title, lede=_lede(lesson, target), foot=_foot(lesson))
+    page.answer(*words.answer(lesson))
+    page.facts(_facts(lesson))
+    _asked(page, lesson, lessons)
+    _risk(page, lessons)
+    _search(page, lesson, lessons)
+    _proof(page, lesson, names)
+    _model(page, lesson, names)
+    _teachers(page, lesson, chosen, owned)
+    _left(page, lesson)
+    _repeat(page, lesson)
+    return page
+
+
+def _columns(lesson: Lesson, columns: Sequence[str] | None) -> list[str]:
+    width = len(lesson.coef)
+    found = (
+        [f"x{place}" for place in range(1, width + 1)] if columns is None else [str(one) for one in columns]
+    )
+    if len(found) != width:
+        raise SettingError(f"columns names {len(found)} columns, the lesson has {width}; name each of them")
+    return found + ["intercept"] * lesson.intercept
+
+
+def _counts(lesson: Lesson, given: Mapping[str, int] | None, what: str) -> list[int] | None:
+    if given is None:
+        return None
+    missing = [teacher for teacher in lesson.teachers if teacher not in given]
+    if missing or len(given) != len(set(lesson.teachers)):
+        seen = f"has nothing for {missing[0]!r}" if missing else f"names {len(given)} teachers"
+        raise SettingError(f"{what} {seen}; give one count for each of the {len(lesson.teachers)} teachers")
+    counts = [int(given[teacher]) for teacher in lesson.teachers]
+    whole = {"contributions": lesson.size, "held": lesson.rows}[what]
+    if sum(counts) != whole:
+        raise SettingError(
+            f"{what} add up to {sum(counts)} rows, the lesson has {whole}; give this lesson's counts"
+        )
+    return counts
+
+
+def _lede(lesson: Lesson, target: str | None) -> str:
+    about = f"Predicting {target}. " if target else ""
+    return (
+        f"{about}Rows chosen from private data, so that a learner trained on them alone learns a given model."
+    )
+
+
+def _foot(lesson: Lesson) -> Any:
+    made = lesson.versions.get("superteach", "")
+    return f"Made by superteach {made}. This file is complete: it loads nothing and runs nothing."
+
+
+def _facts(lesson: Lesson) -> list[tuple[Any, Any, Any]]:
+    each = len(lesson.teachers) or 1
+    return [
+        ("rows chosen", number(lesson.size), join([percent(lesson.fraction), " of ", number(lesson.rows)])),
+        ("risk", number(lesson.risk, 3), "distance to the goal"),
+        ("risk of all rows", number(lesson.pool_risk, 3), "the same learner, trained on everything"),
+        ("consistency", words.consistency(lesson), words.agreement(lesson)),
+        ("rounds", number(lesson.rounds), "sums asked for in all"),
+        (
+            "left each teacher",
+            size(sum(entry.bytes_in for entry in lesson.ledger) // each),
+            "of sums and counts, no row",
+        ),
+    ]
+
+
+def _asked(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
+    section = page.section("What was asked")
+    for paragraph in words.asked(lesson):
+        section.prose(paragraph)
+    if len(lessons) > 1:
+        section.table(
+            ["lesson", "rows", "|S|/N", "risk", "consistency", "rounds", "bytes", "seconds"],
+            [
+                [
+                    name(label),
+                    one.size,
+                    percent(one.fraction),
+                    one.risk,
+                    words.consistency(one),
+                    one.rounds,
+                    size(one.bytes),
+                    number(one.seconds, 3),
+                ]
+                for label, one in lessons.items()
+            ],
+            "This lesson, and those it is set against. Bytes go both ways, over all teachers.",
+        )
+
+
+def _risk(page: Page, lessons: Mapping[str, Lesson]) -> None:
+    section = page.section("Risk along the size of the lesson")
+    chart = figures.risk_chart(lessons)
+    own = next(iter(lessons.values()))
+    looked = len(own.path)
+    section.figure(
+        chart,
+        (
+            "One size was asked for. "
+            if looked == 1
+            else f"{looked} sizes were looked at; the ring marks the one chosen. "
+        )
+        + "At every size the learner was fitted again on the chosen rows. Both axes are logarithmic.",
+        "risk",
+    )
+    section.table(
+        ["rows", "|S|/N", "risk", ""],
+        [
+            [
+                number(point.size),
+                percent(point.fraction),
+                point.risk,
+                "chosen" if point.size == own.size else "",
+            ]
+            for point in own.path[:_MOST_ROWS]
+        ],
+        folded="The numbers",
+    )
+
+
+def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
+    solved = [one for one in lessons.values() if figures.is_solved(one)]
+    refined = [one for one in lessons.values() if figures.is_refined(one)]
+    if not solved and not refined:
+        return
+    section = page.section("How it was found")
+    if refined:
+        section.figure(
+            figures.turns_chart(lessons),
+            "Teachers take turns: in each, one exchanges rows of its own. Turn 0 is the choice before the first "
+            "exchange.",
+            "turns",
+        )
+    if solved:
+        section.figure(
+            figures.objective_chart(lessons),
+            "The optimum is not known exactly; the best lower bound that any step proved stands in for it, so the "
+            "truth lies between the solid line and the dotted one."
+            if figures.is_solved(lesson)
+            else "The problem of the lessons this one is set against; match solves another.",
+            "objective",
+        )
+    if len(lessons) == 1 and figures.is_solved(lesson) and words.label(lesson) != "paper's rule (block)":
+        section.note(
+            "The paper's own rule is not drawn, as it was not run here. Teach once more with ",
+            code("--solver block"),
+            " into another folder, and name that with ",
+            code("superteach report --against"),
+            ".",
+        )
+    own = "turn" if figures.is_refined(lesson) else "step"
+    if figures.is_solved(lesson):
+        rows = [
+            [step, number(float(value), 8), number(float(gap))]
+            for step, (value, gap) in enumerate(zip(lesson.objective, lesson.gap, strict=True))
+        ]
+        section.table([own, "objective", "certified gap"], rows[:_MOST_ROWS], folded="The numbers")
+    elif figures.is_refined(lesson):
+        turns = [[turn, float(risk)] for turn, risk in enumerate(lesson.objective)]
+        section.table([own, "risk"], turns[:_MOST_ROWS], folded="The numbers")
+
+
+def _proof(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
+    section = page.section("What is proved")
+    for paragraph in words.proof(lesson):
+        section.prose(paragraph)
+    if lesson.certificate is not None:
+        places = [*names, "count of rows"]
+        section.table(
+            ["component", "u"],
+            [
+                [name(place), number(float(value), 6)]
+                for place, value in zip(places, lesson.certificate.direction, strict=True)
+            ][:_MOST_ROWS],
+            folded="The direction u, on scaled columns",
+        )
+
+
+def _model(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
+    section = page.section("The model beside the goal")
+    shown = figures.farthest(lesson)
+    caption = (
+        "" if len(shown) == len(names) else f"The {len(shown)} of {len(names):,} that miss the goal most."
+    )
+    section.figure(figures.model_chart(lesson, names), caption, "model")
+    section.table(
+        ["coefficient", "goal", "taught", "difference"],
+        [
+            [
+                name(names[place]),
+                number(float(lesson.goal[place]), 6),
+                number(float(lesson.model[place]), 6),
+                number(float(lesson.model[place] - lesson.goal[place]), 3),
+            ]
+            for place in shown
+        ],
+        caption,
+    )
+
+
+def _teachers(page: Page, lesson: Lesson, chosen: list[int] | None, held: list[int] | None) -> None:
+    section = page.section("Who contributed")
+    if chosen is None:
+        section.prose(
+            "How many rows came from which teacher is not in a lesson: the coordinator learns only the sum, ",
+            number(lesson.size),
+            " rows over ",
+            number(len(lesson.teachers)),
+            " teacher. " if len(lesson.teachers) == 1 else " teachers. ",
+            "Whoever owns all rows can add the counts.",
+        )
+        listed = [name(teacher) for teacher in lesson.teachers[:_MOST_ROWS]]
+        more = len(lesson.teachers) - len(listed)
+        section.prose("Teachers: ", join(listed, ", "), f", and {more:,} more." if more else ".")
+        return
+    section.figure(
+        figures.teachers_chart(lesson.teachers, chosen, held),
+        (
+            ""
+            if len(lesson.teachers) <= figures.MOST_NAMES
+            else f"The {figures.MOST_NAMES} largest of {len(lesson.teachers):,}. "
+        )
+        + "Counts only. They are shown because the rows of all teachers are in one hand here; in a federation a "
+        "teacher's count stays with it.",
+        "teachers",
+    )
+    section.table(
+        ["teacher", "chosen rows", *(["rows held", "share"] if held else [])],
+        [
+            [
+                name(teacher),
+                chosen[place],
+                *(
+                    [held[place], percent(chosen[place] / held[place]) if held[place] else None]
+                    if held
+                    else []
+                ),
+            ]
+            for place, teacher in enumerate(lesson.teachers[:_MOST_ROWS])
+        ],
+        folded="The numbers",
+    )
+
+
+def _left(page: Page, lesson: Lesson) -> None:
+    section = page.section("What left each teacher")
+    each = len(lesson.teachers) or 1
+    received = sum(entry.bytes_in for entry in lesson.ledger)
+    sent = sum(entry.bytes_out for entry in lesson.ledger)
+    section.prose(
+        "Every teacher answered the same ",
+        number(lesson.rounds),
+        " queries with sums and counts over its rows, ",
+        size(received // each),
+        " in all, and was sent ",
+        size(sent // each),
+        ". No row, row number or score left anyone. Sums over few rows can still tell about them; the queries "
+        "below say what each one shows.",
+    )
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in lesson.ledger:
+        groups.setdefault((entry.stage, entry.query), []).append(entry)
+    section.table(
+        ["query", "rounds", "left each", "sent to each", "stage", "what a reply shows"],
+        [
+            [
+                code(query),
+                len(entries),
+                size(sum(entry.bytes_in for entry in entries) // each),
+                size(sum(entry.bytes_out for entry in entries) // each),
+                words.STAGES.get(stage, stage),
+                words.exposure(query),
+            ]
+            for (stage, query), entries in groups.items()
+        ],
+        "The ledger, added up; bytes are those of the numbers, per teacher.",
+    )
+
+
+def _repeat(page: Page, lesson: Lesson) -> None:
+    section = page.section("How to repeat it")
+    section.prose("The same rows, settings and versions give the same lesson.")
+    script = words.again(lesson)
+    if script:
+        section.code(script)
+    section.table(
+        ["setting", "value"],
+        [[code(key), _value(value)] for key, value in _flat(lesson.settings)]
+        + [
+            ["goal", "its coefficients stand above, and exactly in lesson.json"],
+            ["seconds", number(lesson.seconds, 3)],
+            *([["cost of the chosen rows", number(lesson.cost)]] if lesson.cost is not None else []),
+        ],
+        "Settings",
+    )
+    section.table(
+        ["package", "version"],
+        [[package, version] for package, version in lesson.versions.items()],
+        "Versions",
+    )
+
+
+def _flat(settings: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            found += _flat(value, f"{before}{key}.")
+        else:
+            found.append((before + str(key), value))
+    return found
+
+
+def _value(value: Any) -> Any:
+    if value is None:
+        return "default"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return number(value) if abs(value) < 10_000_000 else str(value)
+    if isinstance(value, float):
+        return number(value, 6)
+    if isinstance(value, list | tuple):
+        return " to ".join(short(end, 6) for end in value)
+    return str(value)

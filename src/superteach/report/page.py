@@ -1,0 +1,218 @@
+"""A page of sections: headings, prose, tables and figures, in one file that needs nothing else.
+
+    page = Page("Table of the logistic scenario", lede="Ten trials, K = 5.")
+    section = page.section("Risk along the size of the lesson")
+    section.prose("Every method is scored by the same code.")
+    section.figure(Chart(...), "Mean of ten trials; the band spans them.")
+    section.table(["method", "risk"], [["match", 0.0008], ["dual", 0.21]])
+    page.write("report.html")
+    page.write_figures("figures")
+
+Text is escaped everywhere; numbers are shown short and kept exactly in <data value="…">.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from superteach.lesson import write_text
+from superteach.report.charts import Drawing
+from superteach.report.markup import Markup, escape, join, number, tag
+from superteach.report.style import DARK, LIGHT, page_style
+from superteach.report.svg import NARROW, WIDE, svg_of
+
+
+@dataclass
+class Section:
+    """One heading and what stands under it; every call appends, in order."""
+
+    heading: str
+    parts: list[Markup] = field(default_factory=list)
+    figures: list[tuple[str, Drawing]] = field(default_factory=list)
+    """Drawings by the name of their file."""
+
+    def prose(self, *words: Any) -> None:
+        """A paragraph; pieces of Markup (strong, code, number) may stand between plain text."""
+        self.parts.append(tag("p", *words))
+
+    def note(self, *words: Any) -> None:
+        """A paragraph in the margin's voice."""
+        self.parts.append(tag("p", *words, class_="note"))
+
+    def items(self, lines: Sequence[Any]) -> None:
+        """A list with bullets."""
+        self.parts.append(tag("ul", *(tag("li", line) for line in lines)))
+
+    def code(self, text: str) -> None:
+        """Lines to be typed."""
+        self.parts.append(tag("pre", tag("code", text)))
+
+    def table(
+        self,
+        headings: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        caption: str = "",
+        folded: str = "",
+    ) -> None:
+        """A table whose first column names its rows; `folded` hides it behind these words until asked for."""
+        # The caption stands outside: it must not scroll away with a wide table.
+        above = [tag("p", caption, class_="note")] if caption else []
+        table = tag(
+            "div",
+            _table(headings, rows),
+            class_="scroll",
+            tabindex="0",
+            role="region",
+            aria_label=caption or folded or self.heading,
+        )
+        content = join([*above, table])
+        self.parts.append(tag("details", tag("summary", folded), content) if folded else content)
+
+    def figure(self, drawing: Drawing, caption: Any = "", name: str = "") -> None:
+        """A chart, laid out once for wide and once for narrow screens; `name` is that of its file."""
+        title = tag("strong", drawing.title)
+        text = tag("figcaption", title, Markup("<br>"), caption) if caption else tag("figcaption", title)
+        self.parts.append(tag("figure", text, svg_of(drawing, WIDE), svg_of(drawing, NARROW)))
+        stem = name or re.sub(r"[^a-z0-9]+", "-", drawing.title.lower()).strip("-") or "figure"
+        self.figures.append((stem, drawing))
+
+
+@dataclass
+class Page:
+    """One self-contained HTML file: no script, no network, light and dark, on screens and on paper."""
+
+    title: str
+    lede: str = ""
+    foot: Any = ""
+    sections: list[Section] = field(default_factory=list)
+    _head: list[Markup] = field(default_factory=list)
+
+    def answer(self, *paragraphs: Any) -> None:
+        """What the reader came for, at the top."""
+        self._head.append(tag("div", *(tag("p", words) for words in paragraphs), class_="answer"))
+
+    def facts(self, facts: Sequence[tuple[Any, Any, Any]]) -> None:
+        """The few numbers that matter: a name, the number, and a word about it each."""
+        cells = (tag("div", tag("dt", a), tag("dd", b), tag("dd", c)) for a, b, c in facts)
+        self._head.append(tag("dl", *cells, class_="facts"))
+
+    def section(self, heading: str) -> Section:
+        """A new section at the end of the page."""
+        self.sections.append(Section(heading))
+        return self.sections[-1]
+
+    def html(self) -> str:
+        """The whole file."""
+        head = [
+            tag("meta", charset="utf-8"),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            # Nothing may be fetched and nothing may run, whatever a name in the page tries.
+            tag(
+                "meta",
+                http_equiv="Content-Security-Policy",
+                content="default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+            ),
+            tag("meta", name="color-scheme", content="light dark"),
+            *(
+                tag(
+                    "meta",
+                    name="theme-color",
+                    content=colours["paper"],
+                    media=f"(prefers-color-scheme: {mode})",
+                )
+                for mode, colours in (("light", LIGHT), ("dark", DARK))
+            ),
+            tag("meta", name="generator", content="superteach"),
+            tag("title", self.title),
+            tag("style", page_style()),
+        ]
+        body = [tag("h1", self.title)]
+        if self.lede:
+            body.append(tag("p", self.lede, class_="lede"))
+        body += self._head
+        taken: set[str] = set()
+        for section in self.sections:
+            anchor = _anchor(section.heading, taken)
+            body.append(tag("section", tag("h2", section.heading, id=anchor), *section.parts))
+        if self.foot:
+            body.append(tag("footer", self.foot))
+        main = tag("body", tag("main", join(body, "\n")))
+        return f"<!DOCTYPE html>\n{tag('html', tag('head', *head), main, lang='en')}\n"
+
+    def write(self, path: str | Path) -> None:
+        """Write the file; it appears whole or not at all."""
+        write_text(Path(path), self.html())
+
+    def write_figures(self, folder: str | Path, png: bool = True) -> list[Path]:
+        """Every figure as SVG and (with the extra `plot`) as PNG; the files, in the page's order."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        written = []
+        taken: set[str] = set()
+        for stem, drawing in (figure for section in self.sections for figure in section.figures):
+            stem = _anchor(stem, taken)
+            write_text(place / f"{stem}.svg", svg_of(drawing, alone=True) + "\n")
+            written.append(place / f"{stem}.svg")
+            if png:
+                from superteach.report.png import write_png
+
+                write_png(drawing, place / f"{stem}.png")
+                written.append(place / f"{stem}.png")
+        return written
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> Markup:
+    numeric = [
+        column > 0
+        and any(_is_number(row[column]) for row in rows)
+        and all(_is_number(row[column]) or row[column] is None for row in rows)
+        for column in range(len(headings))
+    ]
+    wide = [
+        any(
+            isinstance(row[column], str) and not _is_number(row[column]) and len(row[column]) > 40
+            for row in rows
+        )
+        for column in range(len(headings))
+    ]
+    head = (
+        tag("th", words, scope="col", class_="n" if right else None)
+        for words, right in zip(headings, numeric, strict=True)
+    )
+    body = []
+    for row in rows:
+        cells = [tag("th", _cell(row[0]), scope="row")]
+        cells += [
+            tag("td", _cell(cell), class_="n" if right else "wide" if broad else "text")
+            for cell, right, broad in zip(row[1:], numeric[1:], wide[1:], strict=True)
+        ]
+        body.append(tag("tr", *cells))
+    return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
+
+
+def _is_number(cell: Any) -> bool:
+    if isinstance(cell, Markup):
+        return cell.startswith("<data ")
+    return isinstance(cell, int | float | np.number) and not isinstance(cell, bool)
+
+
+def _cell(cell: Any) -> Markup:
+    if cell is None:
+        return Markup("–")
+    return number(cell) if _is_number(cell) and not isinstance(cell, str) else escape(cell)
+
+
+def _anchor(heading: str, taken: set[str]) -> str:
+    stem = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-") or "section"
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}-{count}"
+    taken.add(name)
+    return name

@@ -1,0 +1,154 @@
+"""The same charts as PNG files, for slides and word processors (extra `plot`)."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+from superteach.errors import MissingExtra
+from superteach.lesson import write_bytes
+from superteach.report.axes import scale_of
+from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs
+from superteach.report.markup import clean
+from superteach.report.style import LIGHT, MARKERS
+from superteach.report.svg import colours_of
+
+_STYLE: dict[Any, Any] = {
+    "font.size": 10.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": LIGHT["grid"],
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11.0,
+    "axes.titleweight": "bold",
+    "axes.edgecolor": LIGHT["soft"],
+    "text.color": LIGHT["ink"],
+    "xtick.color": LIGHT["soft"],
+    "ytick.color": LIGHT["soft"],
+    "legend.frameon": False,
+}
+
+
+def write_png(drawing: Drawing, path: Path) -> None:
+    """Draw a chart on white; the file appears whole or not at all."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("matplotlib", "plot", "writing a figure as PNG") from None
+    with rc_context(_STYLE):
+        rows = 0 if isinstance(drawing, Chart) else len(drawing.names)
+        figure = Figure(figsize=(7.6, 1.4 + 0.27 * rows if rows else 4.2), layout="constrained")
+        panel = figure.subplots()
+        panel.set_title(_plain(drawing.title))
+        if isinstance(drawing, Chart):
+            _chart(panel, drawing)
+        elif isinstance(drawing, Pairs):
+            _pairs(panel, drawing)
+        else:
+            _bars(panel, drawing)
+        drawn = io.BytesIO()
+        with warnings.catch_warnings():
+            # A name in a script that matplotlib's font lacks is drawn as boxes, and no reason to warn.
+            warnings.filterwarnings("ignore", message="Glyph .* missing")
+            figure.savefig(drawn, format="png", dpi=160, metadata={"Software": None})
+    write_bytes(path, drawn.getvalue())
+
+
+def _chart(panel: Any, chart: Chart) -> None:
+    numbers = colours_of(chart.series)
+    xs = [value for series in chart.series for value in series.x]
+    for depth, series in enumerate(chart.series):
+        number = numbers[series.name]
+        colour = LIGHT[f"s{number}"]
+        ys = [max(value, chart.y.least) if chart.y.log else value for value in series.y]
+        panel.plot(
+            series.x,
+            ys,
+            color=colour,
+            marker=MARKERS[number - 1] if series.marked and len(ys) <= 60 else None,
+            ms=4.5,
+            lw=1.8 if series.joined else 0.0,
+            ls=(":" if series.dashed else "-") if series.joined else "none",
+            label=_plain(series.name),
+            zorder=3.0 - depth / 100.0,  # the first lies on top
+        )
+        if series.low is not None and series.high is not None:
+            panel.fill_between(series.x, series.low, series.high, color=colour, alpha=0.18, lw=0)
+    for level in chart.levels:
+        panel.axhline(level.value, color=LIGHT["soft"], lw=1.2, ls="--", label=_plain(level.name))
+    for mark in chart.marks:
+        colour = LIGHT[f"s{numbers[mark.series]}"]
+        y = max(mark.y, chart.y.least) if chart.y.log else mark.y
+        panel.plot([mark.x], [y], marker="o", ms=11, mfc="none", mec=colour, mew=1.8, ls="none")
+        right = scale_of(chart.x, xs, 0.0, 1.0).at(mark.x) > 0.7
+        panel.annotate(
+            _plain(mark.text),
+            (mark.x, y),
+            xytext=(-9 if right else 9, 9),
+            textcoords="offset points",
+            ha="right" if right else "left",
+            weight="bold",
+            color=colour,
+            bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
+        )
+    ys = [
+        value for series in chart.series for value in (*series.y, *(series.low or ()), *(series.high or ()))
+    ]
+    ys += [level.value for level in chart.levels]
+    _axis(panel, "x", chart.x, xs, 0.03)
+    _axis(panel, "y", chart.y, ys, 0.08)
+    panel.legend(loc="best")
+
+
+def _axis(panel: Any, which: str, axis: Axis, values: list[float], room: float) -> None:
+    """The same range and the same round numbers as in the page."""
+    scale = scale_of(axis, values, 0.0, 1.0, room)
+    ticks = scale.ticks(8)
+    getattr(panel, f"set_{which}scale")("log" if axis.log else "linear")
+    getattr(panel, f"set_{which}lim")(scale.low, scale.high)
+    getattr(panel, f"set_{which}ticks")(
+        [place for place, _ in ticks], labels=[_plain(words) for _, words in ticks]
+    )
+    getattr(panel, f"set_{which}ticks")([], minor=True)
+    getattr(panel, f"set_{which}label")(_plain(axis.label))
+
+
+def _pairs(panel: Any, pairs: Pairs) -> None:
+    rows = range(len(pairs.names))
+    panel.hlines(rows, pairs.first, pairs.second, color=LIGHT["soft"], lw=1.2)
+    panel.plot(
+        pairs.first, rows, "o", ms=8, mfc="white", mec=LIGHT["s2"], mew=1.8, label=_plain(pairs.first_name)
+    )
+    panel.plot(pairs.second, rows, "o", ms=4.5, color=LIGHT["s1"], label=_plain(pairs.second_name))
+    panel.axvline(0.0, color=LIGHT["soft"], lw=1.0)
+    panel.set_yticks(rows, labels=[_named(name) for name in pairs.names])
+    panel.invert_yaxis()
+    panel.set_xlabel(_plain(pairs.label))
+    panel.legend(loc="best")
+
+
+def _bars(panel: Any, bars: Bars) -> None:
+    rows = range(len(bars.names))
+    drawn = panel.barh(rows, bars.values, color=LIGHT["s1"], height=0.7)
+    panel.bar_label(drawn, labels=[_plain(words) for words in bars.texts], padding=4)
+    panel.set_yticks(rows, labels=[_named(name) for name in bars.names])
+    panel.invert_yaxis()
+    panel.margins(x=0.25)
+    panel.set_xlabel(_plain(bars.label))
+
+
+def _named(text: str) -> str:
+    """A name of bearable length; the page has it whole."""
+    return _plain(text if len(text) <= 30 else text[:29] + "…")
+
+
+def _plain(text: str) -> str:
+    """Text that matplotlib takes as it is: a dollar begins a formula there, an underscore hides a name."""
+    text = clean(text).replace("$", r"\$").replace("\u202f", " ")
+    return f" {text}" if text.startswith("_") else text

@@ -1,0 +1,345 @@
+"""Charts as SVG that takes its colours from the page: the same drawing is right in light and in dark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from superteach.report.axes import Scale, scale_of
+from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs, Series
+from superteach.report.markup import Markup, join, short, tag
+from superteach.report.style import MARKERS, drawing_style
+
+WIDE, NARROW = 760, 360
+"""Widths a chart is laid out for, so that its words keep their size on a phone."""
+_MOST_MARKERS = 60
+
+
+@dataclass(frozen=True)
+class _Paper:
+    """A sheet of one width: type size, and how wide words come out on it."""
+
+    width: float
+    type: float = 13.0
+
+    def words(self, text: str, share: float = 1.0) -> float:
+        """Width of a text, estimated on the generous side."""
+        return 0.56 * share * self.type * len(text)
+
+    def cut(self, text: str, room: float) -> str:
+        """A text that fits, with an ellipsis where it was longer."""
+        most = max(3, int(room / (0.56 * self.type)))
+        return text if len(text) <= most else text[: most - 1] + "…"
+
+    def text(
+        self, x: float, y: float, words: str, anchor: str = "start", class_: str | None = None
+    ) -> Markup:
+        """Words at a place."""
+        end = None if anchor == "start" else anchor
+        return tag("text", words, x=_f(x), y=_f(y), text_anchor=end, class_=class_)
+
+
+def svg_of(drawing: Drawing, width: int = WIDE, alone: bool = False) -> Markup:
+    """A drawing as one svg element; alone, it carries its title, its colours and its namespace."""
+    paper = _Paper(float(width), 13.0 if width >= WIDE else 12.0)
+    top = 30.0 if alone else 6.0
+    if isinstance(drawing, Chart):
+        body, height = _chart(drawing, paper, top)
+    elif isinstance(drawing, Pairs):
+        body, height = _pairs(drawing, paper, top)
+    else:
+        body, height = _bars(drawing, paper, top)
+    extra: list[Markup] = []
+    if alone:
+        extra = [
+            tag("style", drawing_style()),
+            tag("rect", width=width, height=_f(height), style="fill:var(--paper)"),
+            tag("text", drawing.title, x=8, y=20, style="font-weight:600;font-size:15px"),
+        ]
+    return tag(
+        "svg",
+        *extra,
+        body,
+        xmlns="http://www.w3.org/2000/svg" if alone else None,
+        viewBox=f"0 0 {width} {_f(height)}",
+        width=width if alone else None,
+        height=_f(height) if alone else None,
+        class_=None if alone else "wide" if width >= WIDE else "narrow",
+        role="img",
+        aria_label=drawing.title,
+        font_size=_f(paper.type),
+    )
+
+
+def _chart(chart: Chart, paper: _Paper, top: float) -> tuple[Markup, float]:
+    numbers = colours_of(chart.series)
+    keys = [
+        (
+            series.name,
+            numbers[series.name],
+            "dashed" if series.dashed else "plain" if series.joined else "dot",
+        )
+        for series in chart.series
+    ] + [(level.name, 0, "level") for level in chart.levels]
+    legend, top = _legend(keys, paper, top)
+    top += 1.9 * paper.type  # the words of the vertical axis stand above it
+    height = top + (0.42 if paper.width >= WIDE else 0.66) * paper.width
+    bottom = height - 3.4 * paper.type
+
+    ys = [
+        value for series in chart.series for value in (*series.y, *(series.low or ()), *(series.high or ()))
+    ]
+    ys += [level.value for level in chart.levels]
+    y = scale_of(chart.y, ys, bottom, top)
+    rungs = y.ticks(6)
+    left = 10.0 + max((paper.words(words) for _, words in rungs), default=20.0)
+    right = paper.width - 14.0
+    x = scale_of(chart.x, [value for series in chart.series for value in series.x], left, right, 0.03)
+
+    parts = [legend, paper.text(2.0, top - 0.75 * paper.type, chart.y.label, class_="tick")]
+    parts += _grid(x, y, paper, rungs)
+    parts.append(paper.text((left + right) / 2, height - 4.0, chart.x.label, "middle", "tick"))
+    for level in chart.levels:
+        place = _f(y.at(level.value))
+        parts.append(tag("line", x1=_f(left), x2=_f(right), y1=place, y2=place, class_="level"))
+    taken: list[tuple[float, float]] = []
+    for series in reversed(chart.series):  # the first lies on top
+        drawn, points = _series(series, numbers[series.name], x, y, chart)
+        parts.append(drawn)
+        taken += _along(points) if series.joined else points
+    for mark in reversed(chart.marks):
+        at = (x.at(mark.x), y.at(mark.y))
+        parts.append(_mark(mark.text, numbers[mark.series], at, paper, (left, top, right, bottom), taken))
+    return join(parts), height
+
+
+def colours_of(series: Sequence[Series]) -> dict[str, int]:
+    """A number from 1 to 6 for every series, its colour and its marker."""
+    return {
+        one.name: ((place if one.colour is None else one.colour) - 1) % len(MARKERS) + 1
+        for place, one in enumerate(series, 1)
+    }
+
+
+def _legend(keys: list[tuple[str, int, str]], paper: _Paper, top: float) -> tuple[Markup, float]:
+    """Names with a sample of their line, wrapped to the width; where they end."""
+    parts, x, y = [], 4.0, top + paper.type
+    for words, number, kind in keys:
+        words = paper.cut(words, paper.width - 50.0)
+        need = 34.0 + paper.words(words) + 14.0
+        if x > 4.0 and x + need > paper.width:
+            x, y = 4.0, y + 1.55 * paper.type
+        middle = y - 0.35 * paper.type
+        sample: list[Markup] = []
+        if kind != "dot":
+            style = {"level": "level", "dashed": "line dashed", "plain": "line"}[kind]
+            sample.append(tag("line", x1=_f(x), x2=_f(x + 26), y1=_f(middle), y2=_f(middle), class_=style))
+        if kind in ("plain", "dot"):
+            sample.append(_shape(x + 13, middle, 4.2, MARKERS[number - 1]))
+        parts.append(tag("g", *sample, paper.text(x + 33, y, words), class_=f"s{number}" if number else None))
+        x += need
+    return join(parts), y + 0.4 * paper.type
+
+
+def _grid(x: Scale, y: Scale, paper: _Paper, rungs: list[tuple[float, str]]) -> list[Markup]:
+    parts = []
+    for value, words in rungs:
+        rung = _f(y.at(value))
+        parts.append(tag("line", x1=_f(x.start), x2=_f(x.end), y1=rung, y2=rung, class_="grid"))
+        parts.append(paper.text(x.start - 6.0, y.at(value) + 0.35 * paper.type, words, "end", "tick"))
+    free = x.start - 20.0
+    for value, words in x.ticks(9 if paper.width >= WIDE else 6):
+        place, half = x.at(value), paper.words(words) / 2
+        parts.append(
+            tag("line", x1=_f(place), x2=_f(place), y1=_f(y.start), y2=_f(y.start + 4), class_="axis")
+        )
+        if place - half < free or place + half > paper.width:
+            continue  # no room for its words beside its neighbour's
+        free = place + half + 6.0
+        parts.append(paper.text(place, y.start + 1.4 * paper.type, words, "middle", "tick"))
+    parts.append(tag("line", x1=_f(x.start), x2=_f(x.end), y1=_f(y.start), y2=_f(y.start), class_="axis"))
+    return parts
+
+
+def _series(
+    series: Series, number: int, x: Scale, y: Scale, chart: Chart
+) -> tuple[Markup, list[tuple[float, float]]]:
+    values = [
+        (place, (x.at(a), y.at(b)))
+        for place, (a, b) in enumerate(zip(series.x, series.y, strict=True))
+        if math.isfinite(a) and math.isfinite(b)
+    ]
+    points = [point for _, point in values]
+    parts = []
+    if series.low is not None and series.high is not None:
+        edge = [(x.at(a), y.at(b)) for a, b in zip(series.x, series.high, strict=True)]
+        edge += [(x.at(a), y.at(b)) for a, b in reversed(list(zip(series.x, series.low, strict=True)))]
+        parts.append(tag("path", d=_path(edge) + "Z", class_="band"))
+    if series.joined and len(points) > 1:
+        parts.append(tag("path", d=_path(points), class_="line dashed" if series.dashed else "line"))
+    if series.marked and len(points) <= _MOST_MARKERS:
+        for place, point in values:
+            note = series.notes[place] if series.notes else _note(series, place, chart)
+            parts.append(tag("g", tag("title", note), _shape(*point, 4.2, MARKERS[number - 1])))
+    return tag("g", *parts, class_=f"s{number}"), points
+
+
+def _note(series: Series, place: int, chart: Chart) -> str:
+    return f"{series.name}: {short(float(series.y[place]))} at {short(series.x[place])} ({chart.x.label})"
+
+
+def _mark(
+    words: str,
+    number: int,
+    at: tuple[float, float],
+    paper: _Paper,
+    frame: tuple[float, float, float, float],
+    taken: list[tuple[float, float]],
+) -> Markup:
+    """A ring, and words on that side of it where they hide least."""
+    width, height = paper.words(words, 1.05), 1.2 * paper.type
+    left, top, right, bottom = frame
+    best: tuple[float, float, float] | None = None
+    for far in (13.0, 24.0, 40.0):
+        for across in (0.0, -width, -width / 2):
+            for up in (-far, far + height * 0.75):
+                x = at[0] + across + (far * 0.6 if across == 0.0 else -far * 0.6 if across == -width else 0.0)
+                y = at[1] + up
+                box = (x - 2, y - height, x + width + 2, y + 4)
+                cost = far / 40.0 + sum(box[0] <= a <= box[2] and box[1] <= b <= box[3] for a, b in taken)
+                cost += 100.0 * (box[0] < left or box[2] > right + 10 or box[1] < top - 8 or box[3] > bottom)
+                if best is None or cost < best[0]:
+                    best = (cost, x, y)
+    assert best is not None
+    # The next words stay clear of these.
+    taken += [(best[1] + step * width / 12, best[2] - up) for step in range(13) for up in (1.0, 0.8 * height)]
+    taken += [(at[0] + a, at[1] + b) for a in (-8.0, 0.0, 8.0) for b in (-8.0, 0.0, 8.0)]
+    ring = {"cx": _f(at[0]), "cy": _f(at[1]), "r": "8.5"}
+    return tag(
+        "g",
+        tag("circle", **ring, class_="halo"),
+        tag("circle", **ring, class_="ring"),
+        paper.text(best[1], best[2], words, class_="mark back") if words else "",
+        class_=f"s{number}",
+    )
+
+
+def _pairs(pairs: Pairs, paper: _Paper, top: float) -> tuple[Markup, float]:
+    legend, top = _key_of_pairs(pairs, paper, top)
+    room = min(max((paper.words(name) for name in pairs.names), default=0.0), 0.34 * paper.width)
+    left, right = room + 12.0, paper.width - 16.0
+    step = 1.75 * paper.type
+    bottom = top + step * (len(pairs.names) + 0.4)
+    height = bottom + 3.4 * paper.type
+    x = scale_of(Axis(pairs.label), [*pairs.first, *pairs.second, 0.0], left, right, 0.04)
+    parts = [legend]
+    for value, words in x.ticks(8 if paper.width >= WIDE else 4):
+        place = _f(x.at(value))
+        parts.append(
+            tag(
+                "line",
+                x1=place,
+                x2=place,
+                y1=_f(top),
+                y2=_f(bottom),
+                class_="axis" if value == 0.0 else "grid",
+            )
+        )
+        parts.append(paper.text(x.at(value), bottom + 1.3 * paper.type, words, "middle", "tick"))
+    for row, (name, first, second) in enumerate(zip(pairs.names, pairs.first, pairs.second, strict=True)):
+        y = top + step * (row + 0.75)
+        ends = _f(x.at(first)), _f(x.at(second))
+        note = f"{name}: {pairs.first_name} {short(float(first))}, {pairs.second_name} {short(float(second))}"
+        parts += [
+            paper.text(left - 8.0, y + 0.35 * paper.type, paper.cut(name, room + 1.0), "end"),
+            tag(
+                "g",
+                tag("title", note),
+                tag("line", x1=ends[0], x2=ends[1], y1=_f(y), y2=_f(y), class_="link"),
+                tag("circle", cx=ends[0], cy=_f(y), r="6.2", class_="open s2"),
+                tag("circle", cx=ends[1], cy=_f(y), r="3.6", class_="dot s1"),
+            ),
+        ]
+    parts.append(paper.text((left + right) / 2, height - 4.0, pairs.label, "middle", "tick"))
+    return join(parts), height
+
+
+def _key_of_pairs(pairs: Pairs, paper: _Paper, top: float) -> tuple[Markup, float]:
+    y = top + paper.type
+    middle, second = _f(y - 0.35 * paper.type), 24.0 + paper.words(pairs.first_name) + 18.0
+    return join(
+        [
+            tag("circle", cx="11", cy=middle, r="6.2", class_="open s2"),
+            paper.text(24.0, y, pairs.first_name),
+            tag("circle", cx=_f(second), cy=middle, r="3.6", class_="dot s1"),
+            paper.text(second + 12.0, y, pairs.second_name),
+        ]
+    ), y + 0.6 * paper.type
+
+
+def _bars(bars: Bars, paper: _Paper, top: float) -> tuple[Markup, float]:
+    room = min(max((paper.words(name) for name in bars.names), default=0.0), 0.34 * paper.width)
+    left = room + 12.0
+    right = paper.width - 12.0 - max((paper.words(words) for words in bars.texts), default=0.0)
+    step = 1.9 * paper.type
+    longest = max([*bars.values, 0.0]) or 1.0
+    parts = []
+    for row, (name, value, words) in enumerate(zip(bars.names, bars.values, bars.texts, strict=True)):
+        y = top + step * row
+        length = max(right - left, 20.0) * value / longest
+        parts += [
+            paper.text(left - 8.0, y + 1.2 * paper.type, paper.cut(name, room + 1.0), "end"),
+            tag(
+                "g",
+                tag("title", f"{name}: {words}"),
+                tag(
+                    "rect",
+                    x=_f(left),
+                    y=_f(y + 3),
+                    width=_f(length),
+                    height=_f(step - 7),
+                    rx="2",
+                    class_="bar s1",
+                ),
+            ),
+            paper.text(left + length + 7.0, y + 1.2 * paper.type, words),
+        ]
+    height = top + step * len(bars.names) + 2.0 * paper.type
+    parts.append(paper.text(left, height - 6.0, bars.label, class_="tick"))
+    return join(parts), height
+
+
+def _shape(x: float, y: float, r: float, marker: str) -> Markup:
+    if marker == "o":
+        return tag("circle", cx=_f(x), cy=_f(y), r=_f(r), class_="dot")
+    corners: list[tuple[float, float]] = {
+        "s": [(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)],
+        "D": [(0.0, -1.35), (1.35, 0.0), (0.0, 1.35), (-1.35, 0.0)],
+        "^": [(0.0, -1.3), (1.25, 1.0), (-1.25, 1.0)],
+        "v": [(0.0, 1.3), (1.25, -1.0), (-1.25, -1.0)],
+        "P": [
+            (-0.45, -1.2), (0.45, -1.2), (0.45, -0.45), (1.2, -0.45), (1.2, 0.45), (0.45, 0.45),
+            (0.45, 1.2), (-0.45, 1.2), (-0.45, 0.45), (-1.2, 0.45), (-1.2, -0.45), (-0.45, -0.45),
+        ],
+    }[marker]  # fmt: skip
+    return tag("path", d=_path([(x + r * a, y + r * b) for a, b in corners]) + "Z", class_="dot")
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{_f(x)} {_f(y)}" for x, y in points)
+
+
+def _along(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points every few steps along a line, to see what words would hide."""
+    found = list(points)
+    for (a, b), (c, d) in pairwise(points):
+        pieces = max(1, int(math.hypot(c - a, d - b) / 8.0))
+        found += [(a + (c - a) * k / pieces, b + (d - b) * k / pieces) for k in range(1, pieces)]
+    return found
+
+
+def _f(value: float) -> str:
+    """A coordinate: a tenth of a unit is finer than any screen."""
+    return f"{value:.1f}".removesuffix(".0")

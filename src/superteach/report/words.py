@@ -1,0 +1,290 @@
+"""A lesson in plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from superteach.lesson import Lesson
+from superteach.losses import LOSSES
+from superteach.queries import QUERIES, AskMoments, AskValues
+from superteach.report.markup import Markup, join, number, percent, percent_text, short, strong
+
+LEARNERS = {
+    "logistic": "a logistic regression",
+    "squared": "a ridge regression",
+    "squared_hinge": "a linear support vector machine (squared hinge)",
+    "huber": "a linear regression with Huber's loss",
+    "poisson": "a Poisson regression",
+}
+STAGES = {
+    "set-up": "count rows, agree on columns",
+    "pool fit": "fit the learner on all rows",
+    "goal": "settle the goal",
+    "weights": "weigh every row",
+    "dual": "solve the teaching problem",
+    "relax": "balance fractions of rows",
+    "round": "make the fractions whole",
+    "refine": "exchange rows, turn by turn",
+    "approach": "come as near as rows allow",
+    "bound": "bound how near any lesson can come",
+    "selection": "choose rows by counts alone",
+    "path": "refit the learner on the chosen rows",
+    "metrics": "compare with the goal",
+}
+"""Stages of a run, in words."""
+
+
+def label(lesson: Lesson) -> str:
+    """What a lesson is called in a legend: after its method, and the paper's own rule by that name."""
+    method = lesson.settings.get("method")
+    if method == "dual":
+        rule = str(lesson.settings.get("solver") or "").startswith("Block")
+        return "paper's rule (block)" if rule else "paper's method (dual)"
+    return {"match": "match", "random": "random rows"}.get(str(method), "lesson")
+
+
+def named(lesson: Lesson, against: Any) -> dict[str, Lesson]:
+    """The lesson first, then those it is set against, each under a name of its own."""
+    others: list[tuple[str, Lesson]] = []
+    if isinstance(against, Lesson):
+        others = [(label(against), against)]
+    elif isinstance(against, Mapping):
+        others = [(str(name), other) for name, other in against.items()]
+    elif against is not None:
+        others = [(label(other), other) for other in against]
+    found = {label(lesson): lesson}
+    for name, other in others:
+        unique, count = name, 1
+        while unique in found:
+            count += 1
+            unique = f"{name}, {count}"
+        found[unique] = other
+    return found
+
+
+def classifies(lesson: Lesson) -> bool:
+    """Whether the learner predicts labels."""
+    loss = LOSSES.get(_learner(lesson).get("loss", {}).get("name", ""))
+    return bool(loss and loss.classifies)
+
+
+def asked(lesson: Lesson) -> list[Markup]:
+    """What was asked: who holds rows, who is to learn what, from how many rows, by which method."""
+    learner = _learner(lesson)
+    kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model")
+    width = len(lesson.coef)
+    ridge = learner.get("ridge")
+    per_row = " per row" if learner.get("ridge_per_row") else ""
+    penalty = join([", penalty Λ\u00a0=\u00a0", number(float(ridge)), per_row]) if ridge is not None else ""
+    teachers = len(lesson.teachers)
+    return [
+        join(
+            [
+                number(teachers),
+                " teacher holds " if teachers == 1 else " teachers hold ",
+                number(lesson.rows),
+                " rows" if teachers == 1 else " rows between them",
+                ", and no row may leave its owner. The learner is ",
+                f"{kind} on ",
+                number(width),
+                " column" if width == 1 else " columns",
+                " and an intercept" if lesson.intercept else ", without an intercept",
+                penalty,
+                ".",
+            ]
+        ),
+        join(
+            [
+                "It is to learn a given model, the goal θ* (length ‖θ*‖\u00a0=\u00a0",
+                number(float(np.linalg.norm(lesson.goal))),
+                "), by training on a few of those rows and nothing else. ",
+                _budget(lesson.settings.get("budget")),
+                " ",
+                _method(lesson.settings),
+            ]
+        ),
+    ]
+
+
+def _learner(lesson: Lesson) -> dict[str, Any]:
+    return dict(lesson.settings.get("learner") or {})
+
+
+def _budget(budget: Any) -> str:
+    if budget == "best":
+        return "The size of the lesson was free: the one with the lowest risk was taken."
+    if budget == "smallest":
+        return "The smallest lesson within the risk asked for was looked for."
+    if isinstance(budget, list | tuple):
+        low, high = (_amount(end) for end in budget)
+        return f"The lesson was to have from {low} to {high} rows, whichever size has the lowest risk."
+    return "" if budget is None else f"The lesson was to have {_amount(budget)} rows."
+
+
+def _amount(budget: Any) -> str:
+    return f"{budget:,}" if isinstance(budget, int) else f"{percent_text(float(budget))} of the"
+
+
+def _method(settings: Mapping[str, Any]) -> str:
+    method = settings.get("method")
+    if method == "match":
+        return "Rows were chosen by exact teaching (match): their pulls on the goal are made to balance."
+    if method == "random":
+        return "Rows were drawn at random, as a baseline."
+    solver = str(settings.get("solver") or "").split("(")[0]
+    how = {"Block": "the paper's own block rule", "LBFGS": "L-BFGS"}.get(solver, "a certified solver")
+    return f"Rows were chosen by the paper's method (dual), solved by {how}." if method == "dual" else ""
+
+
+def answer(lesson: Lesson) -> list[Markup]:
+    """The answer in one plain sentence, and a second where something is proved or went wrong."""
+    first = join(
+        [
+            "Trained on ",
+            strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"])),
+            " (",
+            percent(lesson.fraction),
+            "), the learner ends ",
+            strong(number(lesson.risk)),
+            " away from the goal; trained on all rows it ends ",
+            number(lesson.pool_risk),
+            " away",
+            _times(lesson.ratio),
+            ".",
+        ]
+    )
+    found = [first]
+    if lesson.settings.get("method") == "match":  # the only one whose verdict says more than the distance
+        found.append(join([lesson.verdict[0].upper() + lesson.verdict[1:], "."]))
+    if not lesson.converged:
+        found.append(join([strong("The search stopped early: "), lesson.reason, "."]))
+    return found
+
+
+def _times(ratio: float) -> str:
+    if ratio == 0.0 or not np.isfinite(ratio):
+        return ""
+    if ratio >= 1.0:
+        return ", so this lesson is no nearer than all rows together" if ratio > 1.0 else ""
+    times = 1.0 / ratio
+    return f", {short(round(times))} times as far" if times >= 10.0 else f", {times:.1f} times as far"
+
+
+def consistency(lesson: Lesson) -> Markup:
+    """A share of rows where labels are predicted, r² otherwise."""
+    return percent(lesson.consistency, 4) if classifies(lesson) else number(lesson.consistency)
+
+
+def agreement(lesson: Lesson) -> str:
+    """What the consistency of this lesson means."""
+    if classifies(lesson):
+        return "of all rows get the goal's label"
+    return "r² of the goal's predictions"
+
+
+def proof(lesson: Lesson) -> list[Markup]:
+    """What is certain, and what is not."""
+    found: list[Markup] = []
+    if lesson.certificate is not None:
+        found.append(
+            join(
+                [
+                    strong("Proved: "),
+                    "no lesson of ",
+                    number(lesson.size),
+                    " of these rows, not even of fractions of rows, teaches this goal exactly. The direction u below "
+                    "shows it: every choice of rows stays at least ",
+                    number(lesson.certificate.margin),
+                    " short of what the goal needs along u. Anyone who may ask for the sum Σ max(0, u'(g, 1)) can "
+                    "check it in one round.",
+                ]
+            )
+        )
+    if lesson.lower_bound > 0.0:
+        found.append(
+            join(
+                [
+                    strong("Proved: "),
+                    "no lesson of any size ends nearer than ",
+                    number(lesson.lower_bound),
+                    " to this goal; this one ends ",
+                    number(lesson.risk),
+                    " away.",
+                ]
+            )
+        )
+    if len(lesson.gap):
+        found.append(
+            join(
+                [
+                    "The paper's teaching problem ",
+                    "was solved to" if lesson.converged else "was left at",
+                    " an objective of ",
+                    number(float(lesson.objective[-1]), 6),
+                    ", which is at most ",
+                    number(float(lesson.gap[-1])),
+                    " above its optimum (certified duality gap). That certifies the solution of the problem, not that "
+                    "the problem's solution teaches the goal: its risk is measured, above.",
+                ]
+            )
+        )
+    if not found and lesson.settings.get("method") == "match":
+        found.append(
+            join(
+                [
+                    "The risk is measured: the learner was fitted again on the chosen rows. That no other rows of this "
+                    "number come nearer is neither claimed nor proved."
+                ]
+            )
+        )
+    if not found:
+        return [join(["Rows were drawn at random, so nothing is proved; the risk is measured."])]
+    return [*found, join(["The search ended because ", lesson.reason, "."])]
+
+
+def exposure(query: str) -> str:
+    """What a query of the ledger shows of a teacher, in the query's own words."""
+    for suffix, kind in ((" moments", AskMoments), (" values", AskValues)):
+        if query.endswith(suffix):
+            return kind.exposure
+    return next((kind.exposure for kind in QUERIES if kind.__name__ == query), "")
+
+
+def again(lesson: Lesson) -> str:
+    """Python that teaches the same lesson again, given the rows."""
+    settings, learner = lesson.settings, _learner(lesson)
+    loss = dict(learner.get("loss") or {})
+    kind = LOSSES.get(loss.pop("name", ""))
+    if kind is None:
+        return ""
+    given = ", ".join(f"{key}={value!r}" for key, value in loss.items())
+    student = [f"losses.{kind.__name__}({given})"]
+    for key, default in (("ridge", None), ("intercept", "none"), ("constant", 1.0), ("ridge_per_row", False)):
+        if learner.get(key) != default:
+            student.append(f"{key}={learner[key]!r}")
+    skipped = ("learner", "solver") + (
+        () if settings.get("method") == "dual" else ("sparsity", "goal_weight")
+    )
+    chosen = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in settings.items()
+        if key not in skipped and value is not None
+    }
+    if settings.get("method") != "match":
+        chosen.pop("least_change", None)
+    words = [f"{key}={value!r}" for key, value in chosen.items()]
+    if settings.get("solver"):
+        words.append(f"solver=solvers.{settings['solver']}")
+    lines = "".join(f"    {word},\n" for word in words)
+    return (
+        "from superteach import Learner, Lesson, SuperTeacher, losses"
+        + (", solvers" if settings.get("solver") else "")
+        + "\n\n"
+        + 'goal = Lesson.load("lesson.json").goal\n'
+        + f"learner = Learner({', '.join(student)})\n"
+        + f"teacher = SuperTeacher(\n    learner,\n    goal,\n{lines})\n"
+        + "teacher.fit(X, y, groups=owner)  # the rows, their targets, and who owns each"
+    )
