@@ -79,7 +79,7 @@ def _ask_all(
     line: Line, names: Sequence[str], messages: dict[str, bytes], what: str, seconds: float
 ) -> dict[str, dict[str, Any]]:
     replies = line.ask(messages, seconds)
-    return {name: reply_of(name, what, replies, seconds).facts for name in names}
+    return {name: reply_of(name, what, replies).facts for name in names}
 
 
 def _columns(said: dict[str, dict[str, Any]], features: Sequence[str] | None) -> tuple[str, ...]:

@@ -278,7 +278,7 @@ class Silent(Loopback):
 @pytest.mark.parametrize(
     ("reply", "error", "reason"),
     [
-        (None, TeacherLost, "teacher b is lost: no answer to Census"),
+        (None, TeacherLost, "teacher b is lost: it gave no answer to Census"),
         (b"", TeachingError, "teacher b answered Census with something else"),
         (
             wire.pack("reply", {"status": "ok", "facts": {}, "reason": ""}, [np.zeros(3)]),

@@ -60,16 +60,14 @@ class Remote:
         message = wire.pack_question(self._lesson, number, query)
         requests = dict.fromkeys(self._names, message)
         replies = self._line.ask(requests, self._seconds)
-        values = [
-            values_of(query, name, reply_of(name, query.name, replies, self._seconds)) for name in self._names
-        ]
+        values = [values_of(query, name, reply_of(name, query.name, replies)) for name in self._names]
         return add_up(query, values)
 
 
-def reply_of(name: str, what: str, replies: Mapping[str, bytes], seconds: float) -> wire.Reply:
+def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> wire.Reply:
     """A teacher's reply, or the error that its absence, its refusal or its failure is."""
     if name not in replies:
-        raise TeacherLost(name, f"no answer to {what} within {seconds:g} seconds")
+        raise TeacherLost(name, f"it gave no answer to {what}")
     try:
         reply = wire.read_reply(replies[name])
     except QueryRefused as error:

@@ -7,10 +7,11 @@ away would add its own way to every round, and would have to stay connected.
 from __future__ import annotations
 
 import json
+import queue
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from superteach.nvflare import FIELD, ORDER, STATUS, TOPIC
 
 FOLDER = "superteach"
 """Where a lesson's result lies within the job's own folder."""
+HEARTBEAT, PATIENCE, LIVES = 2.0, 3.0, 5
+"""A silent teacher is asked every two seconds whether it is there; after five times three seconds it is lost."""
 
 
 class AuxLine:
@@ -37,35 +40,59 @@ class AuxLine:
         self._abort = abort_signal
 
     def ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
-        """Send to all at once; whoever does not answer in time is left out."""
+        """Send to all at once; whoever does not answer in time, or is not there any more, is left out.
+
+        A teacher at work still answers when asked whether it is there, so a dead one is noticed long before its time
+        is up.
+        """
+        self._check_abort()
+        answers: queue.Queue[tuple[str, bytes | None]] = queue.Queue()
+
+        def carry(name: str, data: bytes) -> None:
+            answers.put((name, self._send(name, data, seconds)))
+
+        for name, data in requests.items():
+            # Daemons: whoever waits for a lost teacher must not keep this process from ending.
+            threading.Thread(target=carry, args=(name, data), daemon=True).start()
+        found: dict[str, bytes] = {}
+        waiting = dict.fromkeys(requests, 0)
+        end = time.monotonic() + seconds
+        while waiting and time.monotonic() < end:
+            try:
+                name, reply = answers.get(timeout=HEARTBEAT)
+            except queue.Empty:
+                self._check_abort()
+                for name in list(waiting):  # at work, or gone?
+                    waiting[name] = 0 if self._send(name, b"", PATIENCE) is not None else waiting[name] + 1
+                    if waiting[name] >= LIVES:
+                        del waiting[name]
+                continue
+            if waiting.pop(name, None) is not None and reply is not None:
+                found[name] = reply
+        return found
+
+    def _check_abort(self) -> None:
         if self._abort.triggered:
             raise TeachingError(
                 "the lesson was aborted, by its coordinator or because too few teachers' processes are left"
             )
-        groups: dict[bytes, list[str]] = {}
-        for name, data in requests.items():
-            groups.setdefault(data, []).append(name)
-        if len(groups) == 1:
-            return self._send(*next(iter(groups.items())), seconds)
-        with ThreadPoolExecutor(len(groups)) as pool:  # NVFlare sends one message to many, not many at once
-            sent = [pool.submit(self._send, data, names, seconds) for data, names in groups.items()]
-            return {name: reply for done in sent for name, reply in done.result().items()}
 
-    def _send(self, data: bytes, names: list[str], seconds: float) -> dict[str, bytes]:
+    def _send(self, name: str, data: bytes, seconds: float) -> bytes | None:
         envelope = Shareable()
         envelope[FIELD] = data
-        replies = self._engine.send_aux_request(names, TOPIC, envelope, seconds, self._fl_ctx, optional=True)
-        return {
-            name: reply[FIELD]
-            for name, reply in (replies or {}).items()
-            if reply.get_return_code() == ReturnCode.OK and isinstance(reply.get(FIELD), bytes)
-        }
+        replies = self._engine.send_aux_request([name], TOPIC, envelope, seconds, self._fl_ctx, optional=True)
+        reply = (replies or {}).get(name)
+        if reply is None or reply.get_return_code() != ReturnCode.OK:
+            return None
+        answer = reply.get(FIELD)
+        return answer if isinstance(answer, bytes) else None
 
     def wait_for(self, names: Sequence[str], seconds: float) -> None:
         """Wait until every teacher's process answers."""
         missing, end = list(names), time.monotonic() + seconds
         while missing:
-            there = self.ask(dict.fromkeys(missing, b""), 2.0)
+            self._check_abort()
+            there = [name for name in missing if self._send(name, b"", 2.0) is not None]
             missing = [name for name in missing if name not in there]
             if missing and time.monotonic() > end:
                 raise TeacherLost(
