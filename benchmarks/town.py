@@ -93,6 +93,10 @@ class Town:
         except psutil.NoSuchProcess:
             return []
 
+    def alive(self, name: str) -> bool:
+        """Whether a participant's own process still runs."""
+        return self._running[name].poll() is None
+
     def stop(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to all processes of a participant (lessons run in children of their own) and see them end."""
         everybody = self.processes(name)

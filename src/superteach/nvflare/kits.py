@@ -22,6 +22,8 @@ from superteach.nvflare import CLIENT, GREETER, SERVER, require
 from superteach.privacy.policy import template
 
 FEDERATION = "federation.json"
+SILENCE = 120
+"""Seconds without a heartbeat after which the server counts a teacher as gone (NVFlare's own: 600)."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62})")
 
@@ -144,6 +146,7 @@ def _close_server(kit: Path) -> None:
     local = kit / "local"
     resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
     resources["class_allow_list"] = [SERVER]
+    resources["servers"][0]["heart_beat_timeout"] = SILENCE
     kept = ("job_scheduler", "job_manager", "job_store", "process_launcher")
     resources["components"] = [entry for entry in resources["components"] if entry["id"] in kept]
     _write(local / "resources.json", resources)
