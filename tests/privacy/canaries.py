@@ -40,12 +40,17 @@ def numbers_found(data: bytes, canaries: np.ndarray, public: Sequence[float]) ->
             seen = np.ascontiguousarray(windows[block : block + (1 << 20)]).view(np.uint64)
             found += [f"{kind} {value}" for value in seen[np.isin(seen, patterns)].view(kind).tolist()]
     texts = {_text(value) for value in canaries} - {_text(value) for value in public}
-    written = {token[:9] for token in re.findall(r"\d+\.\d{6,}", data.decode("latin-1"))}
+    tokens = set(re.findall(r"\d+\.\d{6,}(?:[eE][-+]?\d+)?", data.decode("latin-1")))
+    # Fewer digits would meet a duration or a time of day by chance.
+    written = {
+        _text(float(token)) for token in tokens if len(token.split("e")[0].replace(".", "").strip("0")) >= 9
+    }
     return found + sorted(texts & written)
 
 
 def _text(value: float) -> str:
-    return f"{abs(value):.10g}"[:9]
+    """Nine digits that count."""
+    return f"{abs(value):.8e}"
 
 
 def rows_found(data: bytes, chosen: Iterable[np.ndarray]) -> list[str]:
