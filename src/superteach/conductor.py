@@ -35,9 +35,11 @@ class Order:
     intercept: bool = True
     features: list[str] | None = None
     budget: str = "best"
-    method: str = "dual"
+    method: str = "match"
     risk_target: float | None = None
     least_change: int = 10
+    restarts: int = 1
+    solver_seconds: float = 120.0
     solver: str | None = None
     sparsity: float | None = None
     goal_weight: float | None = None
@@ -71,6 +73,8 @@ def conduct(
         method=order.method,
         risk_target=order.risk_target,
         least_change=order.least_change,
+        restarts=order.restarts,
+        solver_seconds=order.solver_seconds,
         sparsity=order.sparsity,
         goal_weight=order.goal_weight,
         solver=None if order.solver is None else work.SOLVERS[order.solver](),

@@ -40,12 +40,16 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         one), a fitted scikit-learn model, or a goal such as superteach.goals.PerturbedFit(seed).
     budget : how many rows: an int (count), a float in (0, 1] (fraction), a range (low, high) of either,
         "best" (lowest risk on a path), or "smallest" (the smallest lesson that reaches risk_target).
-    method : "dual" (the paper's), "match" (exact teaching) or "random".
+    method : "match" (exact teaching), "dual" (the paper's), "random", or every teacher alone: "oblivious" (by exact
+        teaching) or "oblivious-minlp" (by a mixed-integer programme, needs superteach[minlp]).
     risk_target : the risk at which a lesson is good enough ("match" stops there; None: 1e-6 of the goal).
     sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
     solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
     standardize : teach on standardised columns; goal and model stay in raw units.
     least_change : rows a teacher changes in one turn of "match", at least; 1 suits whoever owns all rows.
+    allow_few_rows : let teachers with fewer rows than least_change take part in "match".
+    restarts : searches of "match" from other starts, of which the best is kept; small lessons gain most.
+    solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
     random_state : the same seed gives the same lesson.
 
     Attributes
@@ -61,13 +65,16 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         goal: Any = None,
         *,
         budget: int | float | str | tuple[Any, Any] = "best",
-        method: str = "dual",
+        method: str = "match",
         risk_target: float | None = None,
         sparsity: float | None = None,
         goal_weight: float | None = None,
         solver: Any = None,
         standardize: bool = False,
         least_change: int = 1,
+        restarts: int = 1,
+        allow_few_rows: bool = False,
+        solver_seconds: float = 120.0,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -80,6 +87,9 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.solver = solver
         self.standardize = standardize
         self.least_change = least_change
+        self.restarts = restarts
+        self.allow_few_rows = allow_few_rows
+        self.solver_seconds = solver_seconds
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None, costs: Any = None) -> Self:
@@ -99,7 +109,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             Part(str(owner), X_checked, y_checked, rows, None if len(owners) == 1 else rows, costs)
             for owner, rows in zip(owners, members, strict=True)
         ]
-        teachers, classes = make_teachers(parts, columns, student.loss)
+        teachers, classes = make_teachers(parts, columns, student.loss, bool(self.allow_few_rows))
         del parts
         engine = InProcess(teachers)
         try:
@@ -115,6 +125,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
                 solver=self.solver,
                 standardize=self.standardize,
                 least_change=self.least_change,
+                restarts=self.restarts,
+                solver_seconds=self.solver_seconds,
                 random_state=_seed(self.random_state),
                 classes=classes,
             )

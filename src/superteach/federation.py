@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from superteach.engines.base import Engine
@@ -22,6 +22,8 @@ class Entry:
     bytes_out: int
     bytes_in: int
     seconds: float
+    risk: float | None = None
+    """What is left of the way to the goal after this round, where the coordinator knows it."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -57,6 +59,10 @@ class Federation:
     def ledger(self) -> tuple[Entry, ...]:
         """Every round so far."""
         return tuple(self._ledger)
+
+    def note(self, risk: float) -> None:
+        """Write the risk that the last round led to beside it."""
+        self._ledger[-1] = replace(self._ledger[-1], risk=risk)
 
     def sum(self, query: Query) -> Any:
         """Broadcast a query and return what its summed reply says."""

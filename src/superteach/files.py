@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +65,26 @@ def read_pool(
     owner: str | None = None,
     features: Sequence[str] | None = None,
     numeric_target: bool = False,
+    costs: str | None = None,
 ) -> Pool:
-    """Read one file per teacher, or one file whose `owner` column names the teacher of every row."""
+    """Read one file per teacher, or one file whose `owner` column names the teacher of every row.
+
+    `costs` names a column with what choosing each row costs.
+    """
     places = [Path(path) for path in paths]
     _check_places(places, owner)
     names = [None] if owner is not None else _names(places)
     sources = [_open(name, place) for name, place in zip(names, places, strict=True)]
-    columns = _feature_columns(sources, target, owner, features)
+    columns = _feature_columns(sources, target, owner, costs, features)
+    asked = columns if costs is None else (*columns, costs)
     if owner is None:
-        return _one_each(sources, columns, target, numeric_target)
-    return _split_by_owner(sources[0], columns, target, owner, numeric_target)
+        pool = _one_each(sources, asked, target, numeric_target)
+    else:
+        pool = _split_by_owner(sources[0], asked, target, owner, numeric_target)
+    if costs is None:
+        return pool
+    parts = [replace(part, features=part.features[:, :-1], costs=part.features[:, -1]) for part in pool.parts]
+    return replace(pool, parts=tuple(parts), columns=columns)
 
 
 def _check_places(places: list[Path], owner: str | None) -> None:
@@ -198,18 +208,23 @@ def _csv_layout() -> Any:
 
 
 def _feature_columns(
-    sources: list[_Source], target: str, owner: str | None, features: Sequence[str] | None
+    sources: list[_Source], target: str, owner: str | None, costs: str | None, features: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Settle the feature columns, in the first file's order unless they are listed, and check every file has them."""
-    if owner == target:
-        raise SettingError(f"column {target!r} is both the target and the owner; name two columns")
-    special = [target] if owner is None else [target, owner]
+    roles: dict[str, str] = {}
+    for role, column in (("target", target), ("owner", owner), ("costs", costs)):
+        if column in roles:
+            raise SettingError(
+                f"column {column!r} is both the {roles[column]} and the {role}; name two columns"
+            )
+        if column is not None:
+            roles[column] = role
+    special = list(roles)
     for source in sources:
-        _require(source, target, "target")
-        if owner is not None:
-            _require(source, owner, "owner")
+        for column, role in roles.items():
+            _require(source, column, role)
     if features is not None:
-        _checklisted(sources, features, target, owner)
+        _checklisted(sources, features, roles)
         return tuple(features)
     first = sources[0]
     columns = tuple(column for column in first.columns if column not in special)
@@ -234,14 +249,12 @@ def _feature_columns(
     return columns
 
 
-def _checklisted(sources: list[_Source], features: Sequence[str], target: str, owner: str | None) -> None:
+def _checklisted(sources: list[_Source], features: Sequence[str], roles: dict[str, str]) -> None:
     if not features:
         raise SettingError("the list of feature columns is empty; name at least one, or leave the list out")
     for column in features:
-        if column in (target, owner):
-            raise SettingError(
-                f"column {column!r} is the {'target' if column == target else 'owner'}, not a feature"
-            )
+        if column in roles:
+            raise SettingError(f"column {column!r} is the {roles[column]}, not a feature")
         if list(features).count(column) > 1:
             raise SettingError(f"column {column!r} is listed twice among the features")
         for source in sources:

@@ -68,7 +68,7 @@ class Part:
 
 
 def make_teachers(
-    parts: Sequence[Part], columns: Sequence[str], loss: Loss
+    parts: Sequence[Part], columns: Sequence[str], loss: Loss, allow_few_rows: bool = False
 ) -> tuple[list[Teacher], npt.NDArray[Any] | None]:
     """Check all parts and turn them into teachers; the classes come back too where labels have any."""
     if not parts:
@@ -82,7 +82,7 @@ def make_teachers(
     for part in parts:
         _check_finite(part, columns)
     classes = find_classes(parts) if loss.classifies else None
-    return [_teacher(part, loss, classes) for part in parts], classes
+    return [_teacher(part, loss, classes, allow_few_rows=allow_few_rows) for part in parts], classes
 
 
 def make_teacher(
@@ -103,9 +103,17 @@ def make_teacher(
     return _teacher(part, loss, np.asarray(classes), least_change)
 
 
-def _teacher(part: Part, loss: Loss, classes: npt.NDArray[Any] | None, least_change: int = 1) -> Teacher:
+def _teacher(
+    part: Part,
+    loss: Loss,
+    classes: npt.NDArray[Any] | None,
+    least_change: int = 1,
+    allow_few_rows: bool = False,
+) -> Teacher:
     target = _encode(part, classes) if classes is not None else _numbers(part, loss)
-    return Teacher(part.name, part.take_features(), target, part.ids, part.take_costs(), least_change)
+    return Teacher(
+        part.name, part.take_features(), target, part.ids, part.take_costs(), least_change, allow_few_rows
+    )
 
 
 def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:

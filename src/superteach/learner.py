@@ -239,6 +239,8 @@ def fit(
         # float64 may end a fit before the tolerance does; what it reached must still be a fit.
         norm = np.linalg.norm(solution.sums.gradient + penalty.gradient(solution.point))
         if not norm <= 1e-10 * terms(solution.sums):
+            if np.any(start):  # a start far out, such as the model of other rows, may lead nowhere
+                return fit(federation, learner, count, rows, solver, np.zeros_like(start), row_square)
             raise TeachingError(
                 f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
                 "scaled columns are the usual cause; try standardize=True"

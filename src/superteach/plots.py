@@ -13,6 +13,21 @@ from superteach.lesson import Lesson
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's colours, told apart by all kinds of colour vision."""
 MARKERS = "osD^vP"
+STYLE: dict[Any, Any] = {
+    "font.size": 10.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11.0,
+    "legend.frameon": False,
+    # The same figure gives the same file.
+    "svg.hashsalt": "superteach",
+}
+"""Settings of matplotlib for every figure."""
 _GREY = "#555555"
 _LEAST = 1e-16
 """Logarithmic axes show nothing below; a risk of 0 is drawn there."""
@@ -31,21 +46,7 @@ def figure_of(lessons: dict[str, Lesson], pool_risk: float, path: str | Path) ->
     except ImportError:
         raise MissingExtra("matplotlib", "plot", "drawing a figure") from None
 
-    style: dict[Any, Any] = {
-        "font.size": 10.0,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.color": "#E6E6E6",
-        "grid.linewidth": 0.7,
-        "axes.axisbelow": True,
-        "axes.titlelocation": "left",
-        "axes.titlesize": 11.0,
-        "legend.frameon": False,
-        # The same figure gives the same file.
-        "svg.hashsalt": "superteach",
-    }
-    with rc_context(style):
+    with rc_context(STYLE):
         solved = any(len(lesson.gap) for lesson in lessons.values())
         refined = any(_refined(lesson) for lesson in lessons.values())
         shares = [1.15] + [1.0] * solved + [0.85] * refined

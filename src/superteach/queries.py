@@ -79,12 +79,10 @@ class Size(NamedTuple):
     positive: int
 
 
-@dataclass(frozen=True, eq=False)
-class Census(Query):
-    """How many rows are there (or chosen), and how many with a positive label or target?"""
+class Sized(Query):
+    """A query that is answered with two counts."""
 
-    rows: RowSet = "all"
-    exposure: ClassVar[str] = "two counts"
+    exposure: ClassVar[str] = "two counts: chosen rows, and those of them with a positive label"
 
     @property
     def reply_length(self) -> int:
@@ -92,6 +90,14 @@ class Census(Query):
 
     def read(self, total: Array) -> Size:
         return Size(round(total[0]), round(total[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Census(Sized):
+    """How many rows are there (or chosen), and how many with a positive label or target?"""
+
+    rows: RowSet = "all"
+    exposure: ClassVar[str] = "two counts"
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,10 +235,11 @@ class BlockRound(Query):
 @dataclass(frozen=True, eq=False)
 class RankRows(Query):
     """Sort your rows by |α(p)|, by the |α| that Algorithm 1 left (ties: at p), by their fractional choice b_j
-    at u = p (method "match"), or by a random number each.
+    at u = p (method "match"), by a random number each, or such that the best n are n/K of every teacher's rows,
+    drawn at random ("even").
     """
 
-    by: Literal["dual", "block", "random", "relaxed"]
+    by: Literal["dual", "block", "random", "relaxed", "even"]
     point: Array | None = None
     seed: int = 0
     exposure: ClassVar[str] = "a count of rows"
@@ -265,22 +272,22 @@ class CountRanks(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class Keep(Query):
+class Keep(Sized):
     """Choose the rows whose rank is at most this one; the mask stays with its owner."""
 
     last: bytes
-    exposure: ClassVar[str] = "two counts: chosen rows, and those of them with a positive label"
-
-    @property
-    def reply_length(self) -> int:
-        return 2
 
     @property
     def nbytes(self) -> int:
         return len(self.last)
 
-    def read(self, total: Array) -> Size:
-        return Size(round(total[0]), round(total[1]))
+
+@dataclass(frozen=True, eq=False)
+class Recall(Sized):
+    """Remember the present choice as the best of a search (or of a walk over sizes), or go back to it."""
+
+    of: Literal["search", "walk"]
+    remember: bool
 
 
 class Comparison(NamedTuple):
@@ -321,6 +328,8 @@ class Balance(Query):
     """Share of rows, those with the weakest pull, that is set aside for fine adjustments."""
     temperature: float
     seed: int
+    least: int = 1
+    """A turn will change at least so many rows; who has fewer takes part by its owner's leave only."""
     exposure: ClassVar[str] = "one sum of costs, which are drawn at random or set by the owner"
 
     @property
@@ -364,7 +373,7 @@ class Refine(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class Approach(Query):
+class Approach(Sized):
     """The teacher whose turn it is changes its choice to bring the taught model nearer to the goal.
 
     A turn that made things worse is taken back by the next query, with keep=False; position −1 is nobody.
@@ -380,14 +389,6 @@ class Approach(Query):
     """By how many rows the lesson may grow in this turn; `shrink` likewise."""
     shrink: int
     least: int
-    exposure: ClassVar[str] = "two counts: chosen rows, and those of them with a positive label"
-
-    @property
-    def reply_length(self) -> int:
-        return 2
-
-    def read(self, total: Array) -> Size:
-        return Size(round(total[0]), round(total[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,6 +405,46 @@ class ChosenCost(Query):
         return float(total[0]) if total[1] else None
 
 
+class Solo(NamedTuple):
+    """Rows chosen, those of them with a positive label, teachers whose search ended, teachers who drew at random."""
+
+    rows: int
+    positive: int
+    ended: int
+    drawn: int
+
+
+@dataclass(frozen=True, eq=False)
+class Alone(Query):
+    """Choose as many rows as you have chosen now, by yourself, for a learner with its K-th part of the penalty.
+
+    Where a teacher finds nothing it keeps the rows it has.
+    """
+
+    goal: Array
+    ridge: float
+    ridge_per_row: bool
+    free_intercept: bool
+    inside: Literal["match", "minlp"]
+    formulation: str
+    """Of the programme, for "minlp"."""
+    seconds: float
+    """After which a programme's solver is ended."""
+    tolerance: float
+    """Risk at which "match" is content."""
+    seed: int
+    exposure: ClassVar[str] = (
+        "two counts of chosen rows, and whether the teacher's search ended or found nothing"
+    )
+
+    @property
+    def reply_length(self) -> int:
+        return 4
+
+    def read(self, total: Array) -> Solo:
+        return Solo(*(round(number) for number in total.tolist()))
+
+
 QUERIES: tuple[type[Query], ...] = (
     Census,
     ColumnSums,
@@ -415,9 +456,11 @@ QUERIES: tuple[type[Query], ...] = (
     RankRows,
     CountRanks,
     Keep,
+    Recall,
     Compare,
     Balance,
     Refine,
     Approach,
     ChosenCost,
+    Alone,
 )

@@ -15,14 +15,16 @@ from superteach.federation import Federation
 from superteach.goals import Goal, check_goal, check_vector
 from superteach.learner import Learner
 from superteach.lesson import Lesson
-from superteach.methods import dual, match, random
+from superteach.methods import dual, match, oblivious, random
 from superteach.problem import MOST, DualProblem
 from superteach.queries import ChosenCost
 from superteach.solvers import LBFGS, Block, Newton
 
 Array = npt.NDArray[np.float64]
 
-METHODS = ("dual", "match", "random")
+METHODS = ("dual", "match", "oblivious", "oblivious-minlp", "random")
+SEARCHES = METHODS[1:4]
+"""Methods that search anew for every size, by sums over pairs of columns."""
 
 
 def teach(
@@ -31,13 +33,15 @@ def teach(
     goal: Any,
     *,
     budget: int | float | str | tuple[Any, Any] = "best",
-    method: str = "dual",
+    method: str = "match",
     risk_target: float | None = None,
     sparsity: float | None = None,
     goal_weight: float | None = None,
     solver: Newton | LBFGS | Block | None = None,
     standardize: bool = False,
     least_change: int = 10,
+    restarts: int = 1,
+    solver_seconds: float = 120.0,
     random_state: int = 0,
     classes: Any = None,
 ) -> Lesson:
@@ -46,8 +50,11 @@ def teach(
     The chosen rows stay with their teachers; the lesson holds the model, its quality and the ledger.
     `sparsity` and `goal_weight` are the paper's λ_α and λ_θ (default 0.1 and 1000 for classification,
     1 and 2000 for regression). With method="match" a turn changes at least `least_change` rows of a
-    teacher, and a lesson ends once its risk is `risk_target`. `classes` are the labels a fitted goal must
-    have been fitted on.
+    teacher, a lesson ends once its risk is `risk_target`, and the best of `restarts` searches is kept.
+    `classes` are the labels a fitted goal must have been fitted on.
+
+    method="oblivious" lets every teacher choose its share alone, by exact teaching; "oblivious-minlp" by a
+    mixed-integer programme whose solver is ended after `solver_seconds` (needs superteach[minlp]).
     """
     started = time.perf_counter()
     student = Learner.of(learner)
@@ -61,27 +68,35 @@ def teach(
         solver,
         standardize,
         least_change,
+        restarts,
+        solver_seconds,
         random_state,
     )
     wanted = check_goal(goal, federation.features, student.intercept != "none", classes)
     if isinstance(solver, Block):
         solver.check(federation.teachers, student.free_intercept)
-    if method == "match" and federation.features > NEWTON_WIDTH:
+    if method in SEARCHES and federation.features > NEWTON_WIDTH:
         raise SettingError(
-            f"method='match' sums a matrix over pairs of columns, too much for {federation.features} columns "
+            f"method={method!r} sums a matrix over pairs of columns, too much for {federation.features} columns "
             f"(at most {NEWTON_WIDTH}); use method='dual'"
         )
     room = enter(federation, student, solver, standardize)
-    sizes = selection.counts_of(budget, room.rows, room.width, path.fractions(method))
+    sizes = selection.counts_of(
+        budget, room.rows, room.width, path.fractions("match" if method in SEARCHES else method)
+    )
     raw_goal = _vector(wanted, room)
     inside_goal = room.scaling.inside(raw_goal)
     pool = room.fit_pool()
 
     chooser: path.Chooser
     trace = None
+    close = float(1e-6 * np.linalg.norm(raw_goal)) if risk_target is None else risk_target
     if method == "match":
-        close = float(1e-6 * np.linalg.norm(raw_goal)) if risk_target is None else risk_target
-        chooser = match.Matcher(room, inside_goal, random_state, least_change, close)
+        chooser = match.Matcher(room, inside_goal, random_state, least_change, close, restarts)
+    elif method == "oblivious":
+        chooser = oblivious.Oblivious(room, inside_goal, random_state, close)
+    elif method == "oblivious-minlp":
+        chooser = oblivious.Oblivious(room, inside_goal, random_state, close, "minlp", solver_seconds)
     elif method == "dual":
         ridge = student.penalty(room.rows)
         problem = DualProblem(ridge, inside_goal, settings["goal_weight"], student.free_intercept)
@@ -98,7 +113,7 @@ def teach(
     federation.stage = "metrics"
     agreement = metrics.consistency(federation, walk.model, inside_goal, student.loss.classifies)
     cost: float | None = federation.sum(ChosenCost())
-    outcome = chooser.outcome if isinstance(chooser, match.Matcher) else None
+    outcome = chooser.outcome if isinstance(chooser, match.Search) else None
     raw_model = room.scaling.raw(walk.model)
     reason = "rows were drawn at random, nothing was solved"
     if trace is not None:
@@ -140,6 +155,8 @@ def _settings(
     solver: Any,
     standardize: Any,
     least_change: Any,
+    restarts: Any,
+    solver_seconds: Any,
     random_state: Any,
 ) -> dict[str, Any]:
     """Check every setting before any work, and fill in the defaults."""
@@ -161,8 +178,10 @@ def _settings(
         raise SettingError("budget='smallest' needs risk_target=, the risk that is small enough")
     if risk_target is not None:
         risk_target = _number("risk_target", risk_target, least=0.0)
-    if not isinstance(least_change, int | np.integer) or isinstance(least_change, bool) or least_change < 1:
-        raise SettingError(f"least_change={least_change!r} must be an int of at least 1")
+    for name, count in (("least_change", least_change), ("restarts", restarts)):
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+            raise SettingError(f"{name}={count!r} must be an int of at least 1")
+    solver_seconds = _number("solver_seconds", solver_seconds, least=0.1)
     if (
         not isinstance(random_state, int | np.integer)
         or isinstance(random_state, bool)
@@ -183,6 +202,8 @@ def _settings(
         "method": method,
         "risk_target": risk_target,
         "least_change": int(least_change),
+        "restarts": int(restarts),
+        "solver_seconds": solver_seconds,
         "sparsity": sparsity,
         "goal_weight": goal_weight,
         "solver": None if solver is None else repr(solver),

@@ -54,7 +54,7 @@ def modules_of(*layers: str) -> list[str]:
 
 COORDINATOR = (
     "losses", "problem", "queries", "messages", "solvers", "federation", "learner", "selection", "metrics",
-    "methods", "goals", "lesson", "teaching", "errors", "wire", "report",
+    "methods", "goals", "lesson", "teaching", "errors", "wire", "report", "alone",
 )  # fmt: skip
 RULES = [
     *((name, ("teacher", "engines", "inputs", "estimators", "cli")) for name in modules_of(*COORDINATOR)),
@@ -82,6 +82,7 @@ RULES = [
         for name in modules_of("agreement")
     ),
     *((name, ("teacher", "site", "nvflare")) for name in modules_of("conductor")),
+    *((name, ("teacher", "engines", "methods", "alone", "teaching")) for name in modules_of("minlp")),
 ]
 EXCEPTIONS = {"superteach.federation": {"superteach.engines.base"}}
 
@@ -101,7 +102,7 @@ def test_layers(name, forbidden):
 
 def test_every_layer_exists():
     """A renamed module would pass the rules above by not being there."""
-    for layer in (*COORDINATOR, "engines", "teacher"):
+    for layer in (*COORDINATOR, "engines", "teacher", "minlp"):
         assert modules_of(layer), layer
 
 

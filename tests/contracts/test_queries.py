@@ -36,9 +36,11 @@ TALK: list[Query] = [
     queries.BlockRound(POINT, GOAL, 1.0, 2.0, (1.0, 0.5, 2.0)),
     queries.RankRows("block", POINT),
     queries.RankRows("random", seed=4),
+    queries.RankRows("even", seed=4),
     queries.RankRows("dual", POINT),
     queries.CountRanks((b"", b"\x3f", b"\x40" * 8, b"\x40" * 15)),
     queries.Keep(b"\x80" + b"\x00" * 15),
+    queries.Recall("walk", True),
     queries.AskMoments("loss", "chosen", POINT, 2),
     queries.AskValues("loss", "chosen", POINT, GOAL, np.array([1.0])),
     queries.Compare(POINT, GOAL, 0.1),
@@ -50,6 +52,8 @@ TALK: list[Query] = [
     queries.Refine(TURN.position, GOAL, POINT, np.eye(WIDTH), 1, 6, 0),
     queries.Approach(TURN.position, True, POINT, np.eye(WIDTH), GOAL, np.eye(WIDTH), 2, 2, 1),
     queries.ChosenCost(),
+    queries.Recall("walk", False),
+    queries.Alone(GOAL, 0.5, False, False, "match", "stationary", 1.0, 1e-6, 7),
 ]
 talk = pytest.mark.parametrize("position", range(len(TALK)), ids=[query.name for query in TALK])
 
@@ -253,7 +257,7 @@ def test_sums_are_those_of_one_teacher(position, pool, federation_of):
     for K in (1, 7):
         federation = federation_of(X, y, K)
         for query in TALK[: position + 1]:
-            alone = isinstance(query, queries.BlockRound | queries.Refine | queries.Approach)
+            alone = isinstance(query, queries.BlockRound | queries.Refine | queries.Approach | queries.Alone)
             if alone or getattr(query, "by", "") == "block":
                 continue
             result = federation.engine.sum(query, 1)

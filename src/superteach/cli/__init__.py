@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from superteach.cli import compare
 from superteach.errors import InputError, SuperteachError
 
 
@@ -96,6 +97,8 @@ class MethodName(StrEnum):
 
     dual = "dual"
     match = "match"
+    oblivious = "oblivious"
+    oblivious_minlp = "oblivious-minlp"
     random = "random"
 
 
@@ -224,10 +227,11 @@ def teach(
     method: Annotated[
         MethodName,
         typer.Option(
-            help="How rows are chosen: dual is the paper's, match teaches the goal exactly, random draws.",
+            help="How rows are chosen: dual is the paper's, match teaches the goal exactly, random draws; with "
+            "oblivious every teacher chooses alone, as match would, with oblivious-minlp by a mixed-integer solver.",
             rich_help_panel=_LESSON,
         ),
-    ] = MethodName.dual,
+    ] = MethodName.match,
     risk_target: Annotated[
         float | None,
         typer.Option(
@@ -244,6 +248,32 @@ def teach(
             rich_help_panel=_LESSON,
         ),
     ] = None,
+    restarts: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Searches of match from other starts; the best is kept.", rich_help_panel=_LESSON
+        ),
+    ] = 1,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with what each row costs; match prefers cheap rows.", rich_help_panel=_ROWS
+        ),
+    ] = None,
+    allow_few_rows: Annotated[
+        bool,
+        typer.Option(
+            "--allow-few-rows",
+            help="Let teachers with fewer rows than --least-change take part in match.",
+            rich_help_panel=_LESSON,
+        ),
+    ] = False,
+    solver_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0.1, help="Seconds that oblivious-minlp gives each teacher's solver.", rich_help_panel=_LESSON
+        ),
+    ] = 120.0,
     solver: Annotated[
         SolverName | None,
         typer.Option(
@@ -297,6 +327,10 @@ def teach(
             method=method.value,
             risk_target=risk_target,
             least_change=least_change,
+            restarts=restarts,
+            allow_few_rows=allow_few_rows,
+            costs=costs,
+            solver_seconds=solver_seconds,
             solver=None if solver is None else solver.value,
             sparsity=sparsity,
             goal_weight=goal_weight,
@@ -335,6 +369,53 @@ def report(
     from superteach.cli.report import run
 
     run(folder, against or [], title)
+
+
+app.command(help=compare.ABOUT)(compare.compare)
+
+
+class TargetName(StrEnum):
+    """What can be reproduced."""
+
+    table_logistic = "table-logistic"
+    table_ridge = "table-ridge"
+    figure_risk = "figure-risk"
+    figure_objective = "figure-objective"
+    sensitivity = "sensitivity"
+    theorem = "theorem"
+    oracle = "oracle"
+    definition = "definition"
+    all = "all"
+
+
+_ABOUT_REPRODUCE = (
+    "Measure the paper's tables, figures and statements again, beside what match reaches.\n\n"
+    "Every cell is kept as soon as it is known: the same command goes on where it was stopped."
+)
+
+
+@app.command(help=_ABOUT_REPRODUCE)
+def reproduce(
+    targets: Annotated[list[TargetName], typer.Argument(help="What to reproduce.", show_default=False)],
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes: up to 50,000 rows, 3 trials.")] = False,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials per cell (default 10; quick: 3).")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for results (default reproduce-output; quick: reproduce-quick)."),
+    ] = None,
+    minlp: Annotated[
+        float | None,
+        typer.Option(help="Also run mixed-integer solvers up to 10,000 rows, so many seconds per cell."),
+    ] = None,
+    docs: Annotated[
+        Path | None,
+        typer.Option(help="Also write results.md and its figures into this folder of documentation."),
+    ] = None,
+) -> None:
+    """Hand the command line over."""
+    from superteach.cli.reproduce import reproduce as run
+
+    run([target.value for target in targets], quick, trials, out, minlp, docs)
 
 
 from superteach.cli import federation as _federation  # noqa: E402 (its commands need the app above)

@@ -33,7 +33,7 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
 
     screen.say(f"{teachers} teachers hold {rows:,} private rows; they answer with sums only.")
     with screen.stage_table("the paper's method") as watch:
-        paper = room.teach(goal, watch, budget="best").lesson
+        paper = room.teach(goal, watch, method="dual", budget="best").lesson
     size = max(round(_SHARE * rows), 2 * (len(columns) + 1))  # a small pool's 4 % say too little
     with screen.stage_table("match") as watch:
         exact = room.teach(goal, watch, **exactly, budget=size).lesson

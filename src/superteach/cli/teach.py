@@ -45,6 +45,10 @@ class Order:
     method: str
     risk_target: float | None
     least_change: int | None
+    restarts: int
+    allow_few_rows: bool
+    costs: str | None
+    solver_seconds: float
     solver: str | None
     sparsity: float | None
     goal_weight: float | None
@@ -57,7 +61,7 @@ class Order:
 
 _SHARED = (
     "learner", "goal_seed", "C", "alpha", "intercept", "budget", "method", "risk_target", "solver", "sparsity",
-    "goal_weight", "standardize", "seed",
+    "goal_weight", "standardize", "seed", "restarts", "solver_seconds",
 )  # fmt: skip
 """Settings that mean the same with files and over a federation."""
 
@@ -83,8 +87,10 @@ def run(order: Order) -> None:
         raise SettingError("--teachers goes with --federation; with files every file is a teacher")
 
     with screen.progress() as watch:
-        pool = read_pool(order.files, order.target, order.owner, features, not student.loss.classifies)
-        room = work.Classroom(pool.parts, pool.columns, student)
+        pool = read_pool(
+            order.files, order.target, order.owner, features, not student.loss.classifies, order.costs
+        )
+        room = work.Classroom(pool.parts, pool.columns, student, order.allow_few_rows)
         goal: Any = PerturbedFit(order.goal_seed)
         if order.goal != "perturbed":
             goal = read_goal(order.goal, pool.columns, order.intercept, room.classes)
@@ -95,6 +101,8 @@ def run(order: Order) -> None:
             method=order.method,
             risk_target=order.risk_target,
             least_change=order.least_change or 1,
+            restarts=order.restarts,
+            solver_seconds=order.solver_seconds,
             sparsity=order.sparsity,
             goal_weight=order.goal_weight,
             solver=None if order.solver is None else work.SOLVERS[order.solver](),
@@ -132,6 +140,10 @@ def teach_federation(order: Order, home: Path, place: Path, features: list[str] 
     if order.files or order.target is not None or order.owner is not None:
         raise SettingError(
             "--federation takes no files, no --target and no --owner: teachers joined with their own"
+        )
+    if order.costs is not None or order.allow_few_rows:
+        raise SettingError(
+            "--costs and --allow-few-rows are for files; in a federation they are a teacher's to decide"
         )
     wanted = None if order.teachers is None else [name.strip() for name in order.teachers.split(",")]
     goal = None if order.goal == "perturbed" else load_goal(order.goal)

@@ -15,7 +15,7 @@ n rows teaches the goal exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from superteach.federation import Federation
 from superteach.lesson import Certificate
 from superteach.methods import nearest
 from superteach.problem import Quadratic, Scaling, ridge_penalty
-from superteach.queries import AskMoments, Balance, Census, Keep, Moments, RankRows, Refine, Size
+from superteach.queries import AskMoments, Balance, Census, Keep, Moments, RankRows, Recall, Refine, Size
 from superteach.solvers.function import Function
 from superteach.solvers.newton import Newton
 
@@ -37,6 +37,10 @@ FINE_SHARE = 0.5
 """Weakest rows set aside for fine adjustments, as a multiple of the lesson's size."""
 MOST_TURNS, MANY_TURNS = 18, 200
 RELAX_STEPS = 40
+TINY = 64
+"""Pools of so few rows are searched on the true risk when a search starts anew."""
+_GOLDEN = 0x9E3779B97F4A7C15
+"""2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated costs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,69 +48,116 @@ class Outcome:
     """What match did: predicted risk after rounding and after every turn, and why it stopped."""
 
     risks: Array
+    converged: bool
     reason: str
-    certificate: Certificate | None
+    certificate: Certificate | None = None
     lower_bound: float = 0.0
 
-    @property
-    def converged(self) -> bool:
-        """Whether the search ended by itself, not at its limit of turns."""
-        return "limit" not in self.reason
 
+class Search:
+    """What every method that searches anew for each size has in common: it can go back to the best of a walk."""
 
-class Matcher:
-    """Chooses lessons of any size for one goal."""
-
-    def __init__(self, room: Classroom, goal: Array, seed: int, least: int, tolerance: float) -> None:
-        self._room, self._goal = room, goal
-        self._seed, self._least, self._tolerance = seed, least, tolerance
-        self._range: tuple[int, int] | None = None
+    def __init__(self, room: Classroom, goal: Array, seed: int, tolerance: float) -> None:
+        self._room, self._goal, self._seed, self._tolerance = room, goal, seed, tolerance
+        self._best: Outcome | None = None
         self.outcome: Outcome | None = None
 
-    def announce(self, sizes: list[int]) -> None:
-        """Remember how large and how small a lesson may be."""
-        self._range = (min(sizes), max(sizes)) if sizes else None
+    def announce(self, sizes: list[int]) -> list[int]:
+        """Every size is a search of its own."""
+        return sizes
 
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all."""
+        raise NotImplementedError
+
+    def remember(self) -> None:
+        """The choice just made is the best of a walk."""
+        self._room.federation.sum(Recall("walk", True))
+        self._best = self.outcome
+
+    def go_back(self) -> None:
+        """Return to the best of a walk."""
+        self._room.federation.sum(Recall("walk", False))
+        self.outcome = self._best
+
+
+class Matcher(Search):
+    """Chooses lessons of any size for one goal, all teachers together."""
+
+    def __init__(
+        self, room: Classroom, goal: Array, seed: int, least: int, tolerance: float, restarts: int = 1
+    ) -> None:
+        super().__init__(room, goal, seed, tolerance)
+        self._least, self._restarts = least, restarts
+        self._range: tuple[int, int] | None = None
+        self._bound: float | None = None
+
+    def announce(self, sizes: list[int]) -> list[int]:
+        """Remember how large and how small a lesson may be; in a tiny pool one search covers all sizes."""
+        self._range = (min(sizes), max(sizes)) if sizes else None
+        return sizes[-1:] if self._tiny and not self._room.learner.ridge_per_row else sizes
+
+    @property
+    def _tiny(self) -> bool:
+        return self._room.rows <= TINY
+
+    def choose(self, size: int) -> Size:
+        """Leave every teacher with its chosen rows, `size` of them in all: the best of all restarts."""
+        federation = self._room.federation
+        best = self._once(size, self._seed)
+        proof = best.certificate
+        for restart in range(1, self._restarts):
+            if best.risks[-1] <= self._tolerance:
+                break
+            federation.sum(Recall("search", True))
+            seed = (self._seed + restart * _GOLDEN) % 2**64
+            # What cannot be balanced once cannot be balanced with other costs either.
+            again = self._approach(size, seed, True) if proof or self._tiny else self._once(size, seed)
+            if again.risks[-1] < best.risks[-1]:
+                best = again
+            else:
+                federation.sum(Recall("search", False))
+        self.outcome = replace(best, certificate=proof, lower_bound=self._lower_bound() if proof else 0.0)
+        kept: Size = federation.sum(Census("chosen"))
+        return kept
+
+    def _once(self, size: int, seed: int) -> Outcome:
+        """Relax, round and refine; or come near, where the goal is proved to be out of reach."""
         room, federation = self._room, self._room.federation
         penalty = ridge_penalty(room.learner.penalty(size), len(self._goal), room.learner.free_intercept)
         target = np.append(penalty.gradient(self._goal), size)
         federation.stage = "relax"
-        point, certificate = relax(federation, self._goal, target, room.rows, self._seed)
+        point, certificate = relax(federation, self._goal, target, room.rows, seed, self._least)
         if certificate is not None:
-            return self._approach(size, certificate)
+            return replace(self._approach(size, seed, False), certificate=certificate)
         federation.stage = "round"
         federation.sum(RankRows("relaxed", point))
         federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
         federation.stage = "refine"
-        risks, reason = refine(
-            federation, room.scaling, self._goal, penalty, self._seed, self._least, self._tolerance
-        )
-        self.outcome = Outcome(np.array(risks), reason, None)
-        kept: Size = federation.sum(Census("chosen"))
-        return kept
+        return refine(federation, room.scaling, self._goal, penalty, seed, self._least, self._tolerance)
 
-    def _approach(self, size: int, certificate: Certificate) -> Size:
+    def _approach(self, size: int, seed: int, at_random: bool) -> Outcome:
         """Come as near as can be; where sizes may differ the search chooses among them by itself."""
         low, high = size, size
         if self._range is not None and not self._room.learner.ridge_per_row:
             low, high = self._range[0], max(size, self._range[0])
-        risks, reason = nearest.approach(self._room, self._goal, low, high, self._seed, self._least)
-        bound = nearest.lower_bound(self._room, self._goal)
-        self.outcome = Outcome(np.array(risks), reason, certificate, bound)
-        kept: Size = self._room.federation.sum(Census("chosen"))
-        return kept
+        risks, reason = nearest.approach(self._room, self._goal, low, high, seed, self._least, at_random)
+        return Outcome(np.array(risks), "limit" not in reason, reason)
+
+    def _lower_bound(self) -> float:
+        if self._bound is None:
+            self._bound = nearest.lower_bound(self._room, self._goal)
+        return self._bound
 
 
 def relax(
-    federation: Federation, goal: Array, target: Array, rows: int, seed: int
+    federation: Federation, goal: Array, target: Array, rows: int, seed: int, least: int = 1
 ) -> tuple[Array, Certificate | None]:
     """The fractional choice that balances the goal, or a proof that there is none."""
     width, size = len(goal), target[-1]
     gram = federation.sum(AskMoments("square", "all", np.zeros(width), 2)).curvature
     metric = np.linalg.pinv(gram, hermitian=True, rcond=1e-12) * rows / width  # leverages of 1 on average
-    costs = federation.sum(Balance(goal, metric, FINE_SHARE * size / rows, TEMPERATURE, seed))
+    costs = federation.sum(Balance(goal, metric, FINE_SHARE * size / rows, TEMPERATURE, seed, least))
     function = Function(federation.sum, "relax", "all", Quadratic(np.zeros(width + 1), target))
 
     def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
@@ -144,29 +195,33 @@ def refine(
     seed: int,
     least: int,
     tolerance: float,
-) -> tuple[list[float], str]:
+) -> Outcome:
     """Teachers take turns until a whole round of turns brings nothing, or the residual is small enough."""
+    risks: list[float] = []
 
     def residual_of(sums: Moments) -> tuple[Array, Array]:
         assert sums.curvature is not None
         inverse = np.linalg.pinv(sums.curvature + np.diag(penalty.diagonal), hermitian=True)
         metric = np.column_stack([scaling.raw(column) for column in inverse.T])
-        return metric, -metric @ (sums.gradient + penalty.gradient(goal))
+        residual = -metric @ (sums.gradient + penalty.gradient(goal))
+        risks.append(float(np.linalg.norm(residual)))
+        federation.note(risks[-1])
+        return metric, residual
 
     metric, residual = residual_of(federation.sum(AskMoments("loss", "chosen", goal, 2)))
-    risks = [float(np.linalg.norm(residual))]
     idle = 0
     # With many teachers each has few rows to exchange, so all of them are needed, twice.
     turns = MOST_TURNS if federation.teachers <= MOST_TURNS else min(2 * federation.teachers, MANY_TURNS)
     for turn in range(turns):
         if risks[-1] <= tolerance:
-            return risks, f"the predicted risk {risks[-1]:.2g} is at most {tolerance:.2g}"
+            return Outcome(
+                np.array(risks), True, f"the predicted risk {risks[-1]:.2g} is at most {tolerance:.2g}"
+            )
         position = turn % federation.teachers
         metric, residual = residual_of(
             federation.sum(Refine(position, goal, residual, metric, least, seed, turn))
         )
-        risks.append(float(np.linalg.norm(residual)))
         idle = idle + 1 if risks[-1] >= 0.999 * risks[-2] else 0
         if idle == federation.teachers:
-            return risks, "no teacher could bring the model closer to the goal"
-    return risks, f"the limit of {turns} turns was reached"
+            return Outcome(np.array(risks), True, "no teacher could bring the model closer to the goal")
+    return Outcome(np.array(risks), False, f"the limit of {turns} turns was reached")

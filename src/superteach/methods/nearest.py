@@ -19,22 +19,36 @@ from superteach.queries import Approach, AskMoments, Balance, Keep, Moments, Ran
 Array = npt.NDArray[np.float64]
 
 MOST_CYCLES = 8
+_STARTS = 20
 _GAIN = 1e-5
 """A turn counts when it lowers the risk by this share."""
 
 
 def approach(
-    room: Classroom, goal: Array, low: int, high: int, seed: int, least: int
+    room: Classroom, goal: Array, low: int, high: int, seed: int, least: int, at_random: bool = False
 ) -> tuple[list[float], str]:
-    """Leave the teachers with a lesson of low to high rows; the risk before and after every turn."""
+    """Leave the teachers with a lesson of low to high rows; the risk before and after every turn.
+
+    The search starts from the rows that pull most towards the goal, or from rows drawn at random.
+    """
     federation = room.federation
     federation.stage = "approach"
     raw_goal = room.scaling.raw(goal)
     measure = np.column_stack([room.scaling.raw(column) for column in np.eye(len(goal))])
     # A lesson whose size is free grows from its smallest; one of a fixed size starts from the pool's model.
     size = high if low == high else low
+    if at_random:
+        size = int(np.random.default_rng(seed).integers(low, high + 1))
     start = np.zeros_like(goal) if low < high else room.fit_pool()
-    _begin(room, goal, start, measure, size, seed)
+    kept = _begin(room, goal, start, measure, size, seed, at_random)
+    # A start the learner refuses (one class) cannot be fitted; others are drawn until one can.
+    for again in range(1, _STARTS):
+        if not room.learner.refuses(kept.rows, kept.positive):
+            break
+        size = min(high, size + 1)
+        kept = _begin(room, goal, start, measure, size, seed + again, True)
+    else:
+        return [np.inf], "no lesson of this size was found that the learner accepts"
     model = room.fit_chosen(size)
     risks = [metrics.risk(room.scaling.raw(model), raw_goal)]
     keep, idle, turn = True, 0, 0
@@ -43,7 +57,7 @@ def approach(
         asked = Approach(
             turn % federation.teachers, keep, model, inverse, goal, measure, high - size, size - low, least
         )
-        kept: Size = federation.sum(asked)
+        kept = federation.sum(asked)
         turn += 1
         if room.learner.refuses(kept.rows, kept.positive):
             keep, idle = False, idle + 1
@@ -55,6 +69,7 @@ def approach(
         if keep:
             model, size = after, kept.rows
             risks.append(risk)
+            federation.note(risk)
     still = np.eye(len(goal))
     federation.sum(Approach(-1, keep, model, still, goal, measure, 0, 0, least))
     if idle >= federation.teachers:
@@ -62,9 +77,15 @@ def approach(
     return risks, f"the limit of {turn} turns was reached"
 
 
-def _begin(room: Classroom, goal: Array, start: Array, measure: Array, size: int, seed: int) -> None:
-    """Choose the rows that pull the model at `start` most towards the goal."""
+def _begin(
+    room: Classroom, goal: Array, start: Array, measure: Array, size: int, seed: int, at_random: bool
+) -> Size:
+    """Choose the rows that pull the model at `start` most towards the goal, or some at random."""
     federation, width = room.federation, len(goal)
+    if at_random:
+        federation.sum(RankRows("random", seed=seed % 2**64))
+        drawn: Size = federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
+        return drawn
     inverse = np.eye(width)
     if np.any(start):
         inverse = _inverse(room, start, room.rows, "all")
@@ -72,7 +93,8 @@ def _begin(room: Classroom, goal: Array, start: Array, measure: Array, size: int
     direction *= 1e6 / max(float(np.linalg.norm(direction)), 1e-300)  # costs then only break ties
     federation.sum(Balance(start, np.zeros((width, width)), 0.0, 1.0, seed))
     federation.sum(RankRows("relaxed", np.append(direction, 0.0)))
-    federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
+    kept: Size = federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
+    return kept
 
 
 def _inverse(room: Classroom, model: Array, size: int, rows: RowSet = "chosen") -> Array:

@@ -30,6 +30,7 @@ from superteach.messages import Sealed, Turn
 from superteach.privacy.audit import Audit
 from superteach.privacy.policy import Policy
 from superteach.queries import (
+    Alone,
     Approach,
     AskMoments,
     AskValues,
@@ -44,6 +45,7 @@ from superteach.queries import (
     Prepare,
     Query,
     RankRows,
+    Recall,
     Refine,
     Weigh,
 )
@@ -59,7 +61,7 @@ SCOPES: dict[type[Query], str] = {
     **dict.fromkeys((AskMoments, AskValues), "as asked"),
     **dict.fromkeys((ColumnSums, Prepare, Weigh, BlockRound, RankRows, CountRanks, Compare, Balance), "all"),
     **dict.fromkeys((Refine, ChosenCost), "chosen"),
-    **dict.fromkeys((Census, Keep, Approach), "counts"),
+    **dict.fromkeys((Census, Keep, Recall, Approach, Alone), "counts"),
 }
 """Whose sum the reply to a query is: of all rows, of the chosen ones, or nothing but a count of rows."""
 

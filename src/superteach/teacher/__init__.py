@@ -8,13 +8,14 @@ restart. What comes back beside the state is `Sealed`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from superteach import queries
+from superteach import alone, queries
 from superteach.errors import QueryRefused, TeachingError
 from superteach.losses import Loss, Terms
 from superteach.messages import Sealed, Turn, seal
@@ -48,6 +49,10 @@ class State:
     """Every choice whose sums were heard since the last count: any two rounds can be subtracted."""
     before: npt.NDArray[np.int64] | None = None
     """The choice before the last turn, while it may still be taken back."""
+    best: dict[str, tuple[npt.NDArray[np.int64], tuple[npt.NDArray[np.int64], ...]]] = field(
+        default_factory=dict
+    )
+    """The choices remembered as the best of a search and of a walk, with their pasts."""
 
 
 class Teacher:
@@ -61,10 +66,12 @@ class Teacher:
         ids: npt.ArrayLike | None = None,
         costs: npt.NDArray[Any] | None = None,
         least_change: int = 1,
+        allow_few_rows: bool = False,
     ) -> None:
         """Hold rows: `ids` are distinct over all teachers and break ties, smallest first; `costs` stay here.
 
         `least_change` is this teacher's own rule: a turn of "match" changes so many of its rows, or none.
+        With fewer rows than that it takes part in "match" only where `allow_few_rows` says so.
         """
         self.name = name
         self.rows = Rows(features)
@@ -73,6 +80,7 @@ class Teacher:
             target, dtype=np.int8 if target.dtype == np.int8 else np.float64
         )
         self.least_change = least_change
+        self.allow_few_rows = allow_few_rows
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
 
@@ -163,8 +171,10 @@ def _block_round(
 
 
 def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Turn) -> tuple[State, Array]:
-    if query.by == "random":
+    if query.by in ("random", "even"):
         keys = ranks.random_keys(teacher.ids, query.seed)
+        if query.by == "even":
+            keys = ranks.dealt(keys, turn.position, turn.teachers)
     else:
         keys = ranks.keys_of_scores(_scores(teacher, query, state))
     return replace(state, ranking=ranks.Ranking(keys)), np.array([float(teacher.rows.count)])
@@ -206,6 +216,16 @@ def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> tu
     return replace(state, chosen=chosen, past=(chosen,)), _size(teacher.target[chosen])
 
 
+def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> tuple[State, Array]:
+    if query.remember:
+        now = _known(state.chosen, "chosen rows"), state.past
+        state = replace(state, best={**state.best, query.of: now})
+    else:
+        chosen, past = _known(state.best.get(query.of), "a remembered choice")
+        state = replace(state, chosen=chosen, past=past)
+    return state, _size(teacher.target[_known(state.chosen, "chosen rows")])
+
+
 def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn) -> tuple[State, Array]:
     same = error = total = spread = 0.0
     for _, block in teacher.rows.blocks(state.scaling):
@@ -219,6 +239,12 @@ def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn)
 
 def _balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) -> tuple[State, Array]:
     loss: Loss = _known(state.loss, "loss")
+    least = max(query.least, teacher.least_change)
+    if teacher.rows.count < least and not teacher.allow_few_rows:
+        raise QueryRefused(
+            f"teacher {teacher.name} has {teacher.rows.count} rows, fewer than the {least} that a turn must change; "
+            "it takes part in method='match' only if its owner agrees (allow_few_rows=True), or with a smaller least_change"
+        )
     pull, leverage = np.empty(teacher.rows.count), np.empty(teacher.rows.count)
     strength = np.empty(teacher.rows.count)
     for where, block in teacher.rows.blocks(state.scaling):
@@ -265,6 +291,23 @@ def _chosen_cost(
     return state, np.array([teacher.costs[_known(state.chosen, "chosen rows")].sum(), 1.0])
 
 
+def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> tuple[State, Array]:
+    loss, chosen = _known(state.loss, "loss"), _known(state.chosen, "chosen rows")
+    choice = alone.Choice(chosen, True)  # nothing to choose where the share is nothing, or everything
+    if 0 < len(chosen) < teacher.rows.count:
+        if query.inside == "match":
+            itself = copy(teacher)
+            itself.least_change = 1  # between its own walls nothing can be subtracted
+            choice = alone.by_match(itself, loss, state.scaling, len(chosen), query)
+        else:
+            identity = np.eye(len(query.goal))
+            rows = np.concatenate([block.mapped(identity) for _, block in teacher.rows.blocks(state.scaling)])
+            choice = alone.by_minlp(rows, teacher.target, loss, len(chosen), query)
+    found = chosen if choice.rows is None else choice.rows
+    ended = [choice.ended and choice.rows is not None, choice.rows is None]
+    return replace(state, chosen=found, past=(found,)), np.append(_size(teacher.target[found]), ended)
+
+
 def _nearer(
     teacher: Teacher, query: queries.Approach, state: State, chosen: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
@@ -306,11 +349,13 @@ _HANDLERS: dict[type[queries.Query], Handler] = {
     queries.RankRows: _rank_rows,
     queries.CountRanks: _count_ranks,
     queries.Keep: _keep,
+    queries.Recall: _recall,
     queries.Compare: _compare,
     queries.Balance: _balance,
     queries.Refine: _refine,
     queries.Approach: _approach,
     queries.ChosenCost: _chosen_cost,
+    queries.Alone: _alone,
 }
 
 

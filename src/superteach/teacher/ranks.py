@@ -67,6 +67,16 @@ def random_keys(ids: Keys, seed: int) -> Keys:
     return _mix(_mix(ids + _GOLDEN) ^ state)
 
 
+def dealt(keys: Keys, position: int, teachers: int) -> Keys:
+    """Keys of which each teacher has one in every K: the n smallest of all are n/K of everybody's, best first.
+
+    Of those left over the first teachers of the roster take one more; who runs out leaves its part to the others.
+    """
+    place = np.empty(len(keys), dtype=np.uint64)
+    place[np.argsort(keys, kind="stable")] = np.arange(len(keys), dtype=np.uint64)
+    return place * np.uint64(teachers) + np.uint64(position)
+
+
 def _mix(x: Keys) -> Keys:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,0 +1,113 @@
+"""A teacher alone: the coordinator's own code, run by one teacher on itself, without a word to anybody else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach import minlp
+from superteach.classroom import Classroom
+from superteach.errors import TeachingError
+from superteach.federation import Federation
+from superteach.learner import Learner
+from superteach.losses import Loss
+from superteach.messages import Sealed, Turn
+from superteach.methods import match
+from superteach.problem import Scaling
+from superteach.queries import Alone, Census, Prepare, Query, Size
+from superteach.solvers import Newton
+
+Array = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
+
+
+class Answers(Protocol):
+    """A teacher as far as it has to know itself here."""
+
+    name: str
+
+    @property
+    def rows(self) -> Any:
+        """Something with a count of features."""
+
+    def start(self) -> Any:
+        """The state before the first query."""
+
+    def answer(self, query: Query, state: Any, turn: Turn) -> tuple[Any, Sealed]:
+        """A new state and a sealed reply."""
+
+
+class Itself:
+    """An engine whose roster is one teacher."""
+
+    def __init__(self, teacher: Answers) -> None:
+        self._teacher, self.state = teacher, teacher.start()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name."""
+        return (self._teacher.name,)
+
+    @property
+    def features(self) -> int:
+        """How many columns the teacher has."""
+        return int(self._teacher.rows.features)
+
+    def sum(self, query: Query, number: int) -> Array:
+        """The teacher's own reply."""
+        self.state, sealed = self._teacher.answer(query, self.state, Turn(number, 0, 1))
+        return sealed.values
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What a teacher chose by itself: rows (None where it found none), and whether its search came to its end."""
+
+    rows: Positions | None
+    ended: bool
+
+
+def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: Alone) -> Choice:
+    """Exact teaching within one teacher: methods.match on a federation of one."""
+    engine = Itself(teacher)
+    federation = Federation(engine)
+    learner = _learner(loss, scaling, query)
+    try:
+        count: Size = federation.sum(Census())
+        squares = federation.sum(Prepare(loss, scaling.constant, scaling.centre, scaling.scale))
+        if learner.free_intercept and learner.refuses(count.rows, count.positive):
+            return Choice(None, False)
+        room = Classroom(federation, learner, scaling, count.rows, Newton(), squares / count.rows)
+        matcher = match.Matcher(room, query.goal, query.seed, 1, query.tolerance)
+        matcher.announce([size])
+        matcher.choose(size)
+    except TeachingError:  # a fit on its rows alone may not exist, though one on all teachers' rows does
+        return Choice(None, False)
+    return Choice(engine.state.chosen, matcher.outcome is not None and matcher.outcome.converged)
+
+
+def by_minlp(X: Array, y: Array, loss: Loss, size: int, query: Alone) -> Choice:
+    """A mixed-integer programme over one teacher's rows."""
+    found = minlp.solve(
+        X,
+        y,
+        loss,
+        query.ridge * size if query.ridge_per_row else query.ridge,
+        query.goal,
+        size,
+        formulation=query.formulation,
+        seconds=query.seconds,
+        seed=query.seed,
+        free_intercept=query.free_intercept,
+    )
+    return Choice(found.rows, found.status == "optimal" or found.status.startswith("finished"))
+
+
+def _learner(loss: Loss, scaling: Scaling, query: Alone) -> Learner:
+    if not scaling.constant:
+        return Learner(loss, query.ridge, ridge_per_row=query.ridge_per_row)
+    kind = "free" if query.free_intercept else "penalised"
+    return Learner(loss, query.ridge, kind, scaling.constant, query.ridge_per_row)  # type: ignore[arg-type]

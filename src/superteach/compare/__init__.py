@@ -1,0 +1,1 @@
+"""Rivals on one bench: contestants choose rows, the referee alone scores them."""

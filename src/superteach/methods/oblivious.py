@@ -1,0 +1,77 @@
+"""Oblivious teaching: every teacher chooses by itself, as if there were no other.
+
+Each of K teachers chooses |S|/K of its own rows for a learner with Λ/K, by exact teaching ("match") or by a
+mixed-integer programme ("minlp"); the learner is then trained on the union with Λ. If every teacher reached the
+goal, Σ_{j∈S_i} g_j = (Λ/K)θ* for each i, the union would too; what they miss adds up.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach import minlp, selection
+from superteach.classroom import Classroom
+from superteach.methods import match
+from superteach.queries import Alone, Keep, RankRows, Size, Solo
+
+Array = npt.NDArray[np.float64]
+
+
+class Oblivious(match.Search):
+    """Chooses lessons of any size for one goal, each teacher within its own walls."""
+
+    def __init__(
+        self,
+        room: Classroom,
+        goal: Array,
+        seed: int,
+        tolerance: float,
+        inside: Literal["match", "minlp"] = "match",
+        seconds: float = 120.0,
+        formulation: str = "stationary",
+    ) -> None:
+        learner = room.learner
+        if inside == "minlp":
+            minlp.check(learner.loss, formulation, None, seconds, 1.0, 0, learner.free_intercept)
+        super().__init__(room, goal, seed, tolerance)
+        self._inside: Literal["match", "minlp"] = inside
+        self._seconds, self._formulation = seconds, formulation
+
+    def choose(self, size: int) -> Size:
+        """Deal the size out evenly, then let every teacher choose its share."""
+        federation, learner = self._room.federation, self._room.learner
+        federation.stage = "shares"
+        federation.sum(RankRows("even", seed=self._seed))
+        federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
+        federation.stage = "alone"
+        # A learner that averages its losses shares its penalty out by itself: ridge·|S_i|.
+        ridge = learner.ridge if learner.ridge_per_row else learner.ridge / federation.teachers
+        query = Alone(
+            self._goal,
+            ridge,
+            learner.ridge_per_row,
+            learner.free_intercept,
+            self._inside,
+            self._formulation,
+            self._seconds,
+            self._tolerance,
+            self._seed,
+        )
+        with minlp.interruptible():
+            solo: Solo = federation.sum(query)
+        all_ended = solo.ended == federation.teachers
+        self.outcome = match.Outcome(np.empty(0), all_ended, _reason(solo, federation.teachers))
+        return Size(solo.rows, solo.positive)
+
+
+def _reason(solo: Solo, teachers: int) -> str:
+    words = f"{solo.ended} of {teachers} teachers ended their own search"
+    stopped = teachers - solo.ended - solo.drawn
+    if stopped:
+        words += f", {stopped} stopped at a limit"
+    if solo.drawn:
+        words += f", {solo.drawn} found nothing and drew rows at random"
+    return words
