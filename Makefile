@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+FEDERATION := $(VENV)/.federation
 
-.PHONY: demo test test-browser check bench format clean
+.PHONY: demo test test-browser test-federation check bench format clean
 
 demo: $(READY)  ## teach a learner from five private data sets, in about a minute
 	$(BIN)/superteach demo --out demo-output
@@ -17,6 +18,9 @@ test-browser: $(READY)  ## the report in a real Chromium: light, dark, phone and
 		{ echo "make test-browser needs Chromium and its driver. On Debian: apt-get install -y chromium chromium-driver"; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	SCREENSHOTS=browser-output $(BIN)/python -m pytest -n 0 tests/browser
+
+test-federation: $(FEDERATION)  ## NVFlare: real processes and certificates on this machine, in some minutes
+	$(BIN)/python -m pytest -n 0 tests/federation
 
 check: $(READY)  ## lint, format, types
 	$(BIN)/ruff check .
@@ -39,3 +43,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
+
+$(FEDERATION): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,nvflare]'
+	@touch $(FEDERATION)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import superteach as st
+from superteach.files import Pool
+from superteach.inputs import Part
 from superteach.losses import LOSSES, Loss
+from superteach.privacy.audit import Audit
+from superteach.privacy.policy import Policy
 from superteach.queries import Prepare
+from superteach.site import Site
+from superteach.site.rows import Holding
 
 
 def make_pool(kind: str, rows: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -71,3 +78,21 @@ def federation_of() -> Callable[..., st.Federation]:
 def chosen_rows() -> Callable[[st.Federation], np.ndarray]:
     """`chosen_rows(federation)` gives the global numbers of the rows that teachers chose."""
     return pooled_choice
+
+
+@pytest.fixture
+def site_of(tmp_path: Path) -> Callable[..., Site]:
+    """`site_of(name, X, y, **policy)` gives a teacher at home, in a folder of its own."""
+
+    def make(name: str, X: Any, y: np.ndarray, columns: tuple[str, ...] | None = None, **rules: Any) -> Site:
+        names = columns or tuple(f"x{column}" for column in range(X.shape[1]))
+        numbers = np.arange(len(y))
+        pool = Pool((Part(name, X, y, numbers),), names, (tmp_path / f"{name}.csv",), (numbers,))
+        rules = {"least_rows": 1, "least_change": 1, "folder": tmp_path / name / "chosen"} | rules
+        (tmp_path / name).mkdir(exist_ok=True)
+        policy = Policy(("coordinator",), **rules)
+        return Site(
+            name, Holding(name, pool, "y"), policy, Audit(tmp_path / name / "audit.jsonl"), "coordinator"
+        )
+
+    return make

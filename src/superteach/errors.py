@@ -10,6 +10,7 @@ SuperteachError
 │   └── SettingError             any other setting
 ├── QueryRefused                 a teacher will not answer this query
 ├── TeachingError (RuntimeError) the work began and cannot go on
+│   └── TeacherLost              a teacher does not answer any more
 └── MissingExtra (ImportError)   an optional dependency is not installed
 """
 
@@ -52,6 +53,14 @@ class QueryRefused(SuperteachError):
 
 class TeachingError(SuperteachError, RuntimeError):
     """The work began and cannot go on."""
+
+
+class TeacherLost(TeachingError):
+    """A teacher does not answer any more."""
+
+    def __init__(self, teacher: str, reason: str) -> None:
+        super().__init__(f"teacher {teacher} is lost: {reason}")
+        self.teacher = teacher
 
 
 class MissingExtra(SuperteachError, ImportError):

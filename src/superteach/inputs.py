@@ -82,20 +82,38 @@ def make_teachers(
     for part in parts:
         _check_finite(part, columns)
     classes = find_classes(parts) if loss.classifies else None
-    teachers = []
-    for part in parts:
-        target = _encode(part, classes) if classes is not None else _numbers(part, loss)
-        teachers.append(
-            Teacher(
-                part.name,
-                part.take_features(),
-                target,
-                part.ids,
-                part.take_costs(),
-                allow_few_rows=allow_few_rows,
-            )
+    return [_teacher(part, loss, classes, allow_few_rows=allow_few_rows) for part in parts], classes
+
+
+def make_teacher(
+    part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[Any] | None, least_change: int
+) -> Teacher:
+    """One part as a teacher of its own, with the two label values that all teachers have agreed on."""
+    _check_shape(part, columns)
+    _check_finite(part, columns)
+    if not loss.classifies:
+        return _teacher(part, loss, None, least_change)
+    if classes is None or len(classes) != 2:
+        raise DataError(f"a classification needs two label values, got {classes!r}")
+    strange = ~np.isin(part.take_target(), np.asarray(classes, dtype=part.take_target().dtype))
+    if strange.any():
+        raise DataError(
+            f"teacher {part.name!r} has a label in row {int(np.argmax(strange))} that nobody agreed on"
         )
-    return teachers, classes
+    return _teacher(part, loss, np.asarray(classes), least_change)
+
+
+def _teacher(
+    part: Part,
+    loss: Loss,
+    classes: npt.NDArray[Any] | None,
+    least_change: int = 1,
+    allow_few_rows: bool = False,
+) -> Teacher:
+    target = _encode(part, classes) if classes is not None else _numbers(part, loss)
+    return Teacher(
+        part.name, part.take_features(), target, part.ids, part.take_costs(), least_change, allow_few_rows
+    )
 
 
 def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:

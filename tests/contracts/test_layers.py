@@ -54,12 +54,34 @@ def modules_of(*layers: str) -> list[str]:
 
 COORDINATOR = (
     "losses", "problem", "queries", "messages", "solvers", "federation", "learner", "selection", "metrics",
-    "methods", "goals", "lesson", "teaching", "errors", "report", "alone",
+    "methods", "goals", "lesson", "teaching", "errors", "wire", "report", "alone",
 )  # fmt: skip
 RULES = [
     *((name, ("teacher", "engines", "inputs", "estimators", "cli")) for name in modules_of(*COORDINATOR)),
     *((name, ("teacher", "methods", "learner", "losses", "problem")) for name in modules_of("engines")),
     *((name, ("engines", "federation", "methods", "teaching", "learner")) for name in modules_of("teacher")),
+    *(
+        (
+            name,
+            (
+                "engines",
+                "federation",
+                "methods",
+                "teaching",
+                "learner",
+                "agreement",
+                "conductor",
+                "cli",
+                "nvflare",
+            ),
+        )
+        for name in modules_of("site", "privacy")
+    ),
+    *(
+        (name, ("teacher", "site", "inputs", "estimators", "cli", "nvflare"))
+        for name in modules_of("agreement")
+    ),
+    *((name, ("teacher", "site", "nvflare")) for name in modules_of("conductor")),
     *((name, ("teacher", "engines", "methods", "alone", "teaching")) for name in modules_of("minlp")),
 ]
 EXCEPTIONS = {"superteach.federation": {"superteach.engines.base"}}
@@ -98,6 +120,18 @@ def test_every_layer_exists():
 def test_the_reader_finds_imports(source, module):
     """The rules are only as good as the reader of imports."""
     assert module in imported(source, "superteach.learner", package=False)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_one_room_knows_nvflare(name):
+    """Everything else works without that extra installed."""
+    outside = set()
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            outside |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            outside.add((node.module or "").split(".")[0])
+    assert within(name, "superteach.nvflare") or not outside & {"nvflare", "cryptography", "grpc", "psutil"}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -39,6 +39,7 @@ ERRORS = {
     "SettingError": (ValueError,),
     "QueryRefused": (Exception,),
     "TeachingError": (RuntimeError,),
+    "TeacherLost": (superteach.errors.TeachingError,),
     "MissingExtra": (ImportError,),
 }
 HEAVY = ("sklearn", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "typer", "rich")

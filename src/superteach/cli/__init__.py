@@ -154,15 +154,6 @@ _ROWS, _MODEL, _LESSON, _RESULT = "Rows", "Learner and goal", "Lesson", "Result"
 
 @app.command(help=_ABOUT_TEACH)
 def teach(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            help="CSV or Parquet files, one per teacher; or one file with --owner.", show_default=False
-        ),
-    ],
-    target: Annotated[
-        str, typer.Option(help="Column to be predicted.", rich_help_panel=_ROWS, show_default=False)
-    ],
     learner: Annotated[
         LearnerName, typer.Option(help="Learner to be taught.", rich_help_panel=_MODEL, show_default=False)
     ],
@@ -177,6 +168,31 @@ def teach(
     out: Annotated[
         Path, typer.Option(help="Folder for the result.", rich_help_panel=_RESULT, show_default=False)
     ],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="CSV or Parquet files, one per teacher; or one file with --owner. None with --federation.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column to be predicted.", rich_help_panel=_ROWS, show_default=False)
+    ] = None,
+    federation: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a federation: teach with whoever has joined, instead of files.",
+            rich_help_panel=_ROWS,
+            show_default=False,
+        ),
+    ] = None,
+    teachers: Annotated[
+        str | None,
+        typer.Option(
+            help="Teachers of the federation, separated by commas (default: all who have joined).",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None,
     owner: Annotated[
         str | None, typer.Option(help="Column that names each row's teacher.", rich_help_panel=_ROWS)
     ] = None,
@@ -224,14 +240,14 @@ def teach(
         ),
     ] = None,
     least_change: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
-            help="Rows that a teacher changes in one turn of match, at least. Here all files are on one "
-            "machine, so 1 gives nothing away; between owners use 10 or more.",
+            help="Rows that a teacher changes in one turn of match, at least (default 1 with files, which are all on "
+            "one machine; 10 with --federation, where a teacher's own policy may ask for more).",
             rich_help_panel=_LESSON,
         ),
-    ] = 1,
+    ] = None,
     restarts: Annotated[
         int,
         typer.Option(
@@ -295,7 +311,9 @@ def teach(
 
     run(
         Order(
-            files=files,
+            files=files or [],
+            federation=federation,
+            teachers=teachers,
             target=target,
             owner=owner,
             features=features,
@@ -398,6 +416,11 @@ def reproduce(
     from superteach.cli.reproduce import reproduce as run
 
     run([target.value for target in targets], quick, trials, out, minlp, docs)
+
+
+from superteach.cli import federation as _federation  # noqa: E402 (its commands need the app above)
+
+_federation.add_commands(app)
 
 
 def main() -> None:

@@ -30,6 +30,11 @@ def read_goal(
     path: str | Path, columns: Sequence[str], intercept: bool, classes: Any = None
 ) -> npt.NDArray[np.float64]:
     """Read θ*, intercept last, from .npy (numbers) or .json (a list, or coef by name with an intercept)."""
+    return goal_vector(load_goal(path), f"goal file {str(path)!r}", columns, intercept, classes)
+
+
+def load_goal(path: str | Path) -> Any:
+    """What a goal file holds, before anybody knows the columns."""
     place = check_goal_file(path)
     try:
         # A damaged file makes parsers raise nearly anything.
@@ -45,7 +50,13 @@ def read_goal(
         raise GoalError(
             f"goal file {str(path)!r} cannot be read: {shorten(text or type(error).__name__)}"
         ) from None
-    where = f"goal file {str(path)!r}"
+    return stored
+
+
+def goal_vector(
+    stored: Any, where: str, columns: Sequence[str], intercept: bool, classes: Any = None
+) -> npt.NDArray[np.float64]:
+    """θ* from the contents of a goal file; `where` is what errors call it."""
     if isinstance(stored, dict):
         return _goal_by_name(stored, columns, intercept, classes, where)
     return _goal_numbers(stored, where, "the goal")

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from superteach import solvers
+import numpy as np
+
 from superteach.cli import screen, work
 from superteach.cli.folder import check_folder, new_folder
-from superteach.cli.goal import check_goal_file, read_goal
+from superteach.cli.goal import check_goal_file, load_goal, read_goal
 from superteach.cli.report import page_of_stored
 from superteach.errors import SettingError
+from superteach.federation import Entry
 from superteach.files import read_pool
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
-from superteach.lesson import to_json
+from superteach.lesson import Lesson, to_json
 from superteach.selection import check_budget
-
-_SOLVERS = {"newton": solvers.Newton, "lbfgs": solvers.LBFGS, "block": solvers.Block}
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,9 @@ class Order:
     """Everything the command line asks for."""
 
     files: list[str]
-    target: str
+    federation: Path | None
+    teachers: str | None
+    target: str | None
     owner: str | None
     features: str | None
     learner: str
@@ -39,7 +44,7 @@ class Order:
     budget: str
     method: str
     risk_target: float | None
-    least_change: int
+    least_change: int | None
     restarts: int
     allow_few_rows: bool
     costs: str | None
@@ -54,6 +59,13 @@ class Order:
     as_json: bool
 
 
+_SHARED = (
+    "learner", "goal_seed", "C", "alpha", "intercept", "budget", "method", "risk_target", "solver", "sparsity",
+    "goal_weight", "standardize", "seed", "restarts", "solver_seconds",
+)  # fmt: skip
+"""Settings that mean the same with files and over a federation."""
+
+
 def run(order: Order) -> None:
     """Check everything, teach, write the folder, show the result."""
     place = check_folder(order.out, order.overwrite)
@@ -66,6 +78,13 @@ def run(order: Order) -> None:
     if order.goal != "perturbed":
         check_goal_file(order.goal)
     features = None if order.features is None else [name.strip() for name in order.features.split(",")]
+    if order.federation is not None:
+        teach_federation(order, order.federation, place, features)
+        return
+    if not order.files or order.target is None:
+        raise SettingError("name the teachers' files and the --target column, or a --federation")
+    if order.teachers is not None:
+        raise SettingError("--teachers goes with --federation; with files every file is a teacher")
 
     with screen.progress() as watch:
         pool = read_pool(
@@ -81,24 +100,19 @@ def run(order: Order) -> None:
             budget=budget,
             method=order.method,
             risk_target=order.risk_target,
-            least_change=order.least_change,
+            least_change=order.least_change or 1,
             restarts=order.restarts,
             solver_seconds=order.solver_seconds,
             sparsity=order.sparsity,
             goal_weight=order.goal_weight,
-            solver=None if order.solver is None else _SOLVERS[order.solver](),
+            solver=None if order.solver is None else work.SOLVERS[order.solver](),
             standardize=order.standardize,
             random_state=order.seed,
         )
 
     sources = [str(path) for path in pool.files]
     lesson = taught.lesson
-    penalty = getattr(estimator, "C", None) or getattr(estimator, "alpha", student.ridge)
-    named = {
-        "name": order.learner,
-        "C" if order.learner in work.INVERSE else "alpha": penalty,
-        "fit_intercept": order.intercept,
-    }
+    named = work.learner_settings(order.learner, estimator, student, order.intercept)
     stored = lesson.as_dict() | {
         "verdict": lesson.verdict,
         "columns": list(pool.columns),
@@ -116,3 +130,52 @@ def run(order: Order) -> None:
     screen.result(lesson, [len(rows) for rows in taught.chosen])
     screen.say(screen.sentence(lesson))
     screen.say(f"Model, chosen rows, ledger and a report to read (report.html) are in {order.out}.")
+
+
+def teach_federation(order: Order, home: Path, place: Path, features: list[str] | None) -> None:
+    """The same over teachers who have joined: the lesson runs beside the server, the result is fetched."""
+    from superteach.conductor import Order as Settings
+    from superteach.nvflare.session import roster, sign_in
+
+    if order.files or order.target is not None or order.owner is not None:
+        raise SettingError(
+            "--federation takes no files, no --target and no --owner: teachers joined with their own"
+        )
+    if order.costs is not None or order.allow_few_rows:
+        raise SettingError(
+            "--costs and --allow-few-rows are for files; in a federation they are a teacher's to decide"
+        )
+    wanted = None if order.teachers is None else [name.strip() for name in order.teachers.split(",")]
+    goal = None if order.goal == "perturbed" else load_goal(order.goal)
+    with screen.progress() as watch, sign_in(home) as desk:
+        settings = Settings(
+            teachers=roster(desk.standing(most=0), wanted),
+            goal=goal.tolist() if isinstance(goal, np.ndarray) else goal,
+            goal_name=f"goal file {order.goal!r}",
+            features=features,
+            least_change=10 if order.least_change is None else order.least_change,
+            **{name: getattr(order, name) for name in _SHARED},
+        )
+        name = desk.submit(settings)
+
+        def follow(told: dict[str, Any]) -> None:
+            if watch is not None:
+                watch(Entry(told["rounds"], told["stage"], "", 0, 0, 0.0))
+
+        meta = desk.follow(name, follow)
+        with tempfile.TemporaryDirectory(prefix="superteach-") as folder:
+            found = desk.fetch(name, meta, Path(folder))
+            stored = json.loads((found / "lesson.json").read_text(encoding="utf-8"))
+            lesson = Lesson.load(found / "lesson.json")
+            with new_folder(place) as result:
+                for written in ("lesson.json", "model.json"):
+                    shutil.copyfile(found / written, result / written)
+                page_of_stored(stored, lesson).write(result / "report.html")
+    if order.as_json:
+        sys.stdout.write(to_json(stored | {"out": str(order.out)}))
+        return
+    screen.result(lesson, [entry["rows"] for entry in stored["files"]])
+    screen.say(screen.sentence(lesson))
+    screen.say(
+        f"Model, ledger and a report to read (report.html) are in {order.out}; every teacher has its own rows."
+    )

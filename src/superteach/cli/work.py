@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from superteach import solvers
 from superteach.cli.folder import file_names
 from superteach.engines.inprocess import InProcess
 from superteach.errors import BudgetError, SettingError
@@ -19,6 +20,7 @@ from superteach.learner import Learner
 from superteach.lesson import Lesson, to_json
 from superteach.teaching import teach
 
+SOLVERS = {"newton": solvers.Newton, "lbfgs": solvers.LBFGS, "block": solvers.Block}
 INVERSE = ("logistic", "svc")
 """Learners whose penalty is written as C; the others have alpha."""
 
@@ -75,6 +77,12 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
     if kind == "poisson":
         return PoissonRegressor(alpha=strength, fit_intercept=intercept)
     return Learner(Huber(), strength, "free" if intercept else "none")
+
+
+def learner_settings(kind: str, estimator: Any, student: Learner, intercept: bool) -> dict[str, Any]:
+    """What model.json says of the learner."""
+    penalty = getattr(estimator, "C", None) or getattr(estimator, "alpha", student.ridge)
+    return {"name": kind, "C" if kind in INVERSE else "alpha": penalty, "fit_intercept": intercept}
 
 
 def read_budget(text: str) -> int | float | str | tuple[int | float, int | float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -23,3 +24,12 @@ class Engine(Protocol):
 
     def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
         """The sum of all replies, added in the order of the roster."""
+
+
+def add_up(query: Query, replies: Iterable[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    """Add replies in the order given: every engine uses this, so that all give the same last bit."""
+    total = np.zeros(query.reply_length)
+    with np.errstate(invalid="ignore"):  # a line search may overflow, which its caller looks at
+        for reply in replies:
+            total += reply
+    return total

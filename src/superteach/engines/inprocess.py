@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
+from superteach.engines.base import add_up
 from superteach.errors import TeachingError
 from superteach.messages import Sealed, Turn
 from superteach.queries import Query
@@ -87,12 +88,7 @@ class InProcess:
                     self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="teacher")
                 for done in [self._pool.submit(serve, share) for share in self._shares]:
                     done.result()
-        total = np.zeros(query.reply_length)
-        with np.errstate(invalid="ignore"):  # a line search may overflow, which its caller looks at
-            for reply in replies:
-                assert reply is not None
-                total += reply.values
-        return total
+        return add_up(query, (reply.values for reply in replies if reply is not None))
 
     def close(self) -> None:
         """End the threads; the states stay."""

@@ -1,0 +1,168 @@
+"""A federation on one machine: what a round costs, what a lesson costs beyond its own work, what idling costs.
+
+Run by itself (python -m benchmarks.federation): it needs the extra superteach[nvflare] and starts real processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from benchmarks.table import Measurements, show
+from benchmarks.town import Town
+from superteach.datasets import make_classification_pool
+
+TEACHERS = ("north", "south", "west")
+WIDTHS = (10, 30, 100)
+TABLES = ("idle", "rounds", "lesson")
+
+
+def run(names: Sequence[str], rows: int = 100_000, idle: float = 60.0) -> Iterator[Measurements]:
+    """Yield the tables of this benchmark that are named."""
+    with tempfile.TemporaryDirectory(prefix="superteach-") as folder:
+        home = Path(folder)
+        with Town(home, TEACHERS) as town:
+            town.serve()
+            if "idle" in names or "rounds" in names:
+                _join(town, _write(home, 3 * 200, max(WIDTHS)))
+                if "idle" in names:
+                    yield _idle(town, idle)
+                if "rounds" in names:
+                    yield _rounds(town)
+                for name in TEACHERS:
+                    town.stop(name)
+            if "lesson" in names:
+                files = _write(home, 3 * rows, 10)
+                _join(town, files)
+                yield _lesson(town, files, rows)
+
+
+def _write(home: Path, rows: int, width: int) -> list[Path]:
+    X, y, owner = make_classification_pool(rows, width, len(TEACHERS), 0)
+    files = []
+    for number, name in enumerate(TEACHERS):
+        own = np.flatnonzero(owner == number)
+        columns = {f"x{column}": X[own, column] for column in range(width)}
+        files.append(home / f"{name}.parquet")
+        parquet.write_table(pa.table({**columns, "label": y[own].astype(np.int64)}), files[-1])
+    return files
+
+
+def _join(town: Town, files: list[Path]) -> None:
+    for name, file in zip(TEACHERS, files, strict=True):
+        town.join(name, "--data", str(file), "--target", "label")
+    town.wait_joined(TEACHERS, 180.0)
+
+
+def _teach(town: Town, *options: str) -> tuple[dict[str, Any], float]:
+    """One lesson from the command line: what it says of itself, and the seconds of the whole command."""
+    out = town.home / "lesson"
+    started = time.perf_counter()
+    done = town.run(
+        *(
+            "teach",
+            "--learner",
+            "logistic",
+            "--goal",
+            "perturbed",
+            "--out",
+            str(out),
+            "--overwrite",
+            "--json",
+        ),
+        *options,
+        seconds=900.0,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout), time.perf_counter() - started
+
+
+def _idle(town: Town, seconds: float) -> Measurements:
+    before = {name: _cpu(town, name) for name in ("server", *TEACHERS)}
+    time.sleep(seconds)
+    table = Measurements(
+        f"Nobody teaches, {seconds:g} seconds", ("who", "processes", "resident MB", "% of a core")
+    )
+    for name in ("server", TEACHERS[0]):
+        members = town.processes(name)
+        memory = sum(member.memory_info().rss for member in members) / 1e6
+        table.rows.append((name, len(members), memory, 100.0 * (_cpu(town, name) - before[name]) / seconds))
+    return table
+
+
+def _cpu(town: Town, name: str) -> float:
+    times = [member.cpu_times() for member in town.processes(name)]
+    return float(sum(entry.user + entry.system for entry in times))
+
+
+def _rounds(town: Town) -> Measurements:
+    table = Measurements(
+        "Rounds of lessons over 3 teachers with 200 rows each (so that the rows cost nothing)",
+        ("columns", "rounds", "median ms", "90 % ms", "most ms", "largest reply kB"),
+    )
+    for width in WIDTHS:
+        features = ",".join(f"x{column}" for column in range(width))
+        stored, _ = _teach(
+            town,
+            "--federation",
+            str(town.folder),
+            "--features",
+            features,
+            "--budget",
+            "300:600",
+            "--no-intercept",
+        )
+        spent = sorted(1e3 * entry["seconds"] for entry in stored["ledger"])
+        largest = max(entry["bytes_in"] for entry in stored["ledger"]) / len(TEACHERS) / 1e3
+        table.rows.append(
+            (width, len(spent), statistics.median(spent), spent[int(0.9 * len(spent))], spent[-1], largest)
+        )
+    return table
+
+
+def _lesson(town: Town, files: list[Path], rows: int) -> Measurements:
+    """The same lesson over the federation and in one process; what the former adds to the teachers' own work."""
+    how = ("--method", "match", "--budget", "2000", "--least-change", "10", "--risk-target", "1e-3")
+    there, whole = _teach(town, "--federation", str(town.folder), *how)
+    here, _ = _teach(town, *map(str, files), "--target", "label", *how)
+    if there["model"] != here["model"]:
+        raise RuntimeError("the two lessons differ")
+    work = 0.0
+    answers = [
+        {entry["number"]: entry["seconds"] for entry in town.audit(name) if entry["kind"] == "ask"}
+        for name in TEACHERS
+    ]
+    for entry in there["ledger"]:
+        work += max(answer[entry["number"]] for answer in answers)
+    inside = sum(entry["seconds"] for entry in there["ledger"])
+    return Measurements(
+        f"match, 3 teachers with {rows:,} rows each, 10 columns: the same model to the last bit",
+        ("rounds", "in rounds s", "slowest teacher's work s", "beyond it s", "start, stop and fetch s"),
+        [(there["rounds"], inside, work, inside - work, whole - there["seconds"])],
+    )
+
+
+def main() -> None:
+    """Run all of it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.federation", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"any of {', '.join(TABLES)} (default: all)")
+    parser.add_argument("--rows", type=int, default=100_000, help="rows of each teacher in the large lesson")
+    parser.add_argument("--idle", type=float, default=60.0, help="seconds of watching nothing happen")
+    arguments = parser.parse_args()
+    for table in run(arguments.names or TABLES, arguments.rows, arguments.idle):
+        show(table)
+
+
+if __name__ == "__main__":
+    main()

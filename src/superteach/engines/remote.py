@@ -1,0 +1,89 @@
+"""Teachers behind a line of bytes: the engine for teachers that are processes or machines of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach import wire
+from superteach.engines.base import add_up
+from superteach.errors import QueryRefused, TeacherLost, TeachingError
+from superteach.queries import Query
+
+SECONDS = 600.0
+"""How long a teacher may take over one answer."""
+
+
+class Line(Protocol):
+    """Carries bytes to teachers and their answers back."""
+
+    def ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
+        """Send each teacher its message at once; the answers of those who gave one in time."""
+
+
+class Loopback:
+    """A line within one process: every message goes through bytes, none through a network."""
+
+    def __init__(self, doors: Mapping[str, Callable[[bytes], bytes]]) -> None:
+        """`doors` are the teachers' `Site.answer`, by name."""
+        self._doors = dict(doors)
+
+    def ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
+        return {name: self._doors[name](data) for name, data in requests.items()}
+
+
+class Remote:
+    """Asks every teacher of the roster over a line, and adds up the replies in roster order."""
+
+    def __init__(
+        self, line: Line, lesson: str, names: Sequence[str], features: int, seconds: float = SECONDS
+    ) -> None:
+        self._line = line
+        self._lesson = lesson
+        self._names = tuple(names)
+        self._features = features
+        self._seconds = seconds
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._names
+
+    @property
+    def features(self) -> int:
+        return self._features
+
+    def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
+        """Ask all, wait for all, add up; a refusal or a loss ends the round with an error that names the teacher."""
+        message = wire.pack_question(self._lesson, number, query)
+        requests = dict.fromkeys(self._names, message)
+        replies = self._line.ask(requests, self._seconds)
+        values = [values_of(query, name, reply_of(name, query.name, replies)) for name in self._names]
+        return add_up(query, values)
+
+
+def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> wire.Reply:
+    """A teacher's reply, or the error that its absence, its refusal or its failure is."""
+    if name not in replies:
+        raise TeacherLost(name, f"it gave no answer to {what}")
+    try:
+        reply = wire.read_reply(replies[name])
+    except QueryRefused as error:
+        raise TeachingError(f"teacher {name} answered {what} with something else: {error}") from None
+    if reply.status == "refused":
+        raise QueryRefused(f"teacher {name} refuses {what}: {reply.reason}")
+    if reply.status == "failed":
+        raise TeachingError(f"teacher {name} failed over {what}: {reply.reason}")
+    return reply
+
+
+def values_of(query: Query, name: str, reply: wire.Reply) -> npt.NDArray[np.float64]:
+    """The numbers of a reply, as many as the query declares."""
+    if reply.values is None or reply.values.shape != (query.reply_length,):
+        seen = "no numbers" if reply.values is None else f"numbers of shape {reply.values.shape}"
+        raise TeachingError(
+            f"teacher {name} answered {query.name} with {seen}, expected {query.reply_length}"
+        )
+    return reply.values

@@ -1,0 +1,150 @@
+"""The coordinator's side of a lesson: NVFlare runs it in the server's own process for the job.
+
+The method runs here, beside the server, so a round is one message to every teacher and back. A command line far
+away would add its own way to every round, and would have to stay connected.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable
+
+from superteach.conductor import Order, conduct
+from superteach.errors import SuperteachError, TeacherLost, TeachingError
+from superteach.federation import Entry
+from superteach.lesson import to_json, write_text
+from superteach.nvflare import FIELD, ORDER, STATUS, TOPIC
+
+FOLDER = "superteach"
+"""Where a lesson's result lies within the job's own folder."""
+HEARTBEAT, PATIENCE, LIVES = 2.0, 3.0, 5
+"""A silent teacher is asked every two seconds whether it is there; after five times three seconds it is lost."""
+
+
+class AuxLine:
+    """NVFlare's auxiliary messages as a line: pushed, not polled."""
+
+    def __init__(self, engine: Any, fl_ctx: Any, abort_signal: Any) -> None:
+        self._engine = engine
+        self._fl_ctx = fl_ctx
+        self._abort = abort_signal
+
+    def ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
+        """Send to all at once; whoever does not answer in time, or is not there any more, is left out.
+
+        A teacher at work still answers when asked whether it is there, so a dead one is noticed long before its time
+        is up.
+        """
+        self._check_abort()
+        answers: queue.Queue[tuple[str, bytes | None]] = queue.Queue()
+
+        def carry(name: str, data: bytes) -> None:
+            answers.put((name, self._send(name, data, seconds)))
+
+        for name, data in requests.items():
+            # Daemons: whoever waits for a lost teacher must not keep this process from ending.
+            threading.Thread(target=carry, args=(name, data), daemon=True).start()
+        found: dict[str, bytes] = {}
+        waiting = dict.fromkeys(requests, 0)
+        end = time.monotonic() + seconds
+        while waiting and time.monotonic() < end:
+            try:
+                name, reply = answers.get(timeout=HEARTBEAT)
+            except queue.Empty:
+                self._check_abort()
+                for name in list(waiting):  # at work, or gone?
+                    waiting[name] = 0 if self._send(name, b"", PATIENCE) is not None else waiting[name] + 1
+                    if waiting[name] >= LIVES:
+                        del waiting[name]
+                continue
+            if waiting.pop(name, None) is not None and reply is not None:
+                found[name] = reply
+        return found
+
+    def _check_abort(self) -> None:
+        if self._abort.triggered:
+            raise TeachingError(
+                "the lesson was aborted, by its coordinator or because too few teachers' processes are left"
+            )
+
+    def _send(self, name: str, data: bytes, seconds: float) -> bytes | None:
+        envelope = Shareable()
+        envelope[FIELD] = data
+        replies = self._engine.send_aux_request([name], TOPIC, envelope, seconds, self._fl_ctx, optional=True)
+        reply = (replies or {}).get(name)
+        if reply is None or reply.get_return_code() != ReturnCode.OK:
+            return None
+        answer = reply.get(FIELD)
+        return answer if isinstance(answer, bytes) else None
+
+    def wait_for(self, names: Sequence[str], seconds: float) -> None:
+        """Wait until every teacher's process answers."""
+        missing, end = list(names), time.monotonic() + seconds
+        while missing:
+            self._check_abort()
+            there = [name for name in missing if self._send(name, b"", 2.0) is not None]
+            missing = [name for name in missing if name not in there]
+            if missing and time.monotonic() > end:
+                raise TeacherLost(
+                    missing[0], f"its process for this lesson is not up after {seconds:g} seconds"
+                )
+            time.sleep(0.1 if missing else 0.0)
+
+
+class LessonController(Controller):  # type: ignore[misc]
+    """Runs one lesson from its settings, and leaves the result in the job's folder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, Any] = {"stage": "start", "rounds": 0, "queries": {}}
+        self._asked: Counter[str] = Counter()
+
+    def start_controller(self, fl_ctx: Any) -> None:
+        """Let an administrator ask how far the lesson is."""
+        fl_ctx.get_engine().register_app_command(STATUS, self._status)
+
+    def stop_controller(self, fl_ctx: Any) -> None:
+        """Nothing is held open."""
+
+    def process_result_of_unknown_task(self, *args: Any, **options: Any) -> None:
+        """Nobody sends task results here."""
+
+    def _status(self, topic: str, data: Any, fl_ctx: Any) -> dict[str, Any]:
+        return self._told
+
+    def _watch(self, entry: Entry) -> None:
+        self._asked[entry.query] += 1
+        self._told = {"stage": entry.stage, "rounds": entry.number, "queries": dict(self._asked)}
+
+    def control_flow(self, abort_signal: Any, fl_ctx: Any) -> None:
+        """Teach; whatever goes wrong is written beside the result, in words."""
+        job = fl_ctx.get_job_id()
+        folder = Path(fl_ctx.get_workspace().get_run_dir(job)) / FOLDER
+        folder.mkdir(exist_ok=True)
+        line = AuxLine(fl_ctx.get_engine(), fl_ctx, abort_signal)
+        try:
+            config = Path(fl_ctx.get_workspace().get_app_config_dir(job))
+            order = Order(**json.loads((config / ORDER).read_text(encoding="utf-8")))
+            line.wait_for(order.teachers, order.arrival)
+            conduct(line, job, order, folder, self._watch)
+        except SuperteachError as error:
+            self._fail(folder, type(error).__name__, str(error), fl_ctx)
+        except Exception as error:
+            self.log_exception(fl_ctx, "the lesson broke off", fire_event=False)
+            self._fail(
+                folder, "TeachingError", f"the lesson broke off: {type(error).__name__}: {error}", fl_ctx
+            )
+
+    def _fail(self, folder: Path, kind: str, text: str, fl_ctx: Any) -> None:
+        write_text(folder / "error.json", to_json({"kind": kind, "error": text}))
+        self.system_panic(text, fl_ctx)

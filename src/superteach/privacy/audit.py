@@ -1,0 +1,48 @@
+"""The teacher's audit log: one line of JSON for every message, added at the end and never rewritten."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from superteach.errors import QueryRefused
+
+
+class Audit:
+    """Time, coordinator, query, shapes, bytes and verdict of every message; never a value."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """Add one line and see it on the disk's side of the system; without a record there is no answer."""
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
+        data = line.encode() + b"\n"
+        try:
+            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                written = os.write(handle, data)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise QueryRefused(
+                f"the audit log cannot be written ({error.strerror}), so nothing is answered"
+            ) from None
+        if written != len(data):
+            raise QueryRefused("the audit log cannot be written (no space left), so nothing is answered")
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Every line, read back; a line cut off by a crash is left out."""
+        if not self.path.exists():
+            return []
+        found = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+        return found

@@ -1,0 +1,86 @@
+"""One contract for every engine: the same question, the same sum, to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import superteach as st
+from superteach import queries
+from superteach.agreement import agree, finish
+from superteach.engines.remote import Loopback
+from superteach.goals import PerturbedFit
+from superteach.learner import Learner
+from superteach.losses import LOSSES, Logistic
+from superteach.site import SCOPES
+from superteach.solvers import Block
+from superteach.teaching import teach
+from tests.contracts.test_queries import TALK
+
+WIDTH, K = 3, 3
+
+
+def engines(X, y, loss, site_of, least_change=1):
+    """The same rows behind every engine there is, in one process."""
+    parts = np.array_split(np.arange(len(y)), K)
+    teachers = [
+        st.Teacher(f"t{i}", X[part], y[part], part, least_change=least_change) for i, part in enumerate(parts)
+    ]
+    sites = {
+        f"t{i}": site_of(f"t{i}", X[part], y[part], least_change=least_change) for i, part in enumerate(parts)
+    }
+    line = Loopback({name: site.answer for name, site in sites.items()})
+    agreement = agree(line, "lesson", tuple(sites), Learner(loss))
+    return st.InProcess(teachers), agreement.engine(line), (line, agreement, sites)
+
+
+@pytest.mark.parametrize("kind", sorted(LOSSES))
+def test_every_query_has_the_same_sum_over_every_engine(kind, pool, site_of):
+    """A whole talk over both engines: equal bits all the way."""
+    X, y = pool(kind, 301, WIDTH, 0)
+    local, remote, _ = engines(X, y, LOSSES[kind](), site_of)
+    for number, query in enumerate((*TALK[:3], queries.Prepare(LOSSES[kind](), 0.0), *TALK[4:]), 1):
+        asked = query
+        if isinstance(query, queries.BlockRound):
+            asked = queries.BlockRound(query.model, query.goal, 1.0, 2.0, (1.0,) * K)
+        assert local.sum(asked, number).tobytes() == remote.sum(asked, number).tobytes(), asked.name
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"method": "dual", "budget": 30},
+        {"method": "dual", "budget": 30, "solver": Block(max_steps=20)},
+        {"method": "match", "budget": 30, "least_change": 2},
+        {"method": "random", "budget": 30},
+        {"method": "dual", "budget": "best", "standardize": True},
+    ],
+    ids=str,
+)
+def test_the_same_lesson_over_every_engine(how, pool, site_of, tmp_path):
+    """Model, risk, path and chosen rows are equal to the last bit."""
+    X, y = pool("logistic", 300, WIDTH, 1)
+    local, remote, (line, agreement, sites) = engines(X, y, Logistic(), site_of, least_change=2)
+    one = teach(st.Federation(local), Learner(Logistic()), PerturbedFit(3), **how)
+    other = teach(st.Federation(remote), Learner(Logistic()), PerturbedFit(3), **how)
+    assert one.model.tobytes() == other.model.tobytes()
+    assert (one.risk, one.size, one.consistency, one.path) == (
+        other.risk,
+        other.size,
+        other.consistency,
+        other.path,
+    )
+    told = [(e.number, e.stage, e.query, e.bytes_out, e.bytes_in) for e in one.ledger]
+    assert told == [(e.number, e.stage, e.query, e.bytes_out, e.bytes_in) for e in other.ledger]
+    counts = finish(line, agreement)
+    assert sum(counts.values()) == one.size
+    for (name, site), state in zip(sites.items(), local.states(), strict=True):
+        written = (site.policy.folder / "lesson.csv").read_text().split()
+        assert written[0] == "row"
+        assert [int(number) for number in written[1:]] == np.sort(state.chosen).tolist(), name
+
+
+def test_every_query_says_whose_sum_it_is():
+    """A teacher's least number of rows is held against the rows behind each reply, so a new query names them."""
+    assert set(SCOPES) == set(queries.QUERIES)
+    assert set(SCOPES.values()) == {"all", "chosen", "counts", "as asked"}

@@ -1,0 +1,112 @@
+"""What teachers and the server turn down: code, other classes, queries outside a policy, strangers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from superteach.conductor import Order
+from superteach.errors import TeachingError
+from superteach.nvflare.session import write_job
+from tests.federation.rows import TEACHERS
+
+SETTINGS = {"learner": "logistic", "goal": None, "budget": "90"}
+
+
+def hand_in(town, job):
+    """Submit a job and fetch it, as `superteach teach` does."""
+    with town.desk() as desk:
+        lesson = desk.submit_folder(job)
+        meta = desk.follow(lesson)
+        return desk.fetch(lesson, meta, town.home / "fetched")
+
+
+def test_a_job_that_ships_code_is_refused(town, tmp_path):
+    """Every teacher refuses it although the server lets it through, and the coordinator hears why."""
+    job = tmp_path / "lesson"
+    write_job(job, Order(teachers=list(TEACHERS), **SETTINGS))
+    mark = tmp_path / "the-code-ran"
+    (job / "teacher" / "custom").mkdir()
+    (job / "teacher" / "custom" / "gift.py").write_text(f"open({str(mark)!r}, 'w')\n")
+    with pytest.raises(TeachingError, match="not taken on") as caught:
+        hand_in(town, job)
+    for name in TEACHERS:
+        assert f"{name}: BYOC not permitted" in str(caught.value)
+        assert list(town.kit(name).rglob("gift.py")) == []
+    assert not mark.exists()
+
+
+def test_a_query_outside_the_policy_is_refused_on_both_sides(town, tmp_path):
+    """West's policy lacks one query: the error names teacher, query and reason, and west's audit log has it."""
+    out = tmp_path / "lesson"
+    run = town.run(
+        *("teach", "--federation", str(town.folder), "--teachers", "south,west", "--learner", "logistic"),
+        *("--goal", "perturbed", "--solver", "block", "--no-intercept", "--budget", "60", "--out", str(out)),
+    )
+    assert run.returncode == 1
+    assert "teacher west refuses BlockRound: the policy does not allow BlockRound" in run.stderr
+    assert not out.exists()
+    refused = [entry for entry in town.audit("west") if entry["verdict"].startswith("refused")]
+    assert refused[-1]["query"] == "BlockRound"
+    assert refused[-1]["verdict"] == "refused: the policy does not allow BlockRound"
+
+
+def test_a_coordinator_reads_no_file_of_a_teacher(town):
+    """The administrator's shell commands and the remote shut-down are closed at every teacher."""
+    with town.desk() as desk:
+        for name in TEACHERS:
+            for verb, arguments in (
+                ("cat_target", {"file": "local/superteach.json"}),
+                ("ls_target", {}),
+                ("grep_target", {"pattern": "x", "file": "log.txt"}),
+            ):
+                with pytest.raises(Exception, match=r"(?i)not authorized|authoriz|permission"):
+                    getattr(desk._session, verb)(name, **arguments)
+
+
+def test_teachers_open_no_port_to_others(town):
+    """All that listens belongs to the server's one port, or to a process talking to its own child on loopback."""
+    for name in ("server", *TEACHERS):
+        for process in town.processes(name):
+            for connection in process.net_connections(kind="inet"):
+                if connection.status == "LISTEN":
+                    assert connection.laddr.ip.removeprefix("::ffff:") == "127.0.0.1"
+                    if name != "server":
+                        assert connection.laddr.port != town.project.port
+
+
+def test_a_teacher_of_another_federation_does_not_get_in(town, data, tmp_path):
+    """A kit made by somebody else for the same server and the same name: nobody joins, the roster stays."""
+    from superteach.nvflare.kits import found
+
+    other = tmp_path / "other"
+    found(other, ["north"], town.project.host, town.project.port)
+    kit = other / "teachers" / "north"
+    town.join("stranger", "--data", str(data.files["north"]), "--target", "ill", kit=kit)
+    town.wait(lambda: "CERTIFICATE_VERIFY_FAILED" in town.said("stranger"), 90, "a refusal")
+    assert "joined" not in town.said("stranger")
+    town.stop("stranger")
+    run = town.run("status", str(town.folder), "--json")
+    assert sorted(json.loads(run.stdout)["connected"]) == sorted(TEACHERS)
+    shutil.rmtree(other)
+
+
+def test_a_job_that_names_another_class_is_refused(town, tmp_path):
+    """A class that is installed at the teacher but not this package's own is not built there."""
+    job = tmp_path / "lesson"
+    write_job(job, Order(teachers=["north"], arrival=25.0, **SETTINGS))
+    config = job / "teacher" / "config" / "config_fed_client.json"
+    config.write_text(
+        config.read_text().replace(
+            "superteach.nvflare.client.TeacherExecutor", "nvflare.app_common.np.np_trainer.NPTrainer"
+        )
+    )
+    with pytest.raises(TeachingError, match=r"is lost|too few teachers"):
+        hand_in(town, job)
+    logs = [path.read_text() for path in town.kit("north").glob("*/log.txt")]
+    assert any(
+        "'nvflare.app_common.np.np_trainer.NPTrainer'" in log and "is not in allow_list" in log
+        for log in logs
+    )

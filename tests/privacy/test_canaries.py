@@ -1,0 +1,71 @@
+"""What crosses the line in a whole lesson, byte by byte: no value, score or number of a row is in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import superteach as st
+from superteach.agreement import agree, finish
+from superteach.engines.remote import Loopback
+from superteach.goals import PerturbedFit
+from superteach.learner import Learner
+from superteach.losses import Logistic
+from superteach.teaching import teach
+from tests.privacy.canaries import Watched, numbers_found, rows_found
+
+ROWS, WIDTH = 300, 4
+
+
+class Recorded(Loopback):
+    """A line that keeps everything it carries."""
+
+    def __init__(self, doors):
+        super().__init__(doors)
+        self.carried = b""
+
+    def ask(self, requests, seconds):
+        replies = super().ask(requests, seconds)
+        self.carried += b"".join([*requests.values(), *replies.values()])
+        return replies
+
+
+@pytest.mark.parametrize("method", ["dual", "match", "random"])
+def test_no_row_crosses_the_line(method, pool, site_of):
+    """Both directions of a lesson, the agreement and the end included."""
+    X, y = pool("logistic", ROWS, WIDTH, 4)
+    parts = {f"t{i}": np.arange(i, ROWS, 3) for i in range(3)}
+    how = {"method": method, "budget": 90, "least_change": 2}
+    rules = {"least_change": 2, "least_rows": 5}
+    sites = {name: site_of(name, X[part], y[part], **rules) for name, part in parts.items()}
+    line = Recorded({name: site.answer for name, site in sites.items()})
+    agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
+    lesson = teach(st.Federation(agreement.engine(line)), Learner(Logistic()), PerturbedFit(0), **how)
+    finish(line, agreement)
+
+    ids = np.split(np.arange(ROWS), 3)
+    teachers = [
+        st.Teacher(name, X[part], y[part], own, least_change=2)
+        for (name, part), own in zip(parts.items(), ids, strict=True)
+    ]
+    engine = Watched(teachers)
+    same = teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(0), **how)
+    assert same.model.tobytes() == lesson.model.tobytes()
+    assert lesson.goal.tobytes() in line.carried, "the goal travels, and this search would find it"
+    rows = [X.ravel(), *(array.ravel() for array in engine.private)]
+    assert numbers_found(line.carried, np.concatenate(rows), [*lesson.model, *lesson.goal]) == []
+    assert rows_found(line.carried, [state.chosen for state in engine.states()]) == []
+
+
+def test_the_search_finds_what_is_there():
+    """A planted value, a planted score in text and a planted list of rows are all found."""
+    value, rows = 0.123456789012, np.array([3, 17, 40, 41])
+    for data in (
+        np.array([9.0, value]).tobytes(),
+        b"x" + np.array([value]).astype(">f8").tobytes(),
+        str(value).encode(),
+    ):
+        assert numbers_found(b"padding" + data + b"padding", np.array([value]), [])
+    for data in (rows.tobytes(), rows.astype(float).tobytes(), b"[3, 17, 40, 41]", b"row\n3\n17\n40\n"):
+        assert rows_found(b"padding" + data + b"padding", [rows])
+    assert numbers_found(b"padding" * 9, np.array([value]), []) == rows_found(b"padding" * 9, [rows]) == []
