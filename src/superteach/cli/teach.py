@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from superteach import solvers
 from superteach.cli import screen, work
 from superteach.cli.folder import check_folder, new_folder
-from superteach.cli.goal import check_goal_file, read_goal
+from superteach.cli.goal import check_goal_name, make_goal
 from superteach.cli.report import page_of_stored
 from superteach.errors import SettingError
 from superteach.files import read_pool
-from superteach.goals import PerturbedFit
 from superteach.learner import Learner
 from superteach.lesson import to_json
 from superteach.selection import check_budget
@@ -63,8 +61,7 @@ def run(order: Order) -> None:
     check_budget(budget)
     if budget == "smallest" and order.risk_target is None:
         raise SettingError("--budget smallest needs --risk-target, the distance that is small enough")
-    if order.goal != "perturbed":
-        check_goal_file(order.goal)
+    check_goal_name(order.goal)
     features = None if order.features is None else [name.strip() for name in order.features.split(",")]
 
     with screen.progress() as watch:
@@ -72,9 +69,10 @@ def run(order: Order) -> None:
             order.files, order.target, order.owner, features, not student.loss.classifies, order.costs
         )
         room = work.Classroom(pool.parts, pool.columns, student, order.allow_few_rows)
-        goal: Any = PerturbedFit(order.goal_seed)
-        if order.goal != "perturbed":
-            goal = read_goal(order.goal, pool.columns, order.intercept, room.classes)
+        numeric = not student.loss.classifies
+        goal = make_goal(
+            order.goal, order.goal_seed, pool, order.target, numeric, order.intercept, room.classes
+        )
         taught = room.teach(
             goal,
             watch,
