@@ -12,7 +12,7 @@ from superteach.cli import work
 from superteach.cli.goal import goal_vector
 from superteach.engines.remote import SECONDS, Line
 from superteach.federation import Entry, Federation
-from superteach.goals import PerturbedFit
+from superteach.goals import MaxAUC, PerturbedFit
 from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.teaching import teach
@@ -63,7 +63,9 @@ def conduct(
     student = Learner.of(estimator)
     agreed = agree(line, lesson, order.teachers, student, order.features, order.seconds)
     goal: Any = PerturbedFit(order.goal_seed)
-    if order.goal is not None:
+    if order.goal == "max-auc":
+        goal = MaxAUC()
+    elif order.goal is not None:
         goal = goal_vector(order.goal, order.goal_name, agreed.columns, order.intercept, agreed.classes)
     result = teach(
         Federation(agreed.engine(line, order.seconds), watch),

@@ -37,7 +37,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     ----------
     learner : the scikit-learn estimator to be taught (default LogisticRegression()), or a superteach.Learner.
     goal : the model it should end up with: a vector of d numbers (intercept last where the learner fits
-        one), a fitted scikit-learn model, or a goal such as superteach.goals.PerturbedFit(seed).
+        one), a fitted scikit-learn model, or a goal of superteach.goals: PerturbedFit(seed),
+        MaxAUC(), FromData(X, y), or one of your own.
     budget : how many rows: an int (count), a float in (0, 1] (fraction), a range (low, high) of either,
         "best" (lowest risk on a path), or "smallest" (the smallest lesson that reaches risk_target).
     method : "match" (exact teaching), "dual" (the paper's), "random", or every teacher alone: "oblivious" (by exact
@@ -129,6 +130,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
                 solver_seconds=self.solver_seconds,
                 random_state=_seed(self.random_state),
                 classes=classes,
+                columns=columns,
             )
         finally:
             engine.close()

@@ -10,16 +10,15 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from superteach.errors import LearnerError, TeachingError
-from superteach.federation import Federation
 from superteach.losses import Logistic, Loss, Poisson, Squared, SquaredHinge
 from superteach.problem import MOST, ridge_penalty
-from superteach.queries import Moments, RowSet
+from superteach.queries import Moments, Query, RowSet
 from superteach.solvers.function import Function
 from superteach.solvers.lbfgs import LBFGS
 from superteach.solvers.newton import Newton
@@ -211,8 +210,15 @@ class Fit:
     reason: str
 
 
+class Sums(Protocol):
+    """Whoever answers a fit: a federation, or one who holds rows of his own."""
+
+    def sum(self, query: Query) -> Any:
+        """What the summed reply says."""
+
+
 def fit(
-    federation: Federation,
+    federation: Sums,
     learner: Learner,
     count: int,
     rows: RowSet,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from superteach import metrics, path, selection
 from superteach.classroom import NEWTON_WIDTH, Classroom, enter
 from superteach.errors import SettingError
 from superteach.federation import Federation
-from superteach.goals import Goal, check_goal, check_vector
+from superteach.goals import CheckedGoal, Goal, check_goal, check_vector
 from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.methods import dual, match, oblivious, random
@@ -44,6 +45,7 @@ def teach(
     solver_seconds: float = 120.0,
     random_state: int = 0,
     classes: Any = None,
+    columns: Sequence[Any] | None = None,
 ) -> Lesson:
     """Choose rows of all teachers such that the learner, trained on them alone, comes close to the goal.
 
@@ -51,7 +53,7 @@ def teach(
     `sparsity` and `goal_weight` are the paper's λ_α and λ_θ (default 0.1 and 1000 for classification,
     1 and 2000 for regression). With method="match" a turn changes at least `least_change` rows of a
     teacher, a lesson ends once its risk is `risk_target`, and the best of `restarts` searches is kept.
-    `classes` are the labels a fitted goal must have been fitted on.
+    `classes` are the labels a fitted goal must have been fitted on, `columns` the names it must know them by.
 
     method="oblivious" lets every teacher choose its share alone, by exact teaching; "oblivious-minlp" by a
     mixed-integer programme whose solver is ended after `solver_seconds` (needs superteach[minlp]).
@@ -73,9 +75,13 @@ def teach(
         random_state,
     )
     wanted = check_goal(goal, federation.features, student.intercept != "none", classes)
+    if isinstance(wanted, CheckedGoal):
+        wanted.check(student, range(federation.features) if columns is None else columns, classes)
     if isinstance(solver, Block):
         if method != "dual":
-            raise SettingError(f"solver={solver!r} is the paper's rule, for method='dual'; got method={method!r}")
+            raise SettingError(
+                f"solver={solver!r} is the paper's rule, for method='dual'; got method={method!r}"
+            )
         solver.check(federation.teachers, student.free_intercept)
     if method in SEARCHES and federation.features > NEWTON_WIDTH:
         raise SettingError(

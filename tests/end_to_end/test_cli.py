@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
-from superteach import Federation, InProcess, Lesson, teach
+from superteach import Federation, InProcess, Lesson, SuperTeacher, teach
 from superteach.cli import app, work
 from superteach.datasets import make_classification_pool, make_regression_pool
-from superteach.goals import PerturbedFit
+from superteach.goals import MaxAUC, PerturbedFit
 from superteach.inputs import Part, make_teachers
 from superteach.losses import Logistic
 
@@ -164,6 +164,45 @@ def test_a_written_model_is_a_goal(pool: Path, tmp_path: Path) -> None:
     again = run("teach", *files_of(pool), *arguments, "--out", tmp_path / "second", "--json")
     assert again.exit_code == 0, again.output
     assert json.loads(again.stdout)["goal"] == json.loads(goal.read_text())["coef"]
+
+
+def test_a_goal_that_orders_and_a_goal_from_rows_of_ones_own(pool: Path, tmp_path: Path) -> None:
+    """max-auc needs no file; from-data finds its columns by name, whatever their order."""
+    table = pyarrow.csv.read_csv(pool / "east.csv")
+    reference = tmp_path / "reference.csv"
+    pyarrow.csv.write_csv(table.select(["label", *reversed(COLUMNS)]), reference)
+    goals = {}
+    for name in ("max-auc", f"from-data:{reference}"):
+        order = ["--target", "label", "--learner", "logistic", "--goal", name, "--budget", "60", "--json"]
+        result = run("teach", *files_of(pool), *order, "--overwrite", "--out", tmp_path / "out")
+        assert result.exit_code == 0, result.output
+        goals[name.split(":")[0]] = json.loads(result.stdout)["goal"]
+    frame = pyarrow.parquet.read_table(pool / "pool.parquet").to_pandas()
+    X, y = frame[COLUMNS].to_numpy(), np.where(frame["label"] > 0, 1.0, -1.0)
+    direct = SuperTeacher(LogisticRegression(), MaxAUC(), budget=60).fit(X, y).lesson_
+    np.testing.assert_allclose(goals["max-auc"], direct.goal, atol=1e-9)
+    own = table.to_pandas()
+    wanted = LogisticRegression(tol=1e-12, max_iter=10_000).fit(own[COLUMNS].to_numpy(), own["label"])
+    np.testing.assert_allclose(goals["from-data"], np.append(wanted.coef_, wanted.intercept_), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("from-data:", ["does not exist"]),
+        ("from-data:gone.csv", ["gone.csv", "does not exist"]),
+        ("from-data:few.csv", ["few.csv", "x3"]),
+        ("max-AUC", ["not known", "max-auc"]),
+    ],
+)
+def test_reference_files_that_do_not_fit(
+    pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pyarrow.csv.write_csv(pyarrow.csv.read_csv(pool / "east.csv").drop_columns("x3"), "few.csv")
+    order = ["--target", "label", "--learner", "logistic", "--goal", name, "--out", "out"]
+    assert_refused(run("teach", *files_of(pool), *order), *words)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("learner", ["logistic", "svc", "ridge", "poisson", "huber"])

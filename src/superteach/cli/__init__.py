@@ -160,7 +160,8 @@ def teach(
     goal: Annotated[
         str,
         typer.Option(
-            help="Model to be learned: a .json or .npy file, or 'perturbed' (the fit on all rows, plus noise).",
+            help="Model to be learned: a .json or .npy file, 'perturbed' (the fit on all rows, plus noise), "
+            "'max-auc' (orders the classes), or 'from-data:FILE' (the fit on rows of your own).",
             rich_help_panel=_MODEL,
             show_default=False,
         ),

@@ -1,4 +1,4 @@
-"""The goal a command line names: a file of numbers, or the paper's perturbed fit."""
+"""The goal a command line names: a file of numbers, a file of rows, or one of superteach.goals."""
 
 from __future__ import annotations
 
@@ -11,18 +11,45 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.errors import GoalError
-from superteach.files import listed, shorten
+from superteach.files import Pool, listed, read_pool, shorten
+from superteach.goals import FromData, MaxAUC, PerturbedFit
 
 SUFFIXES = (".json", ".npy")
+FROM_DATA = "from-data:"
 
 
-def check_goal_file(path: str | Path) -> Path:
+def check_goal_name(text: str) -> None:
+    """Refuse, before any row is read, what can be no goal."""
+    if text.startswith(FROM_DATA):
+        if not Path(text.removeprefix(FROM_DATA)).is_file():
+            raise GoalError(
+                f"reference file {text.removeprefix(FROM_DATA)!r} of the goal does not exist; check the path"
+            )
+    elif text not in ("perturbed", "max-auc"):
+        check_goal_file(text, "'perturbed', 'max-auc' or 'from-data:FILE'")
+
+
+def make_goal(
+    text: str, seed: int, pool: Pool, target: str, numeric: bool, intercept: bool, classes: Any
+) -> Any:
+    """The goal of a name; rows of a reference file have the pool's columns and its target."""
+    if text == "perturbed":
+        return PerturbedFit(seed)
+    if text == "max-auc":
+        return MaxAUC()
+    if text.startswith(FROM_DATA):
+        part = read_pool([text.removeprefix(FROM_DATA)], target, None, pool.columns, numeric).parts[0]
+        return FromData(part.take_features(), part.take_target())
+    return read_goal(text, pool.columns, intercept, classes)
+
+
+def check_goal_file(path: str | Path, others: str = "'perturbed'") -> Path:
     """Refuse, before any row is read, what can be no goal file."""
     place = Path(path)
     if place.suffix.lower() not in SUFFIXES:
-        raise GoalError(f"goal {str(path)!r} is not known: name a .json or .npy file, or write 'perturbed'")
+        raise GoalError(f"goal {str(path)!r} is not known: name a .json or .npy file, or write {others}")
     if not place.exists():
-        raise GoalError(f"goal file {str(path)!r} does not exist; check the path, or write 'perturbed'")
+        raise GoalError(f"goal file {str(path)!r} does not exist; check the path, or write {others}")
     return place
 
 

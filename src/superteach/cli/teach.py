@@ -14,12 +14,11 @@ import numpy as np
 
 from superteach.cli import screen, work
 from superteach.cli.folder import check_folder, new_folder
-from superteach.cli.goal import check_goal_file, load_goal, read_goal
+from superteach.cli.goal import FROM_DATA, check_goal_name, load_goal, make_goal
 from superteach.cli.report import page_of_stored
 from superteach.errors import SettingError
 from superteach.federation import Entry
 from superteach.files import read_pool
-from superteach.goals import PerturbedFit
 from superteach.learner import Learner
 from superteach.lesson import Lesson, to_json
 from superteach.selection import check_budget
@@ -75,8 +74,7 @@ def run(order: Order) -> None:
     check_budget(budget)
     if budget == "smallest" and order.risk_target is None:
         raise SettingError("--budget smallest needs --risk-target, the distance that is small enough")
-    if order.goal != "perturbed":
-        check_goal_file(order.goal)
+    check_goal_name(order.goal)
     features = None if order.features is None else [name.strip() for name in order.features.split(",")]
     if order.federation is not None:
         teach_federation(order, order.federation, place, features)
@@ -91,9 +89,10 @@ def run(order: Order) -> None:
             order.files, order.target, order.owner, features, not student.loss.classifies, order.costs
         )
         room = work.Classroom(pool.parts, pool.columns, student, order.allow_few_rows)
-        goal: Any = PerturbedFit(order.goal_seed)
-        if order.goal != "perturbed":
-            goal = read_goal(order.goal, pool.columns, order.intercept, room.classes)
+        numeric = not student.loss.classifies
+        goal = make_goal(
+            order.goal, order.goal_seed, pool, order.target, numeric, order.intercept, room.classes
+        )
         taught = room.teach(
             goal,
             watch,
@@ -146,7 +145,12 @@ def teach_federation(order: Order, home: Path, place: Path, features: list[str] 
             "--costs and --allow-few-rows are for files; in a federation they are a teacher's to decide"
         )
     wanted = None if order.teachers is None else [name.strip() for name in order.teachers.split(",")]
-    goal = None if order.goal == "perturbed" else load_goal(order.goal)
+    if order.goal.startswith(FROM_DATA):
+        raise SettingError(
+            "--goal from-data: is for files; fit the reference rows first and give the model as .json"
+        )
+    named: dict[str, Any] = {"perturbed": None, "max-auc": "max-auc"}
+    goal = named[order.goal] if order.goal in named else load_goal(order.goal)
     with screen.progress() as watch, sign_in(home) as desk:
         settings = Settings(
             teachers=roster(desk.standing(most=0), wanted),

@@ -41,13 +41,21 @@ class Classroom:
         self, parts: Sequence[Part], columns: Sequence[str], learner: Any, allow_few_rows: bool = False
     ) -> None:
         self.learner = Learner.of(learner)
+        self.columns = columns
         self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss, allow_few_rows)
 
     def teach(self, goal: Any, watch: Callable[[Entry], None] | None = None, **settings: Any) -> Taught:
         """One lesson, with a ledger of its own."""
         engine = InProcess(self._teachers)
         try:
-            lesson = teach(Federation(engine, watch), self.learner, goal, classes=self.classes, **settings)
+            lesson = teach(
+                Federation(engine, watch),
+                self.learner,
+                goal,
+                classes=self.classes,
+                columns=self.columns,
+                **settings,
+            )
         finally:
             engine.close()
         return Taught(lesson, self.classes, tuple(state.chosen for state in engine.states()))

@@ -1,21 +1,17 @@
-"""Goals: what the learner is to end up with.
-
-A goal is a vector (intercept last where the learner fits one), a fitted scikit-learn model, or any object
-with a method `vector(classroom)` that returns such a vector in raw units. A classroom can fit the learner
-on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`classroom.scaling`).
-"""
+"""What a goal is, what it may use, and the checks of whatever is given as one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from superteach.errors import GoalError, SettingError
+from superteach.errors import GoalError
 from superteach.federation import Federation
+from superteach.learner import Learner
 from superteach.problem import MOST, Scaling
 
 Array = npt.NDArray[np.float64]
@@ -25,7 +21,9 @@ class Classroom(Protocol):
     """What a goal may use to find its vector."""
 
     federation: Federation
+    learner: Learner
     scaling: Scaling
+    rows: int
 
     def fit_pool(self) -> Array:
         """The learner's model on all teachers' rows, on scaled columns."""
@@ -39,25 +37,12 @@ class Goal(Protocol):
         """The goal in raw units, intercept last where the learner fits one."""
 
 
-@dataclass(frozen=True)
-class PerturbedFit:
-    """The paper's goal: θ* = θ_gt + τ, θ_gt fitted on all rows, τ Gaussian with ‖τ‖ = ‖θ_gt‖.
+@runtime_checkable
+class CheckedGoal(Goal, Protocol):
+    """A goal that can tell before any work that it does not suit the learner or the rows."""
 
-    With standardize=True the noise is drawn on the standardised columns, where one length fits all.
-    """
-
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or self.seed < 0:
-            raise SettingError(f"PerturbedFit takes a seed that is an int of at least 0, got {self.seed!r}")
-
-    def vector(self, classroom: Classroom) -> Array:
-        """Fit on all rows from sums, then add noise of the same norm."""
-        truth = classroom.fit_pool()
-        noise = np.random.default_rng(self.seed).standard_normal(len(truth))
-        noise *= np.linalg.norm(truth) / np.linalg.norm(noise)
-        return classroom.scaling.raw(truth + noise)
+    def check(self, learner: Learner, columns: Sequence[Any], classes: Any) -> None:
+        """Raise a GoalError; `columns` are names or numbers, `classes` the two labels where they are known."""
 
 
 def check_goal(goal: Any, features: int, intercept: bool, classes: Any = None) -> Array | Goal:
