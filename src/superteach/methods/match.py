@@ -41,6 +41,9 @@ TINY = 64
 """Pools of so few rows are searched on the true risk when a search starts anew."""
 _GOLDEN = 0x9E3779B97F4A7C15
 """2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated costs."""
+_STRIDE = 0xD1B54A32D192ED03
+"""From one size to the next: with the same costs, lessons of n and n + 1 rows would differ by a row or two,
+and a listener subtracts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,7 @@ class Matcher(Search):
         self._least, self._restarts = least, restarts
         self._range: tuple[int, int] | None = None
         self._bound: float | None = None
+        self._searched = 0
 
     def announce(self, sizes: list[int]) -> list[int]:
         """Remember how large and how small a lesson may be; in a tiny pool one search covers all sizes."""
@@ -104,37 +108,50 @@ class Matcher(Search):
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all: the best of all restarts."""
         federation = self._room.federation
-        best = self._once(size, self._seed)
+        base = (self._seed + self._searched * _STRIDE) % 2**64 if self._least > 1 else self._seed
+        self._searched += 1
+        best = self._once(size, base)
         proof = best.certificate
         for restart in range(1, self._restarts):
             if best.risks[-1] <= self._tolerance:
                 break
             federation.sum(Recall("search", True))
-            seed = (self._seed + restart * _GOLDEN) % 2**64
+            seed = (base + restart * _GOLDEN) % 2**64
             # What cannot be balanced once cannot be balanced with other costs either.
             again = self._approach(size, seed, True) if proof or self._tiny else self._once(size, seed)
             if again.risks[-1] < best.risks[-1]:
                 best = again
             else:
                 federation.sum(Recall("search", False))
-        self.outcome = replace(best, certificate=proof, lower_bound=self._lower_bound() if proof else 0.0)
+        bound = self._lower_bound() if proof else 0.0
         kept: Size = federation.sum(Census("chosen"))
+        if kept.rows != size:
+            proof = self._relax(kept.rows, self._seed)[1]  # a proof speaks of one size
+        self.outcome = replace(best, certificate=proof, lower_bound=bound)
         return kept
 
     def _once(self, size: int, seed: int) -> Outcome:
         """Relax, round and refine; or come near, where the goal is proved to be out of reach."""
         room, federation = self._room, self._room.federation
-        penalty = ridge_penalty(room.learner.penalty(size), len(self._goal), room.learner.free_intercept)
-        target = np.append(penalty.gradient(self._goal), size)
-        federation.stage = "relax"
-        point, certificate = relax(federation, self._goal, target, room.rows, seed, self._least)
+        point, certificate = self._relax(size, seed)
         if certificate is not None:
             return replace(self._approach(size, seed, False), certificate=certificate)
         federation.stage = "round"
         federation.sum(RankRows("relaxed", point))
         federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
         federation.stage = "refine"
+        penalty = self._penalty(size)
         return refine(federation, room.scaling, self._goal, penalty, seed, self._least, self._tolerance)
+
+    def _relax(self, size: int, seed: int) -> tuple[Array, Certificate | None]:
+        """The fractional choice of so many rows, or a proof that there is none."""
+        self._room.federation.stage = "relax"
+        target = np.append(self._penalty(size).gradient(self._goal), size)
+        return relax(self._room.federation, self._goal, target, self._room.rows, seed, self._least)
+
+    def _penalty(self, size: int) -> Quadratic:
+        learner = self._room.learner
+        return ridge_penalty(learner.penalty(size), len(self._goal), learner.free_intercept)
 
     def _approach(self, size: int, seed: int, at_random: bool) -> Outcome:
         """Come as near as can be; where sizes may differ the search chooses among them by itself."""
