@@ -17,8 +17,9 @@ import numpy.typing as npt
 from superteach.losses import Loss
 
 Array = npt.NDArray[np.float64]
-RowFunction = Literal["loss", "dual", "square", "relax", "reach"]
-"""What each row adds at t = x_j'p: its loss, its h* (see losses), or ½t² (whose curvature is the Gram matrix).
+RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]
+"""What each row adds at t = x_j'p: its loss, its h* (see losses), or ½t² (whose curvature is the Gram matrix);
+"positive" is the same ½t² where the label is positive, else 0.
 The last two look at t = u'(g_j, 1), with g_j the row's pull on the goal (see methods.match): "relax" adds
 τ log(1 + exp((t − c_j)/τ)), "reach" adds max(0, t)."""
 RowSet = Literal["all", "chosen"]

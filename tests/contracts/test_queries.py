@@ -28,6 +28,8 @@ TALK: list[Query] = [
     queries.ColumnSums(POINT, 2),
     queries.Prepare(Logistic(), 0.0),
     queries.AskMoments("square", "all", POINT, 2),
+    queries.AskMoments("positive", "all", POINT, 2),
+    queries.AskValues("positive", "all", POINT, GOAL, np.array([0.0, 0.5])),
     queries.AskMoments("loss", "all", POINT, 1),
     queries.AskMoments("loss", "all", POINT, 2),
     queries.Weigh(GOAL, 0.1),

@@ -16,7 +16,7 @@ import superteach as st
 from superteach.classroom import enter
 from superteach.errors import DataError, GoalError, SettingError
 from superteach.goals import CheckedGoal, FromData, Goal, MaxAUC, PerturbedFit
-from superteach.losses import Huber, SquaredHinge
+from superteach.losses import Huber
 from superteach.queries import QUERIES
 
 TIGHT = {"tol": 1e-12, "max_iter": 100_000}
@@ -149,7 +149,12 @@ def test_max_auc_leaves_the_teachers_as_they_were(pool, federation_of):
     MaxAUC().vector(room)
     fresh = room_of(federation_of, X, y, learner=LogisticRegression(), standardize=True)
     np.testing.assert_array_equal(room.fit_pool(), fresh.fit_pool())
-    known = {kind.__name__ for kind in QUERIES} | {"loss moments", "loss values"}
+    known = {kind.__name__ for kind in QUERIES} | {
+        "loss moments",
+        "loss values",
+        "square moments",
+        "positive moments",
+    }
     assert {entry.query for entry in room.federation.ledger} <= known
 
 
@@ -337,10 +342,3 @@ def test_the_protocol_is_small(pool, federation_of):
     lesson = st.teach(federation_of(X, y, 2), LogisticRegression(**TIGHT), Half(), budget=50)
     theirs = LogisticRegression(**TIGHT).fit(X, y)
     np.testing.assert_allclose(2.0 * lesson.goal, np.append(theirs.coef_, theirs.intercept_), atol=1e-5)
-
-
-def test_the_hinge_tells_classes_apart():
-    """What MaxAUC relies on: at ±2 one class has curvature 2, the other 0."""
-    y = np.array([1.0, -1.0])
-    np.testing.assert_array_equal(SquaredHinge().terms(np.full(2, 2.0), y).curvature, [0.0, 2.0])
-    np.testing.assert_array_equal(SquaredHinge().terms(np.full(2, -2.0), y).curvature, [2.0, 0.0])

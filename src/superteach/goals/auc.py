@@ -15,14 +15,15 @@ from superteach.classroom import NEWTON_WIDTH
 from superteach.errors import GoalError, SettingError
 from superteach.goals.base import Classroom
 from superteach.learner import Learner
-from superteach.losses import SquaredHinge
 from superteach.problem import MOST, Scaling
-from superteach.queries import AskMoments, ColumnSums, Moments, Prepare
+from superteach.queries import AskMoments, ColumnSums, Moments, Prepare, RowFunction
 
 Array = npt.NDArray[np.float64]
 
 _CUTOFF = 1e-12
 """Directions whose curvature is this much smaller than the largest hold nothing but rounding."""
+
+_FUNCTIONS: tuple[RowFunction, RowFunction] = ("square", "positive")
 
 
 class Ordering(NamedTuple):
@@ -49,9 +50,8 @@ class MaxAUC:
     quadratic, and its minimiser solves (V₊ + V₋ + δδ' + ridge·I) θ = δ with δ = μ₊ − μ₋: no bins, no
     iteration, no error but float64's. Where the classes are Gaussian this is the direction of the largest AUC.
 
-    The moments of one class are an ordinary reply. With (1 − yη)₊² for a loss and a point that is 0 but for
-    the constant column, where it is ±2, all rows of one class lie beyond the hinge and add nothing; the
-    curvature is then 2 Σ (x, 1)(x, 1)' over the other class.
+    The moments are the curvature Σ (x, 1)(x, 1)' of ½t², once over all rows and once over the positive ones;
+    the difference belongs to the negative ones.
 
     AUC does not see the intercept. Where the learner fits one it is −½(μ₊ + μ₋)'θ, so that the two classes'
     mean scores lie equally far from 0. The ridge acts on the learner's columns: standardised ones with
@@ -108,20 +108,20 @@ def _classes(classroom: Classroom) -> tuple[_Class, _Class, Scaling]:
         # Sums of squares around a far-off origin would lose what tells the classes apart.
         centre = federation.sum(ColumnSums(np.zeros(width), 1)) / classroom.rows
     scaling = Scaling(1.0, centre, own.scale)
-    federation.sum(Prepare(SquaredHinge(), scaling.constant, scaling.centre, scaling.scale))
+    federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
     flat = 10.0 * np.finfo(np.float64).eps * np.abs(centre / (1.0 if own.scale is None else own.scale))
-    found = []
-    for side in (-2.0, 2.0):
-        sums: Moments = federation.sum(AskMoments("loss", "all", np.append(np.zeros(width), side), 2))
-        found.append(_moments(sums, flat))
+    totals = []
+    for function in _FUNCTIONS:
+        sums: Moments = federation.sum(AskMoments(function, "all", np.zeros(width + 1), 2))
+        assert sums.curvature is not None
+        totals.append(sums.curvature)
     federation.sum(Prepare(learner.loss, own.constant, own.centre, own.scale))
-    return found[0], found[1], scaling
+    everyone, positive = totals
+    return _moments(positive, flat), _moments(everyone - positive, flat), scaling
 
 
-def _moments(sums: Moments, flat: Array) -> _Class:
-    """One class from its curvature 2 Σ (x, 1)(x, 1)'; what a column has below `flat` is rounding, and is cut."""
-    assert sums.curvature is not None
-    total = 0.5 * sums.curvature
+def _moments(total: Array, flat: Array) -> _Class:
+    """One class from Σ (x, 1)(x, 1)' over its rows; what a column has below `flat` is rounding, and is cut."""
     rows = float(total[-1, -1])
     mean = total[-1, :-1] / rows
     spread = total[:-1, :-1] / rows - np.outer(mean, mean)

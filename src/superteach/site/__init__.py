@@ -235,6 +235,11 @@ class Site:
         scope = _scope(query)
         if scope in ("all", "unknown"):
             self.policy.check_rows(teacher.rows.count, "this teacher's")
+        if isinstance(query, AskMoments | AskValues) and query.function == "positive":
+            # Beside the sums over all rows these give the other class away too.
+            positive = int((teacher.target > 0.0).sum())
+            for rows in (positive, teacher.rows.count - positive):
+                self.policy.check_rows(rows, "this teacher's of one class")
         if scope in ("chosen", "unknown") and state.chosen is not None:
             self.policy.check_rows(len(state.chosen), "those chosen here")
 

@@ -363,6 +363,9 @@ def _terms(query: Any, state: State, t: Array, where: Any, target: Array) -> Ter
     """What each row of a block adds to the function asked for."""
     if query.function == "square":
         return Terms(0.5 * t * t, t, np.ones_like(t))
+    if query.function == "positive":
+        on = (target[where] > 0.0).astype(np.float64)
+        return Terms(0.5 * t * t * on, t * on, np.broadcast_to(on, t.shape))
     if query.function == "reach":
         return Terms(np.maximum(t, 0.0), (t > 0.0).astype(np.float64), np.zeros_like(t))
     if query.function == "relax":
@@ -376,7 +379,7 @@ def _terms(query: Any, state: State, t: Array, where: Any, target: Array) -> Ter
 
 def _function_values(query: Any, state: State, t: Array, where: Any, target: Array) -> Array:
     """The same without derivatives, at a fraction of the cost."""
-    if query.function in ("square", "relax", "reach"):
+    if query.function in ("square", "positive", "relax", "reach"):
         return _terms(query, state, t, where, target).value
     loss = _known(state.loss, "loss")
     if query.function == "loss":
