@@ -12,9 +12,10 @@ from pyarrow import csv, parquet
 import superteach as st
 from superteach import wire
 from superteach.agreement import agree, finish
+from superteach.classroom import enter
 from superteach.engines.remote import Loopback
 from superteach.errors import DataError, QueryRefused, TeacherLost, TeachingError
-from superteach.goals import PerturbedFit
+from superteach.goals import MaxAUC, PerturbedFit
 from superteach.learner import Learner
 from superteach.losses import Logistic, Squared
 from superteach.privacy.audit import Audit
@@ -104,6 +105,19 @@ def test_sums_over_few_chosen_rows_are_refused(pair):
     engine = agreement.engine(line)
     assert engine.sum(Keep(b"\x00" * 16), 50)[0] == 0
     assert not engine.sum(AskMoments("loss", "chosen", np.zeros(WIDTH), 2), 51).any()
+
+
+@pytest.mark.parametrize("least", [2, 15])
+def test_max_auc_over_sites_that_count_each_class(least, pair, pool, federation_of):
+    """Sites hold to the agreed loss, and MaxAUC works there; with few rows of a class they refuse."""
+    _, line, agreement = pair(least_rows=least)
+    room = enter(st.Federation(agreement.engine(line)), Learner(Logistic()), None, False)
+    if least == 15:
+        with pytest.raises(QueryRefused, match="at least 15 rows, this teacher's of one class are fewer"):
+            MaxAUC().vector(room)
+        return
+    alone = enter(federation_of(*pool("logistic", 60, WIDTH, 0), 1), Learner(Logistic()), None, False)
+    np.testing.assert_allclose(MaxAUC().vector(room), MaxAUC().vector(alone), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
