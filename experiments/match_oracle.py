@@ -42,7 +42,7 @@ ALIKE = 1e-6
 LARGE, WIDTH, TEACHERS = 5000, 10, 5
 SHARE = 2
 """Goals within the edge of every ray, and as many beyond."""
-COOLING = 10.0 ** -np.arange(1.5, 6.1, 0.5)
+COOLING = 10.0 ** -np.arange(1.5, 7.1, 0.5)
 
 
 def tiny_task(kind: str, width: int, wanted: str, seed: int) -> tuple[Array, Array, Array]:
