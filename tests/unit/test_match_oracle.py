@@ -12,6 +12,7 @@ from sklearn.svm import LinearSVC
 
 import superteach as st
 from experiments import exhaustive, match_oracle
+from superteach.errors import BudgetError
 from superteach.goals import PerturbedFit
 
 SHARP = {"tol": 1e-12, "max_iter": 100_000}
@@ -31,14 +32,14 @@ LEARNERS = {
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 @pytest.mark.parametrize("width", [2, 3])
 def test_restarts_come_close_to_the_best_of_all_subsets(kind, width):
-    """Three pools of 16 rows each and 60 restarts: none ends below the lowest risk, most within twice of it."""
+    """Two pools of 16 rows each and 40 restarts: none ends below the lowest risk, both within twice of it."""
     ratios = []
-    for seed in range(3):
-        record = match_oracle.search(kind, width, "moved", seed, 1, restarts=60)
+    for seed in range(2):
+        record = match_oracle.search(kind, width, "moved", seed, 1, restarts=40)
         assert record["said"] == pytest.approx(record["risk"], rel=1e-6, abs=1e-9)
         assert record["risk"] >= record["lowest"] * (1.0 - 1e-6) - 1e-9
         ratios.append(match_oracle.ratio_of(record))
-    assert np.median(ratios) <= match_oracle.CLOSE
+    assert max(ratios) <= match_oracle.CLOSE
 
 
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
@@ -61,7 +62,7 @@ def margin_from_rows(kind, X, y, ridge, goal, size, direction) -> float:
     return float(direction @ np.append(ridge * goal, size) - np.maximum(reach, 0.0).sum())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     some.integers(0, 2**32 - 1),
     some.sampled_from(["logistic", "ridge"]),
@@ -86,7 +87,7 @@ def test_a_certificate_holds_for_the_lesson_it_comes_with(seed, kind, budget, re
         lesson = st.SuperTeacher(learner, goal, budget=asked, least_change=1, restarts=restarts).fit(
             X, y, owner
         )
-    except st.BudgetError:
+    except BudgetError:
         return  # every lesson found had one class
     lesson, chosen = lesson.lesson_, lesson.sample_indices_
     assert len(chosen) == lesson.size
@@ -121,17 +122,18 @@ def check_refit(learner, teacher, X, y) -> None:
 def test_the_rows_named_are_those_of_the_lesson(name, budget, pool):
     """After restarts and a walk over sizes the teachers are back at the choice whose risk is reported."""
     learner, kind = LEARNERS[name]
-    X, y = pool(kind, 80, 2, 8)
-    owners = {1: None, 3: np.arange(80) % 3}
+    rows = 200 if budget == "smallest" else 80  # few rows reach nothing in particular
+    X, y = pool(kind, rows, 2, 8)
+    owners = {1: None, 3: np.arange(rows) % 3}
     # Each learner meets both numbers of teachers, in turn with the budgets.
     K = 1 if (list(LEARNERS).index(name) + len(str(budget))) % 2 else 3
     teacher = st.SuperTeacher(
         learner, PerturbedFit(1), budget=budget, least_change=1, restarts=3, random_state=3,
-        risk_target=0.05 if budget == "smallest" else None,
+        risk_target=0.1 if budget == "smallest" else None,
     ).fit(X, y, groups=owners[K])  # fmt: skip
     check_refit(learner, teacher, X, y)
     if budget == "smallest":
-        assert teacher.lesson_.risk <= 0.05
+        assert teacher.lesson_.risk <= 0.1
 
 
 @pytest.mark.parametrize("K", [1, 3])
@@ -143,7 +145,7 @@ def test_the_rows_named_are_those_of_the_lesson_in_tiny_pools(name, K, pool):
     width = 2 + learner.fit_intercept
     for goal in (PerturbedFit(1), np.full(width, 2.0)):
         for budget in ((4, 20), "best"):
-            teacher = st.SuperTeacher(learner, goal, budget=budget, least_change=1, restarts=6)
+            teacher = st.SuperTeacher(learner, goal, budget=budget, least_change=1, restarts=3)
             check_refit(learner, teacher.fit(X, y, groups=np.arange(24) % K), X, y)
 
 
