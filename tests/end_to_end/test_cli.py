@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import re
-import select
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,60 +15,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
-from typer.testing import CliRunner
 
 from superteach import Federation, InProcess, Lesson, SuperTeacher, teach
-from superteach.cli import app, work
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import MaxAUC, PerturbedFit
 from superteach.inputs import Part, make_teachers
 from superteach.losses import Logistic
-
-COLUMNS = [f"x{number}" for number in range(4)]
-OWNERS = ["east", "north", "south"]
-
-
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One CSV per teacher, and the same rows as one Parquet file with an owner column."""
-    folder = tmp_path_factory.mktemp("pool")
-    X, y, owner = make_classification_pool(600, len(COLUMNS), len(OWNERS), random_state=1)
-    order = np.argsort(owner, kind="stable")
-    X, y, owner = X[order], y[order], owner[order]
-    table = pa.table({**dict(zip(COLUMNS, X.T, strict=True)), "label": y, "site": np.array(OWNERS)[owner]})
-    pyarrow.parquet.write_table(table, folder / "pool.parquet", row_group_size=100)
-    for number, name in enumerate(OWNERS):
-        own = table.filter(pa.array(owner == number)).drop_columns("site")
-        pyarrow.csv.write_csv(own, folder / f"{name}.csv")
-    return folder
-
-
-def files_of(pool: Path) -> list[str]:
-    return [str(pool / f"{name}.csv") for name in OWNERS]
-
-
-USUAL = ["--target", "label", "--learner", "logistic", "--goal", "perturbed", "--no-intercept"]
-
-
-def run(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def assert_refused(result: Any, *words: str) -> None:
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
-    for word in words:
-        assert word in result.stderr
-
-
-def contents(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
-
-
-def without_times(text: str) -> str:
-    text = re.sub(r'"seconds": [^,\n]+', '"seconds": 0', text)
-    return re.sub(r">seconds</th><td[^>]*><data [^<]*</data>", ">seconds", text)
+from tests.end_to_end.orders import (
+    COLUMNS,
+    OWNERS,
+    USUAL,
+    assert_refused,
+    contents,
+    files_of,
+    run,
+    without_times,
+)
 
 
 def test_files_owner_column_and_direct_call_give_one_lesson(pool: Path, tmp_path: Path) -> None:
@@ -93,7 +48,8 @@ def test_files_owner_column_and_direct_call_give_one_lesson(pool: Path, tmp_path
     ]
     teachers, _ = make_teachers(parts, COLUMNS, Logistic())
     engine = InProcess(teachers)
-    direct = teach(Federation(engine), LogisticRegression(fit_intercept=False), PerturbedFit(0), budget=60)
+    learner = LogisticRegression(fit_intercept=False)
+    direct = teach(Federation(engine), learner, PerturbedFit(0), budget=60, least_change=1)
     for stored in (first, second):
         np.testing.assert_allclose(stored["model"]["coef"], direct.coef, rtol=0, atol=1e-12)
         assert stored["size"] == direct.size == 60
@@ -218,7 +174,19 @@ def test_solvers(pool: Path, tmp_path: Path) -> None:
     sizes = {}
     for options in (["--solver", s] for s in ("newton", "lbfgs", "block")):
         out = tmp_path / options[1]
-        result = run("teach", *files_of(pool), *USUAL, "--budget", "50", *options, "--out", out, "--json")
+        result = run(
+            "teach",
+            *files_of(pool),
+            *USUAL,
+            "--budget",
+            "50",
+            "--method",
+            "dual",
+            *options,
+            "--out",
+            out,
+            "--json",
+        )
         assert result.exit_code == 0, result.output
         sizes[options[1]] = json.loads(result.stdout)["risk"]
     assert sizes["newton"] == pytest.approx(sizes["lbfgs"], rel=1e-6)
@@ -235,7 +203,7 @@ def test_match_ends_nearer_than_the_papers_method_and_says_so(
     assert f"Verdict: {lesson.verdict}." in result.stdout
     assert lesson.settings["least_change"] == 2
     assert lesson.risk <= 0.06
-    other = run(*order[:-3], "--budget", "40", "--out", tmp_path / "dual", "--json")
+    other = run(*order[:-3], "--method", "dual", "--budget", "40", "--out", tmp_path / "dual", "--json")
     assert json.loads(other.stdout)["risk"] > lesson.risk
 
 
@@ -286,7 +254,7 @@ BAD_ORDERS: dict[str, tuple[list[str], list[str]]] = {
     "sparsity negative": (["--sparsity", "-1"], ["sparsity"]),
     "goal unknown": (["--goal", "best"], ["'best'"]),
     "goal missing": (["--goal", "nowhere.json"], ["nowhere.json"]),
-    "block with intercept": (["--solver", "block", "--intercept"], ["intercept"]),
+    "block with intercept": (["--method", "dual", "--solver", "block", "--intercept"], ["intercept"]),
     "option unknown": (["--colour", "red"], ["--colour"]),
 }
 
@@ -352,85 +320,6 @@ def test_random_bytes_never_give_a_traceback(pool: Path, tmp_path: Path, content
     assert_refused(run(*order))
 
 
-def test_places_that_cannot_be_written_are_found_before_any_work(pool: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("kept")
-    missing = ["nowhere.csv", *USUAL]
-    for out, words in [
-        ("file", "is a file"),
-        ("file/out", "cannot be written"),
-        ("/proc/superteach/out", "cannot be written"),
-    ]:
-        assert_refused(run("teach", *missing, "--out", tmp_path / out), words)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "thesis.txt").write_text("kept")
-    assert_refused(run("teach", *missing, "--out", tmp_path / "full"), "not empty", "--overwrite")
-    assert_refused(run("teach", *missing, "--out", tmp_path / "full", "--overwrite"), "thesis.txt")
-    assert contents(tmp_path) == {"file": "kept", "full/thesis.txt": "kept"}
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_rights_is_found_before_any_work(tmp_path: Path) -> None:
-    (tmp_path / "closed").mkdir(mode=0o500)
-    assert_refused(
-        run("teach", "nowhere.csv", *USUAL, "--out", tmp_path / "closed" / "out"), "cannot be written"
-    )
-
-
-@pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-@pytest.mark.parametrize("step", ["write_model", "write_chosen", "write_json"])
-def test_a_fault_while_writing_keeps_the_old_folder(
-    pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException, step: str
-) -> None:
-    order = ["teach", *files_of(pool), *USUAL, "--budget", "40", "--overwrite", "--out"]
-    assert run(*order, tmp_path / "out").exit_code == 0
-    before = contents(tmp_path)
-
-    def fail(*_: Any) -> None:
-        raise fault
-
-    monkeypatch.setattr(work, step, fail)
-    for out in ("out", "new/deep"):
-        result = run(*order, tmp_path / out)
-        assert result.exit_code == (130 if isinstance(fault, KeyboardInterrupt) else 1)
-        assert re.fullmatch(r"error: [^\n]+\n", result.stderr)
-        assert contents(tmp_path) == before
-        assert os.listdir(tmp_path) == ["out"]
-
-
-@pytest.mark.parametrize("call", [0, 1])
-def test_a_fault_while_swapping_keeps_the_old_folder(
-    pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
-) -> None:
-    order = ["teach", *files_of(pool), *USUAL, "--budget", "40", "--overwrite", "--out", tmp_path / "out"]
-    assert run(*order).exit_code == 0
-    before, calls, rename = contents(tmp_path), [0], os.rename
-
-    def fail_once(source: Any, goal: Any) -> None:
-        calls[0] += 1
-        if calls[0] == call + 1:
-            raise KeyboardInterrupt
-        rename(source, goal)
-
-    monkeypatch.setattr(os, "rename", fail_once)
-    assert run(*order).exit_code == 130
-    assert contents(tmp_path) == before
-    assert os.listdir(tmp_path) == ["out"]
-
-
-def test_overwrite_replaces_the_whole_folder_or_keeps_it_when_input_is_bad(
-    pool: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    assert run("teach", *files_of(pool), *USUAL, "--budget", "40", "--out", out).exit_code == 0
-    before = contents(out)
-    assert_refused(run("teach", "nowhere.csv", *USUAL, "--overwrite", "--out", out), "nowhere.csv")
-    assert contents(out) == before
-    result = run("teach", *files_of(pool)[:2], *USUAL, "--budget", "40", "--overwrite", "--out", out)
-    assert result.exit_code == 0
-    assert sorted(os.listdir(out / "chosen")) == ["east.csv", "north.csv"]
-    assert os.listdir(tmp_path) == ["out"]
-
-
 def test_demo_shows_five_lessons_and_writes_a_figure(tmp_path: Path) -> None:
     for _ in range(2):
         result = run("demo", "--rows", "600", "--teachers", "3", "--out", tmp_path / "out")
@@ -474,66 +363,3 @@ def test_figures_in_both_formats_without_global_state(tmp_path: Path) -> None:
     assert "matplotlib.pyplot" not in sys.modules
     with pytest.raises(SettingError, match="png"):
         figure_of({"one size": lesson}, lesson.pool_risk, tmp_path / "a.docx")
-
-
-def command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "superteach", *map(str, arguments)]
-
-
-def test_a_real_process_prints_version_help_errors_and_json(pool: Path, tmp_path: Path) -> None:
-    def call(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, **options)
-
-    assert re.fullmatch(r"superteach \d+\.\d+\.\d+\n", call("--version").stdout)
-    bad = call("teach", "nowhere.csv", *USUAL, "--out", tmp_path / "out")
-    assert (bad.returncode, bad.stdout) == (2, "")
-    assert bad.stderr == "error: file 'nowhere.csv' does not exist; check the path\n"
-    good = call("teach", *files_of(pool), *USUAL, "--out", "out", "--json", cwd=tmp_path)
-    assert (good.returncode, good.stderr) == (0, "")
-    assert json.loads(good.stdout)["out"] == "out"
-
-
-def test_a_full_disk_leaves_nothing(pool: Path, tmp_path: Path) -> None:
-    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
-    limit += "from superteach.cli import main; main()"
-    order = [sys.executable, "-c", limit, "teach", *files_of(pool), *USUAL]
-    order += ["--out", str(tmp_path / "new" / "out")]
-    result = subprocess.run(order, capture_output=True, text=True, timeout=60)
-    assert result.returncode == 1
-    assert re.fullmatch(r"error: [^\n]*File too large[^\n]*\n", result.stderr), result.stderr
-    assert os.listdir(tmp_path) == []
-
-
-def test_interrupting_a_real_process_leaves_nothing(tmp_path: Path) -> None:
-    X, y, owner = make_classification_pool(200_000, 10, 2, random_state=0)
-    table = pa.table(
-        {**{f"x{column}": values for column, values in enumerate(X.T)}, "label": y, "site": owner}
-    )
-    pyarrow.parquet.write_table(table, tmp_path / "pool.parquet")
-    order = command(
-        "teach", "pool.parquet", "--owner", "site", *USUAL, "--solver", "block", "--out", "new/out"
-    )
-    screen, terminal = pty.openpty()
-    process = subprocess.Popen(
-        order, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal, env=os.environ | {"TERM": "xterm"}
-    )
-    os.close(terminal)
-    seen, ended = b"", time.monotonic() + 60
-    while b"solve the teaching problem" not in seen and time.monotonic() < ended:
-        if select.select([screen], [], [], 1.0)[0]:
-            seen += os.read(screen, 65536)
-    assert b"solve the teaching problem" in seen
-    process.send_signal(signal.SIGINT)
-    tail = b""
-    while process.poll() is None and time.monotonic() < ended:
-        if select.select([screen], [], [], 0.1)[0]:
-            try:
-                tail += os.read(screen, 65536)
-            except OSError:  # the terminal's other end has gone
-                break
-    output = process.communicate(timeout=30)[0]
-    os.close(screen)
-    assert process.returncode == 130
-    assert output == b""
-    assert b"Traceback" not in tail
-    assert os.listdir(tmp_path) == ["pool.parquet"]

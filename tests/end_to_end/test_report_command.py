@@ -77,8 +77,8 @@ def test_teach_writes_a_page_with_what_its_files_say(pool: Path, tmp_path: Path)
 
 def test_report_writes_page_and_figures_beside_the_lesson(pool: Path, tmp_path: Path) -> None:
     """Against another folder the paper's rule stands in the page, without it the page is the one that teach wrote."""
-    teach(pool, tmp_path / "own")
-    teach(pool, tmp_path / "rule", "--solver", "block")
+    teach(pool, tmp_path / "own", "--method", "dual")
+    teach(pool, tmp_path / "rule", "--method", "dual", "--solver", "block")
     plain = (tmp_path / "own" / "report.html").read_text()
     result = run("report", tmp_path / "own", "--against", tmp_path / "rule", "--title", "Ill & <well>")
     assert result.exit_code == 0, result.output
