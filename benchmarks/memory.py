@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.table import Measurements
 
 
-def _measure(rows: int, features: int, teachers: int) -> float:
+def _measure(rows: int, features: int, teachers: int, method: str) -> float:
     """Fit in a fresh process and compare its peak with what it held before."""
     from sklearn.linear_model import LogisticRegression
 
@@ -16,7 +16,8 @@ def _measure(rows: int, features: int, teachers: int) -> float:
     from superteach import SuperTeacher
     from superteach.goals import PerturbedFit
 
-    small = SuperTeacher(LogisticRegression(fit_intercept=False), goal=PerturbedFit(0), budget=0.04)
+    learner = LogisticRegression(fit_intercept=False)
+    small = SuperTeacher(learner, goal=PerturbedFit(0), budget=0.04, method=method)
     small.fit(*pools.classification(2_000, features, teachers))  # imports and thread stacks are not data
     X, y, owner = pools.classification(rows, features, teachers)
     held = _resident()
@@ -46,11 +47,15 @@ def _reset_peak() -> None:
 def run(quick: bool) -> Iterator[Measurements]:
     """Yield the table of this benchmark (Linux only: it reads the kernel's own peak)."""
     table = Measurements(
-        "Peak memory of SuperTeacher.fit beyond the caller's arrays", ("N", "d", "K", "× data")
+        "Peak memory of SuperTeacher.fit beyond the caller's arrays",
+        ("N", "d", "K", "dual × data", "match × data"),
     )
     for rows, features, teachers in [(500_000, 10, 10), (500_000, 28, 10)] + (
         [] if quick else [(5_000_000, 10, 10)]
     ):
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            table.rows.append((rows, features, teachers, pool.apply(_measure, (rows, features, teachers))))
+        peaks = []
+        for method in ("dual", "match"):
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                peaks.append(pool.apply(_measure, (rows, features, teachers, method)))
+        table.rows.append((rows, features, teachers, *peaks))
     yield table

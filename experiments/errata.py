@@ -380,7 +380,9 @@ def scaling(rows: int, seeds: Sequence[int] = (0, 1, 2)) -> Scale:
     for seed in seeds:
         X, y, owner = make_classification_pool(rows, 10, 5, random_state=seed)
         for line, ridge in enumerate((RIDGE_PER_ROW * rows, 1.0)):
-            teacher = SuperTeacher(Learner(Logistic(), ridge), PerturbedFit(seed), budget="best")
+            teacher = SuperTeacher(
+                Learner(Logistic(), ridge), PerturbedFit(seed), method="dual", budget="best"
+            )
             lesson = teacher.fit(X, y, groups=owner).lesson_
             found[line] += np.array([lesson.risk, lesson.ratio, lesson.fraction]) / len(seeds)
     (risk, ratio, share), (other, other_ratio, other_share) = found.tolist()

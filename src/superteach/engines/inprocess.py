@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,12 +49,14 @@ class InProcess:
         self._teachers = tuple(teachers)
         self._states = [teacher.start() for teacher in self._teachers]
         cores = threads or _cores()
-        if threads is None and sum(teacher.rows.count for teacher in self._teachers) * self.features < _SMALL:
+        small = sum(teacher.rows.count for teacher in self._teachers) * self.features < _SMALL
+        if threads is None and small:
             cores = 1
         self._workers = min(cores, len(self._teachers))
         self._library_threads = max(1, cores // self._workers)
         self._shares = _shares([teacher.rows.count for teacher in self._teachers], self._workers)
-        self._controller = ThreadpoolController()
+        # Products of so few numbers are not worth a second thread to the library either: nothing to hold back.
+        self._controller = None if threads is None and small else ThreadpoolController()
         self._pool: ThreadPoolExecutor | None = None
 
     @property
@@ -80,7 +83,7 @@ class InProcess:
                     raise TeachingError(f"teacher {position} gave no sealed reply of the right length")
                 self._states[position], replies[position] = state, sealed
 
-        with self._controller.limit(limits=self._library_threads):
+        with self._controller.limit(limits=self._library_threads) if self._controller else nullcontext():
             if self._workers == 1:
                 serve(range(len(self._teachers)))
             else:

@@ -18,7 +18,7 @@ Direction = Callable[[Array, Moments], Array]
 
 _STEPS = 2.0 ** -np.arange(-2.0, 9.0)
 """Step lengths of the first line search, 4 down to 2⁻⁸, all asked for in one round."""
-_NEARBY = 2.0 ** -np.arange(-3.0, 3.0)
+_NEARBY = 2.0 ** -np.arange(-3.0, 2.0)
 """Later ones, as multiples of the last: lengths seldom change by more from step to step."""
 _ARMIJO = 1e-4
 _FLOOR = "float64 allows no further step"

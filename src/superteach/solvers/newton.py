@@ -38,12 +38,11 @@ def _newton_direction(point: Array, here: Moments) -> Array:
         raise TeachingError(
             "the sums overflow float64; very large or badly scaled columns are the usual cause, try standardize=True"
         )
-    try:
-        factor = linalg.cho_factor(curvature)
-        diagonal = np.abs(np.diag(factor[0]))
+    # LAPACK by hand: on a matrix this small SciPy's checks, done above, cost ten times the factorisation.
+    factor, failed = linalg.lapack.dpotrf(curvature)
+    if not failed:
+        diagonal = np.abs(np.diag(factor))
         if diagonal.min() > 1e-7 * diagonal.max():
-            return -np.asarray(linalg.cho_solve(factor, here.gradient))
-    except linalg.LinAlgError:
-        pass
+            return -np.asarray(linalg.lapack.dpotrs(factor, here.gradient)[0])
     # Flat directions (a constant column, an intercept no row speaks for yet) get no step of their own.
     return -np.asarray(linalg.pinvh(curvature) @ here.gradient)
