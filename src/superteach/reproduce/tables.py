@@ -86,11 +86,12 @@ def _cells(kind: str, rows: int, K: int, scale: Scale) -> list[Step]:
             )
     asked = _printed_size(place)
     for trial in range(scale.trials):
-        if asked and trial < (1 if scale.quick else FEW_TRIALS):
+        few = 1 if scale.quick else FEW_TRIALS
+        if asked and trial < few:
             work = partial(_at_size, place, trial, asked)
             add("match, printed size", trial, work)
         for method in ("match", "oblivious"):
-            if method in teaching.METHODS and (method == "match" or trial < FEW_TRIALS):
+            if method in teaching.METHODS and (method == "match" or trial < few):
                 add(method, trial, partial(_at_best, place, trial, scale.trials, {"method": method}))
     if scale.minlp and rows <= MINLP_ROWS:
         limit, most = scale.minlp, scale.minlp + 5.0
