@@ -38,8 +38,8 @@ _SECONDS = {
     "dual": (0.1, 5.0),
     "random": (0.1, 2.0),
     "block": (1.5, 100.0),
-    "match": (1.5, 8.0),
-    "oblivious": (1.5, 8.0),
+    "match": (1.0, 8.0),
+    "oblivious": (1.0, 8.0),
 }
 """About how long a cell takes on two cores: some seconds, and more for each million rows."""
 
