@@ -104,7 +104,7 @@ def render(cells: dict[str, list[Record]]) -> str:
     absent = [contestant.name for contestant in ALL if contestant.name not in present]
     if absent:
         parts.append(
-            f"\nNot run for this page, because they take as long as they are given: {', '.join(absent)}.\n"
+            f"\nNot run for this page, because they take minutes for each lesson: {', '.join(absent)}.\n"
         )
     parts.append(_losses(lines))
     parts.append(_READING.format(seeds=SEEDS))

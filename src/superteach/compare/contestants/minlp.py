@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from superteach.compare.task import GOAL, ROWS, Contestant, Indices, Skipped, Task
 
@@ -42,8 +41,6 @@ def _solved(task: Task, size: int, seed: int, formulation: str) -> Indices:
 
 def refuses(task: Task, size: int) -> str | None:
     """Which learners the programmes are written for."""
-    if find_spec("superteach.minlp") is None:
-        return "this version has no superteach.minlp"
     if task.learner.loss.name not in ("logistic", "squared"):
         return f"the programmes are written for logistic and squared losses, not for {task.learner.loss.name}"
     return None
