@@ -43,7 +43,19 @@ def test_a_query_outside_the_policy_is_refused_on_both_sides(town, tmp_path):
     out = tmp_path / "lesson"
     run = town.run(
         *("teach", "--federation", str(town.folder), "--teachers", "south,west", "--learner", "logistic"),
-        *("--goal", "perturbed", "--solver", "block", "--no-intercept", "--budget", "60", "--out", str(out)),
+        *(
+            "--goal",
+            "perturbed",
+            "--method",
+            "dual",
+            "--solver",
+            "block",
+            "--no-intercept",
+            "--budget",
+            "60",
+            "--out",
+            str(out),
+        ),
     )
     assert run.returncode == 1
     assert "teacher west refuses BlockRound: the policy does not allow BlockRound" in run.stderr
