@@ -14,7 +14,7 @@ def test_a_killed_teacher_ends_the_lesson_soon_and_by_name(town, tmp_path):
     before = len(town.audit("south"))
     command = (
         f"{sys.executable} -m superteach teach --federation {town.folder} --teachers north,south --learner logistic "
-        f"--goal perturbed --solver block --no-intercept --budget 90 --out {out}"
+        f"--goal perturbed --method dual --solver block --no-intercept --budget 90 --out {out}"
     )
     lesson = subprocess.Popen(command.split(), stderr=subprocess.PIPE, text=True)
     town.wait(lambda: len(town.audit("south")) > before + 20, 120, "the twentieth round")
