@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -72,7 +73,7 @@ def _steps(quick: bool) -> Measurements:
         federation = pools.federation(X, y, owner)
         repeats = 5 if rows <= 50_000 else 3
         runs = [_solve(federation, problem, Newton(tolerance=1e-8)) for _ in range(repeats)]
-        fit = seconds(lambda learner=learner, X=X, y=y: learner.fit(X, y), repeats)  # type: ignore[misc]
+        fit = seconds(partial(learner.fit, X, y), repeats)
         trace, rounds, _ = runs[0]
         took = float(np.median([run[2] for run in runs]))
         row: list[Any] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def _times(quick: bool) -> Measurements:
         truth = learner.fit(X, y).coef_[0]
         noise = np.random.default_rng(0).standard_normal(len(truth))
         goal = truth + noise * np.linalg.norm(truth) / np.linalg.norm(noise)
-        fit = seconds(lambda learner=learner, X=X, y=y: learner.fit(X, y), 3)  # type: ignore[misc]
+        fit = seconds(partial(learner.fit, X, y), 3)
         times = []
         for _ in range(3):
             federation = pools.federation(X, y, owner)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -61,7 +62,10 @@ class Town:
     def wait_joined(self, names: Sequence[str], seconds: float = 90.0) -> None:
         """Wait until these teachers have joined."""
         for name in names:
-            self.wait(lambda name=name: "joined" in self.said(name), seconds, f"teacher {name}")  # type: ignore[misc]
+            self.wait(partial(self._joined, name), seconds, f"teacher {name}")
+
+    def _joined(self, name: str) -> bool:
+        return "joined" in self.said(name)
 
     def wait(self, done: Callable[[], bool], seconds: float, what: str) -> None:
         """Wait until something is so, or fail with what the processes have said."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,11 @@ def ratio_of(record: dict[str, Any]) -> float:
     """Risk over the lowest risk, both at least where "match" stops looking."""
     floor = ALIKE * record["length"]
     return float(max(record["risk"], floor) / max(record["lowest"], floor))
+
+
+def verdicts_at(kind: str, seed: int) -> dict[str, Any]:
+    """What match and the linear programme say of the goals along one ray."""
+    return Edge(kind, seed).ask()
 
 
 class Edge:
@@ -214,9 +220,11 @@ def main() -> None:
     asked = reader.parse_args()
     first, step = map(int, asked.part.split("/"))
     records = Records(asked.records, {"rows": ROWS, "restarts": RESTARTS, "large": LARGE})
-    edges = [{"edge": kind, "seed": seed} for seed in range(asked.rays) for kind in LOSSES]
+    edges: list[dict[str, Any]] = [
+        {"edge": kind, "seed": seed} for seed in range(asked.rays) for kind in LOSSES
+    ]
     for cell in edges[first::step]:
-        records.get(cell, lambda cell=cell: Edge(cell["edge"], cell["seed"]).ask())  # type: ignore[misc]
+        records.get(cell, partial(verdicts_at, cell["edge"], cell["seed"]))
     cells: list[dict[str, Any]] = [
         {"learner": kind, "d": width, "goal": goal, "seed": seed, "teachers": teachers}
         for teachers in asked.teachers
@@ -226,7 +234,7 @@ def main() -> None:
         for width in (1, 2, 3)
     ]
     for cell in cells[first::step]:
-        records.get(cell, lambda cell=cell: search(**cell))  # type: ignore[misc]
+        records.get(cell, partial(search, **cell))
     print(table(records))
 
 

@@ -8,6 +8,7 @@ of rows; they print a median ratio risk(S)/risk(pool) of 7.8e-3 over 10 trials.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +122,10 @@ def main() -> None:
         for formulation, solver in minlp.SOLVERS
     ]
     for cell in cells[first::step]:
-        records.get(cell, lambda cell=cell: compare(**cell, seconds=asked.seconds))  # type: ignore[misc]
+        records.get(cell, partial(compare, **cell, seconds=asked.seconds))
     trials = [{"trial": seed} for seed in range(asked.trials)]
     for cell in trials[first::step]:
-        records.get(cell, lambda cell=cell: published(cell["trial"], asked.seconds))  # type: ignore[misc]
+        records.get(cell, partial(published, cell["trial"], asked.seconds))
     print(table(records))
 
 

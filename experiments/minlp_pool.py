@@ -9,6 +9,7 @@ import argparse
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def main() -> None:
     for name in contest.contestants:
         if not name.startswith(only) and {"method": name} not in records:
             continue
-        result = records.get({"method": name}, lambda name=name: contest.score(name))  # type: ignore[misc]
+        result = records.get({"method": name}, partial(contest.score, name))
         risk = "none" if result["risk"] is None else f"{result['risk']:.3g}"
         same = "" if result["risk"] is None else f"{result['consistency']:.3f}"
         lines.append(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from superteach import minlp
 from superteach.classroom import Classroom
+from superteach.engines.base import Answers
 from superteach.errors import TeachingError
 from superteach.federation import Federation
-from superteach.learner import Learner
+from superteach.learner import Intercept, Learner
 from superteach.losses import Loss
-from superteach.messages import Sealed, Turn
+from superteach.messages import Turn
 from superteach.methods import match
 from superteach.problem import Scaling
 from superteach.queries import Alone, Census, Prepare, Query, Size
@@ -22,22 +22,6 @@ from superteach.solvers import Newton
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
-
-
-class Answers(Protocol):
-    """A teacher as far as it has to know itself here."""
-
-    name: str
-
-    @property
-    def rows(self) -> Any:
-        """Something with a count of features."""
-
-    def start(self) -> Any:
-        """The state before the first query."""
-
-    def answer(self, query: Query, state: Any, turn: Turn) -> tuple[Any, Sealed]:
-        """A new state and a sealed reply."""
 
 
 class Itself:
@@ -109,5 +93,5 @@ def by_minlp(X: Array, y: Array, loss: Loss, size: int, query: Alone) -> Choice:
 def _learner(loss: Loss, scaling: Scaling, query: Alone) -> Learner:
     if not scaling.constant:
         return Learner(loss, query.ridge, ridge_per_row=query.ridge_per_row)
-    kind = "free" if query.free_intercept else "penalised"
-    return Learner(loss, query.ridge, kind, scaling.constant, query.ridge_per_row)  # type: ignore[arg-type]
+    kind: Intercept = "free" if query.free_intercept else "penalised"
+    return Learner(loss, query.ridge, kind, scaling.constant, query.ridge_per_row)

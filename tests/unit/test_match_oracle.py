@@ -7,26 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
-from sklearn.svm import LinearSVC
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
 from experiments import exhaustive, match_oracle
 from superteach.errors import BudgetError
 from superteach.goals import PerturbedFit
-
-SHARP = {"tol": 1e-12, "max_iter": 100_000}
-LEARNERS = {
-    "logistic": (
-        LogisticRegression(fit_intercept=False, C=0.7, solver="newton-cholesky", **SHARP),
-        "logistic",
-    ),
-    "logistic with intercept": (LogisticRegression(C=2.0, solver="newton-cholesky", **SHARP), "logistic"),
-    "ridge": (Ridge(alpha=3.0, fit_intercept=False, solver="cholesky"), "squared"),
-    "ridge with intercept": (Ridge(alpha=3.0, solver="cholesky"), "squared"),
-    "support vectors": (LinearSVC(C=0.5, dual=False, **SHARP), "squared_hinge"),
-    "Poisson": (PoissonRegressor(alpha=0.05, solver="newton-cholesky", **SHARP), "poisson"),
-}
+from tests.unit.test_match import LEARNERS
 
 
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
@@ -164,3 +152,34 @@ def test_the_order_of_the_teachers_changes_nothing_but_ties(pool):
     assert first.objective[0] == pytest.approx(second.objective[0], rel=1e-6)
     assert max(first.risk, second.risk) <= 0.01 * first.pool_risk
     assert first.pool_risk == pytest.approx(second.pool_risk, rel=1e-9)
+
+
+def test_a_tiny_pool_is_walked_size_by_size(pool):
+    """ "best" looks at every size of a tiny pool too, and ends on the lowest risk of them."""
+    X, y = pool("logistic", 60, 2, 3)
+    teacher = st.SuperTeacher(LEARNERS["logistic"][0], PerturbedFit(1), budget="best").fit(X, y)
+    lesson = teacher.lesson_
+    alone = {
+        point.size: st.SuperTeacher(LEARNERS["logistic"][0], PerturbedFit(1), budget=point.size)
+        .fit(X, y)
+        .lesson_.risk
+        for point in lesson.path
+    }
+    assert len(alone) == 4  # 3 rows at least, then 5, 10 and 19: 8, 16 and 32 % of 60
+    assert lesson.risk == pytest.approx(min(alone.values()), rel=1e-6)
+
+
+@pytest.mark.parametrize("rows", [30, 200])
+@pytest.mark.parametrize("kind", ["logistic", "ridge"])
+def test_restarts_never_end_farther_away(kind, rows, pool):
+    """The best of all searches is chosen by the refitted model: it cannot be worse than the first one's."""
+    learner, data = LEARNERS[kind]
+    for seed in range(3):
+        X, y = pool(data, rows, 3, seed)
+        once, often = (
+            st.SuperTeacher(learner, PerturbedFit(100 + seed), budget=6, restarts=restarts).fit(X, y)
+            for restarts in (1, 5)
+        )
+        assert often.lesson_.risk <= once.lesson_.risk * (1.0 + 1e-9)
+        refit = clone(learner).fit(X[often.sample_indices_], y[often.sample_indices_]).coef_.ravel()
+        assert np.linalg.norm(refit - often.lesson_.goal) == pytest.approx(often.lesson_.risk, rel=1e-5)

@@ -6,35 +6,19 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
-from superteach.engines.base import add_up
+from superteach.engines.base import Answers, add_up
 from superteach.errors import TeachingError
 from superteach.messages import Sealed, Turn
 from superteach.queries import Query
 
 _SMALL = 1 << 19
 """Below so many numbers in all, threads wait for each other longer than they work."""
-
-
-class Answers(Protocol):
-    """A teacher as far as an engine knows one."""
-
-    name: str
-
-    @property
-    def rows(self) -> Any:
-        """Something with a count of rows and of features."""
-
-    def start(self) -> Any:
-        """The state before the first query."""
-
-    def answer(self, query: Query, state: Any, turn: Turn) -> tuple[Any, Sealed]:
-        """A new state and a sealed reply."""
 
 
 class InProcess:

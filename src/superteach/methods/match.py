@@ -15,12 +15,13 @@ n rows teaches the goal exactly.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from superteach import selection
+from superteach import metrics, selection
 from superteach.classroom import Classroom
 from superteach.federation import Federation
 from superteach.lesson import Certificate
@@ -57,7 +58,7 @@ class Outcome:
     lower_bound: float = 0.0
 
 
-class Search:
+class Search(ABC):
     """What every method that searches anew for each size has in common: it can go back to the best of a walk."""
 
     def __init__(self, room: Classroom, goal: Array, seed: int, tolerance: float) -> None:
@@ -69,9 +70,9 @@ class Search:
         """Every size is a search of its own."""
         return sizes
 
+    @abstractmethod
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all."""
-        raise NotImplementedError
 
     def remember(self) -> None:
         """The choice just made is the best of a walk."""
@@ -97,13 +98,14 @@ class Matcher(Search):
         self._searched = 0
 
     def announce(self, sizes: list[int]) -> list[int]:
-        """Remember how large and how small a lesson may be; in a tiny pool one search covers all sizes."""
+        """Remember how large and how small a lesson may be; random starts in a tiny pool cover all sizes at once."""
         self._range = (min(sizes), max(sizes)) if sizes else None
-        return sizes[-1:] if self._tiny and not self._room.learner.ridge_per_row else sizes
+        return sizes[-1:] if self._anywhere and not self._room.learner.ridge_per_row else sizes
 
     @property
-    def _tiny(self) -> bool:
-        return self._room.rows <= TINY
+    def _anywhere(self) -> bool:
+        """Whether restarts begin at random rows: so few that the true risk can be searched all over."""
+        return self._restarts > 1 and self._room.rows <= TINY
 
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all: the best of all restarts."""
@@ -112,15 +114,17 @@ class Matcher(Search):
         self._searched += 1
         best = self._once(size, base)
         proof = best.certificate
+        lowest = self._risk() if self._restarts > 1 else 0.0
         for restart in range(1, self._restarts):
-            if best.risks[-1] <= self._tolerance:
+            if lowest <= self._tolerance:
                 break
             federation.sum(Recall("search", True))
             seed = (base + restart * _GOLDEN) % 2**64
             # What cannot be balanced once cannot be balanced with other costs either.
-            again = self._approach(size, seed, True) if proof or self._tiny else self._once(size, seed)
-            if again.risks[-1] < best.risks[-1]:
-                best = again
+            again = self._approach(size, seed, True) if proof or self._anywhere else self._once(size, seed)
+            risk = self._risk()
+            if risk < lowest:
+                best, lowest = again, risk
             else:
                 federation.sum(Recall("search", False))
         bound = self._lower_bound() if proof else 0.0
@@ -129,6 +133,14 @@ class Matcher(Search):
             proof = self._relax(kept.rows, self._seed)[1]  # a proof speaks of one size
         self.outcome = replace(best, certificate=proof, lower_bound=bound)
         return kept
+
+    def _risk(self) -> float:
+        """The risk of the present choice, by a fit: what refine says of it is a prediction."""
+        kept: Size = self._room.federation.sum(Census("chosen"))
+        if self._room.learner.refuses(kept.rows, kept.positive):
+            return np.inf
+        scaling = self._room.scaling
+        return metrics.risk(scaling.raw(self._room.fit_chosen(kept.rows)), scaling.raw(self._goal))
 
     def _once(self, size: int, seed: int) -> Outcome:
         """Relax, round and refine; or come near, where the goal is proved to be out of reach."""
@@ -158,8 +170,10 @@ class Matcher(Search):
         low, high = size, size
         if self._range is not None and not self._room.learner.ridge_per_row:
             low, high = self._range[0], max(size, self._range[0])
-        risks, reason = nearest.approach(self._room, self._goal, low, high, seed, self._least, at_random)
-        return Outcome(np.array(risks), "limit" not in reason, reason)
+        risks, ended, reason = nearest.approach(
+            self._room, self._goal, low, high, seed, self._least, at_random
+        )
+        return Outcome(np.array(risks), ended, reason)
 
     def _lower_bound(self) -> float:
         if self._bound is None:

@@ -26,8 +26,8 @@ _GAIN = 1e-5
 
 def approach(
     room: Classroom, goal: Array, low: int, high: int, seed: int, least: int, at_random: bool = False
-) -> tuple[list[float], str]:
-    """Leave the teachers with a lesson of low to high rows; the risk before and after every turn.
+) -> tuple[list[float], bool, str]:
+    """Leave the teachers with a lesson of low to high rows; the risk before and after every turn, and how it ended.
 
     The search starts from the rows that pull most towards the goal, or from rows drawn at random.
     """
@@ -42,13 +42,12 @@ def approach(
     start = np.zeros_like(goal) if low < high else room.fit_pool()
     kept = _begin(room, goal, start, measure, size, seed, at_random)
     # A start the learner refuses (one class) cannot be fitted; others are drawn until one can.
-    for again in range(1, _STARTS):
-        if not room.learner.refuses(kept.rows, kept.positive):
-            break
-        size = min(high, size + 1)
+    again = 0
+    while room.learner.refuses(kept.rows, kept.positive):
+        if again == _STARTS:
+            return [np.inf], False, "no lesson of this size was found that the learner accepts"
+        again, size = again + 1, min(high, size + 1)
         kept = _begin(room, goal, start, measure, size, seed + again, True)
-    else:
-        return [np.inf], "no lesson of this size was found that the learner accepts"
     model = room.fit_chosen(size)
     risks = [metrics.risk(room.scaling.raw(model), raw_goal)]
     keep, idle, turn = True, 0, 0
@@ -73,8 +72,9 @@ def approach(
     still = np.eye(len(goal))
     federation.sum(Approach(-1, keep, model, still, goal, measure, 0, 0, least))
     if idle >= federation.teachers:
-        return risks, "no teacher can bring the model nearer by one flip, nor by a pair of its promising rows"
-    return risks, f"the limit of {turn} turns was reached"
+        end = "no teacher can bring the model nearer by one flip, nor by a pair of its promising rows"
+        return risks, True, end
+    return risks, False, f"the limit of {turn} turns was reached"
 
 
 def _begin(

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def run(
         for step in steps:
             clock.begin(f"{target.name}: {_words(step)}")
             known = step.cell in records
-            records.get(step.cell, lambda step=step, records=records: _without_nan(step.work(records)))  # type: ignore[misc]
+            records.get(step.cell, partial(_finished, step, records))
             clock.end(step, known)
         findings = target.findings(records, scale)
         found.append((target, findings))
@@ -103,6 +104,11 @@ def publish(docs: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, 
 
 def _words(step: Step) -> str:
     return ", ".join(f"{key} {value}" for key, value in step.cell.items())
+
+
+def _finished(step: Step, records: Records) -> Any:
+    """A step's record as JSON can hold it."""
+    return _without_nan(step.work(records))
 
 
 def _without_nan(value: Any) -> Any:

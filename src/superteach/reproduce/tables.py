@@ -179,8 +179,8 @@ def lines_of(records: Records, place: Record, table: printed.Table) -> dict[str,
     found = {method: _found(records, place, method) for method in METHODS}
     lines: dict[str, Record | None] = {}
     facts = table.get((rows, place["K"]), {}) if place["pool"] != "ridge, no noise" else {}
-    if facts.get("dual"):
-        lines["printed"] = {**facts["dual"]._asdict(), "trials": 10}  # type: ignore[union-attr]
+    if fact := facts.get("dual"):
+        lines["printed"] = {**fact._asdict(), "trials": 10}
     size = best_size(found["dual"])
     lines["pool"] = line_of(found["dual"], rows, rows)
     if lines["pool"]:
@@ -198,10 +198,10 @@ def lines_of(records: Records, place: Record, table: printed.Table) -> dict[str,
     if asked:
         lines["dual, printed size"] = line_of(found["dual"], rows, asked)
     for method in ("match", "match, printed size", "oblivious", "oblivious-minlp", "minlp"):
-        lines[method] = line_of(found[method], rows, None)
+        line = lines[method] = line_of(found[method], rows, None)
         fact = facts.get("oblivious" if method == "oblivious-minlp" else method)
-        if lines[method] and fact:
-            lines[method]["printed"] = fact._asdict()  # type: ignore[index]
+        if line and fact:
+            line["printed"] = fact._asdict()
     return {method: line for method, line in lines.items() if line}
 
 
