@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from superteach import minlp
 from superteach.classroom import Classroom
-from superteach.engines.base import Answers
 from superteach.errors import TeachingError
 from superteach.federation import Federation
 from superteach.learner import Intercept, Learner
 from superteach.losses import Loss
-from superteach.messages import Turn
+from superteach.messages import Answers, Turn
 from superteach.methods import match
 from superteach.problem import Scaling
 from superteach.queries import Alone, Census, Prepare, Query, Size

@@ -7,6 +7,7 @@ A teacher works with a plain array until its policy has looked at it. Only a `Se
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -49,3 +50,19 @@ def seal(query: Query, values: npt.NDArray[np.float64], teacher: str) -> Sealed:
             f"which takes {query.reply_length} numbers"
         )
     return Sealed(np.array(values, dtype=np.float64), _KEY)
+
+
+class Answers(Protocol):
+    """A teacher as far as whoever asks it knows one."""
+
+    name: str
+
+    @property
+    def rows(self) -> Any:
+        """Something with a count of rows and of features."""
+
+    def start(self) -> Any:
+        """The state before the first query."""
+
+    def answer(self, query: Query, state: Any, turn: Turn) -> tuple[Any, Sealed]:
+        """A new state and a sealed reply."""

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from superteach.messages import Sealed, Turn
 from superteach.queries import Query
-
-
-class Answers(Protocol):
-    """A teacher as far as an engine knows one."""
-
-    name: str
-
-    @property
-    def rows(self) -> Any:
-        """Something with a count of rows and of features."""
-
-    def start(self) -> Any:
-        """The state before the first query."""
-
-    def answer(self, query: Query, state: Any, turn: Turn) -> tuple[Any, Sealed]:
-        """A new state and a sealed reply."""
 
 
 class Engine(Protocol):

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
-from superteach.engines.base import Answers, add_up
+from superteach.engines.base import add_up
 from superteach.errors import TeachingError
-from superteach.messages import Sealed, Turn
+from superteach.messages import Answers, Sealed, Turn
 from superteach.queries import Query
 
 _SMALL = 1 << 19
