@@ -222,7 +222,9 @@ def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -
         state = replace(state, best={**state.best, query.of: now})
     else:
         chosen, past = _known(state.best.get(query.of), "a remembered choice")
-        state = replace(state, chosen=chosen, past=past)
+        # What was heard since then has been heard: the way on keeps its distance from that too.
+        heard = {id(choice): choice for choice in (*past, *state.past)}
+        state = replace(state, chosen=chosen, past=tuple(heard.values()))
     return state, _size(teacher.target[_known(state.chosen, "chosen rows")])
 
 
@@ -267,7 +269,7 @@ def _refine(teacher: Teacher, query: queries.Refine, state: State, turn: Turn) -
         draw = np.random.default_rng([query.seed, query.turn])
         least = max(query.least, teacher.least_change)
         chosen = refine.improve(shifts, chosen, query.residual, least, draw, state.past)
-        state = replace(state, chosen=chosen, past=(*state.past, chosen))
+        state = replace(state, chosen=chosen, past=(*state.past, chosen) if least > 1 else ())
     return state, _sum_moments(teacher, queries.AskMoments("loss", "chosen", query.goal, 2), state)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.losses import Logistic, Terms
+from superteach.teacher.pairs import best_pair, small_pairs, swaps
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
@@ -20,18 +21,19 @@ Mask = npt.NDArray[np.bool_]
 
 _STEADY = 0.5
 """Weight of a row's leverage (1 on average) against the random number in its cost."""
-_INSIDE, _SWAPS, _MANY, _FEW_SWAPS = 60, 9_000, 10_000, 2_000
-"""How many chosen rows a search looks at, and how many swaps of them with others: all pairs of these.
-Among so many rows there are weak ones enough: fewer swaps, a twentieth of the work, lose a third of the risk."""
+_EFFORTS = ((2_000, 60, 9_000), (10_000, 120, 25_000))
+"""For teachers of up to so many rows: how many chosen rows a search looks at, and how many swaps of them with
+others; it sees all pairs of these. Where there are more rows weak ones abound, and fewer swaps do."""
+_LARGE_EFFORT = (60, 2_000)
 _SEARCHES = 6
 """Searches in one attempt, each from where the last one ended."""
 _ENOUGH = 0.98
 """A search that leaves more than this share of the residual ends the attempt."""
 _STIRRED = 3
 """Attempts with moves drawn at random, where a turn must change many rows."""
-_BLOCK = 512
-_WEAK, _MOVES, _DRAWN = 3_000, 4_000, 400
-"""Swaps of weak rows, how many of their pairs are kept as moves, and among how many one is drawn."""
+_FEW, _WEAK, _MOVES, _DRAWN = 30, 3_000, 4_000, 400
+"""Weak chosen rows, swaps of them with weak others, how many of their pairs are kept as moves, and among how
+many one is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +108,9 @@ def _attempts(
     if least <= 4:
         return
     inside, outside = np.flatnonzero(before), np.flatnonzero(~before)
-    inside = _weakest(size, inside, _INSIDE // 2)
+    inside = _weakest(size, inside, _FEW)
     outside = _weakest(size, outside, _WEAK // max(1, len(inside)))
-    moves = _small_pairs(_swaps(shifts, inside, outside))
+    moves = small_pairs(swaps(shifts, inside, outside), _MOVES)
     for _ in range(_STIRRED):
         flipped = np.zeros(len(shifts), dtype=bool)
         rest = residual
@@ -120,9 +122,7 @@ def _attempts(
             drawn = draw.choice(free)
             flipped[moves.rows[drawn]] = True
             rest = rest + moves.shifts[drawn]
-        left = moves.without(flipped)
-        last, _ = _best_pair(left, left, rest)
-        flipped[last] = True
+        flipped[best_pair(moves.without(flipped), rest, float(np.linalg.norm(residual)))] = True
         yield flipped
 
 
@@ -131,41 +131,20 @@ def _searched(
 ) -> Mask:
     """Rows to flip, found by searches that go on while each leaves much less than the one before."""
     flipped = np.zeros(len(shifts), dtype=bool)
+    few, most = next((effort for rows, *effort in _EFFORTS if len(shifts) <= rows), _LARGE_EFFORT)
     for _ in range(_SEARCHES):
-        limit = 3.0 * float(np.linalg.norm(residual))
-        most = _SWAPS if len(shifts) <= _MANY else _FEW_SWAPS
+        now = float(np.linalg.norm(residual))
         mask = before ^ flipped
         free = ~flipped if least > 2 else np.ones_like(flipped)  # a row flipped back would no longer count
-        inside = _near(size, np.flatnonzero(mask & free), _INSIDE, limit, draw)
-        outside = _near(size, np.flatnonzero(~mask & free), most // max(1, len(inside)), limit, draw)
-        swaps = _swaps(shifts, inside, outside)
-        rows, after = _best_pair(swaps, swaps, residual)
-        if not after < _ENOUGH * limit / 3.0:
+        inside = _near(size, np.flatnonzero(mask & free), few, 3.0 * now, draw)
+        outside = _near(size, np.flatnonzero(~mask & free), most // max(1, len(inside)), 3.0 * now, draw)
+        rows = best_pair(swaps(shifts, inside, outside), residual, _ENOUGH * now)
+        if not len(rows):
             break
         enters = ~mask[rows]
         residual = residual + shifts[rows[enters]].sum(axis=0) - shifts[rows[~enters]].sum(axis=0)
         flipped[rows] = ~flipped[rows]
     return flipped
-
-
-@dataclass(frozen=True, eq=False)
-class _Moves:
-    """Ways to change the lesson without changing its size: the rows each flips, and how it shifts the model."""
-
-    rows: Positions
-    shifts: Array
-
-    def without(self, flipped: Mask) -> _Moves:
-        """Those that touch none of the flipped rows."""
-        free = ~flipped[self.rows].any(axis=1)
-        return _Moves(self.rows[free], self.shifts[free])
-
-
-def _swaps(shifts: Array, inside: Positions, outside: Positions) -> _Moves:
-    """Every exchange of one chosen row for another row."""
-    both = (shifts[outside][None, :, :] - shifts[inside][:, None, :]).reshape(-1, shifts.shape[1])
-    leave, enter = np.divmod(np.arange(len(both)), max(1, len(outside)))
-    return _Moves(np.column_stack([inside[leave], outside[enter]]), both)
 
 
 def _near(size: Array, rows: Positions, most: int, limit: float, draw: np.random.Generator) -> Positions:
@@ -176,48 +155,3 @@ def _near(size: Array, rows: Positions, most: int, limit: float, draw: np.random
 
 def _weakest(size: Array, rows: Positions, most: int) -> Positions:
     return rows[np.argpartition(size[rows], most)[:most]] if len(rows) > most else rows
-
-
-def _small_pairs(swaps: _Moves) -> _Moves:
-    """Pairs of swaps that all but cancel, smallest first: moves that change rows but hardly the model."""
-    each = -(-2 * _MOVES // max(1, len(swaps.rows)))
-    first, second = [], []
-    for start, products in _products(swaps.shifts, swaps.shifts):
-        few = np.argpartition(products, min(each, products.shape[1] - 1), axis=1)[:, :each]
-        first.append(np.repeat(np.arange(start, start + len(few)), few.shape[1]))
-        second.append(few.ravel())
-    one, two = (np.concatenate(part) if part else np.empty(0, dtype=np.int64) for part in (first, second))
-    rows = np.concatenate([swaps.rows[one], swaps.rows[two]], axis=1)
-    # The same four rows make two pairs of swaps, each found from both ends.
-    _, kept = np.unique(np.sort(rows, axis=1), axis=0, return_index=True)
-    kept = kept[(rows[kept, 0] != rows[kept, 2]) & (rows[kept, 1] != rows[kept, 3])]
-    total = swaps.shifts[one[kept]] + swaps.shifts[two[kept]]
-    order = np.argsort(np.einsum("ij,ij->i", total, total), kind="stable")[:_MOVES]
-    return _Moves(rows[kept[order]], total[order])
-
-
-def _best_pair(ones: _Moves, others: _Moves, residual: Array) -> tuple[Positions, float]:
-    """The move of `ones`, alone or with one of `others`, after which the residual is shortest."""
-    if not len(ones.rows):
-        return np.empty(0, dtype=np.int64), np.inf
-    after = residual + ones.shifts
-    single = np.einsum("ij,ij->i", after, after)
-    alone = int(np.argmin(single))
-    best, lowest = ones.rows[alone], float(single[alone])
-    if len(others.rows):
-        partner = np.concatenate([np.argmin(part, axis=1) for _, part in _products(after, others.shifts)])
-        pairs = np.square(after + others.shifts[partner]).sum(axis=1)
-        rows = np.sort(np.concatenate([ones.rows, others.rows[partner]], axis=1), axis=1)
-        pairs[(np.diff(rows, axis=1) == 0).any(axis=1)] = np.inf
-        two = int(np.argmin(pairs))
-        if pairs[two] < lowest:
-            best, lowest = rows[two], float(pairs[two])
-    return best, float(np.sqrt(lowest))
-
-
-def _products(ones: Array, others: Array) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """|t|² + 2 s't for blocks of s in `ones` and all t in `others`: what t adds to |s + t|² beside |s|²."""
-    left = np.column_stack([2.0 * ones, np.ones(len(ones))]).astype(np.float32)
-    right = np.column_stack([others, np.einsum("ij,ij->i", others, others)]).astype(np.float32).T
-    for start in range(0, len(left), _BLOCK):
-        yield start, left[start : start + _BLOCK] @ right

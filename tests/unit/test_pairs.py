@@ -1,0 +1,61 @@
+"""The search for pairs of moves: nothing nearer is left out by looking along one axis only."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from superteach.teacher import pairs
+
+
+def lowest(moves: pairs.Moves, residual: np.ndarray) -> float:
+    """The shortest residual that a move or two moves without a common row leave, by trying them all."""
+    left = [np.linalg.norm(residual + shift) for shift in moves.shifts]
+    for one, two in combinations(range(len(moves.rows)), 2):
+        if not set(moves.rows[one]) & set(moves.rows[two]):
+            left.append(np.linalg.norm(residual + moves.shifts[one] + moves.shifts[two]))
+    return float(min(left))
+
+
+def left_by(rows: np.ndarray, chosen: np.ndarray, shifts: np.ndarray, residual: np.ndarray) -> float:
+    enters = ~np.isin(rows, chosen)
+    return float(
+        np.linalg.norm(residual + shifts[rows[enters]].sum(axis=0) - shifts[rows[~enters]].sum(axis=0))
+    )
+
+
+@given(seed=some.integers(0, 2**32), width=some.integers(1, 6), scale=some.floats(-3.0, 1.0))
+@settings(max_examples=40, deadline=None)
+def test_no_pair_is_nearer_than_the_one_found(seed, width, scale):
+    """Each row belongs to one swap, so no two clash, and the pair found must be the best of all."""
+    draw = np.random.default_rng(seed)
+    count = int(draw.integers(1, 300))
+    shifts = draw.standard_normal((2 * count, width)) * 10.0 ** draw.uniform(-2.0, 1.0, width)
+    chosen = np.arange(count)
+    moves = pairs.Moves(np.column_stack([chosen, count + chosen]), shifts[count:] - shifts[:count])
+    residual = 10.0**scale * draw.standard_normal(width)
+    best = lowest(moves, residual)
+    found = pairs.best_pair(moves, residual, np.inf)
+    assert left_by(found, chosen, shifts, residual) <= best * (1.0 + 1e-3) + 1e-6 * np.abs(shifts).max()
+    assert not len(pairs.best_pair(moves, residual, 0.99 * best))
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_pairs_of_swaps_share_no_row_and_cancel_best(count):
+    """Whatever is offered as a small pair names four rows once each, and its shift is that of the rows."""
+    draw = np.random.default_rng(count)
+    shifts = draw.standard_normal((30, 3))
+    inside, outside = np.arange(count), np.arange(10, 24)
+    found = pairs.small_pairs(pairs.swaps(shifts, inside, outside), 50)
+    assert len(found.rows) == (0 if count < 2 else 50)
+    for rows, shift in zip(found.rows, found.shifts, strict=True):
+        assert len(set(rows)) == 4
+        leave, enter = rows[np.isin(rows, inside)], rows[np.isin(rows, outside)]
+        np.testing.assert_allclose(shift, shifts[enter].sum(axis=0) - shifts[leave].sum(axis=0))
+    if count:
+        lengths = np.linalg.norm(found.shifts, axis=1)
+        assert np.all(np.diff(lengths) >= 0.0)
