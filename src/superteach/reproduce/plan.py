@@ -36,13 +36,23 @@ QUICK = Scale("quick", (5_000, 10_000, 50_000), 3)
 FULL = Scale("full", (5_000, 10_000, 50_000, 100_000, 500_000), 10)
 
 
+def nothing(records: Records) -> Record:
+    """What most work needs of earlier cells."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Step:
-    """One cell: its name, about how many seconds it takes, and the work, which may read earlier cells."""
+    """One cell: its name, about how many seconds it takes on one core, and the work, which another process may do."""
 
     cell: Record
     weight: float
-    work: Callable[[Records], Record]
+    work: Callable[..., Record]
+    """Called with what `given` says, by name."""
+    given: Callable[[Records], Record | None] = nothing
+    """What the work needs of earlier cells; None: they are not all there yet."""
+    pool: str = ""
+    """Work on one pool is best done in one place, which keeps it."""
 
 
 @dataclass(frozen=True)

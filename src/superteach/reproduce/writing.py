@@ -25,14 +25,16 @@ def machine() -> Record:
     return {"system": platform.system(), "architecture": platform.machine(), "cpus": os.cpu_count()}
 
 
-def write_target(folder: Path, target: Target, findings: Findings, scale: Scale) -> list[str]:
+def write_target(
+    folder: Path, target: Target, findings: Findings, scale: Scale, machine: Record
+) -> list[str]:
     """The target's Markdown, JSON and figures; what could not be drawn is said in a line each."""
     folder.mkdir(parents=True, exist_ok=True)
     summary = {
         "target": target.name,
         "settings": {**scale.settings(), "minlp": scale.minlp},
         "versions": versions(),
-        "machine": machine(),
+        "machine": machine,
         "verdict": list(findings.verdict),
         "numbers": findings.numbers,
     }
@@ -93,7 +95,7 @@ command leaves. All methods are scored by one piece of code: the learner is refi
 """
 
 
-def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images: str) -> str:
+def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images: str, machine: Record) -> str:
     """All targets as one page of Markdown; {target} in `images` becomes the target's name."""
     names = " ".join(target.name for target, _ in found) if len(found) < 8 else "all"
     command = (
@@ -102,7 +104,7 @@ def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images:
     if scale.minlp:
         command += f" --minlp {scale.minlp:g}"
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
-    page = [_FOREWORD.format(command=command, versions=packages, **machine())]
+    page = [_FOREWORD.format(command=command, versions=packages, **machine)]
     for target, findings in found:
         lines = section(target, findings, images.format(target=target.name), whole=False)
         page += ["## " + lines[0], *lines[1:]]
