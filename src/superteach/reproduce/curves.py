@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -137,6 +138,12 @@ def _curve(records: Records, name: str, method: str) -> list[tuple[float, float,
     ]
 
 
+def depth(points: Sequence[tuple[float, float, float]]) -> float:
+    """How far the lowest risk of a path lies below the lower of its two ends, as a share of that."""
+    risks = [risk for _, risk, _ in points]
+    return 1.0 - min(risks) / min(risks[0], risks[-1])
+
+
 def _risk_findings(records: Records, scale: Scale) -> Findings:
     missing = _missing(records)
     curves = {
@@ -166,10 +173,9 @@ def _risk_findings(records: Records, scale: Scale) -> Findings:
             ]
         )
         ends = found["dual"][0][1], pool
-        dip = risk < 0.999 * min(ends)
         words.append(
-            f"{NAMES[name]}: {'a dip' if dip else 'no dip inside'}, lowest {shown(risk)} at {100 * share:.3g} % of the rows "
-            f"({shown(ends[0])} at {100 * found['dual'][0][0]:.2g} %, {shown(ends[1])} with all)."
+            f"{NAMES[name]}: lowest {shown(risk)} at {100 * share:.3g} % of the rows, {100 * depth(found['dual']):.2g} % below "
+            f"the lower end of its path ({shown(ends[0])} at {100 * found['dual'][0][0]:.2g} %, {shown(ends[1])} with all)."
         )
     words += [f"{NAMES[name]}: not drawn ({reason})." for name, reason in missing.items()]
     words += _provenance(records, curves)

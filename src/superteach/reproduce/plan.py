@@ -88,4 +88,5 @@ def shown(value: Any, digits: int = 3) -> str:
         return f"{value:,}"
     if value != 0.0 and abs(value) < 1e-3:
         return f"{value:.{digits - 1}e}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+    text = f"{value:.{digits}g}"
+    return f"{value:,.0f}" if "e" in text and abs(value) >= 1.0 else text
