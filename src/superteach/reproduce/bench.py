@@ -151,6 +151,7 @@ def _costs(lesson: Lesson, pool: Pool) -> dict[str, Any]:
         "seconds": lesson.seconds,
         "converged": lesson.converged,
         "reason": lesson.reason,
+        "proved_out_of_reach": lesson.certificate is not None,
         "seed": pool.seed,
         "goal_seed": pool.goal.seed,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -174,8 +174,9 @@ def _risk_findings(records: Records, scale: Scale) -> Findings:
         )
         ends = found["dual"][0][1], pool
         words.append(
-            f"{NAMES[name]}: lowest {shown(risk)} at {100 * share:.3g} % of the rows, {100 * depth(found['dual']):.2g} % below "
-            f"the lower end of its path ({shown(ends[0])} at {100 * found['dual'][0][0]:.2g} %, {shown(ends[1])} with all)."
+            f"{NAMES[name]}: lowest {shown(risk)} at {100 * share:.3g} % of the rows, "
+            f"{100 * depth(found['dual']):.2g} % below the lower end of its path "
+            f"({shown(ends[0])} at {100 * found['dual'][0][0]:.2g} %, {shown(ends[1])} with all)."
         )
     words += [f"{NAMES[name]}: not drawn ({reason})." for name, reason in missing.items()]
     words += _provenance(records, curves)
@@ -202,8 +203,13 @@ def _risk_findings(records: Records, scale: Scale) -> Findings:
             "risk": (
                 "Mean risk against the share of rows taught.",
                 size_of(len(curves)),
-                partial(_draw_risk, curves),
-            )
+                partial(_draw_risk, curves, METHODS),
+            ),
+            "dip": (
+                "The same without match, whose risks are too low to be drawn beside a dip.",
+                size_of(len(curves)),
+                partial(_draw_risk, curves, ("dual", "random")),
+            ),
         },
     )
 
@@ -239,26 +245,40 @@ def size_of(count: int) -> tuple[float, float]:
     return 4.0 * min(max(count, 1), COLUMNS), 3.5 * -(-max(count, 1) // COLUMNS)
 
 
-def _draw_risk(curves: dict[str, Any], figure: Any) -> None:
+def _draw_risk(curves: dict[str, Any], methods: Iterable[str], figure: Any) -> None:
+    """On a logarithmic axis where match is there, on a plain one from 0 where it is not."""
     from superteach.plots import COLOURS, MARKERS
 
     for panel, (name, found) in zip(panels_of(figure, len(curves)), curves.items(), strict=True):
         for number, (method, title) in enumerate(METHODS.items()):
-            if found[method]:
+            if method in methods and found[method]:
                 share, risk, _ = zip(*found[method], strict=True)
                 panel.plot(
                     share, risk, color=COLOURS[number], marker=MARKERS[number], ms=3.5, lw=1.5, label=title
                 )
         panel.axhline(found["dual"][-1][1], color="#555555", lw=1.0, ls="--", label="all rows")
-        if name in printed.REAL:
+        if name in printed.REAL and "match" in methods:
             fact = printed.REAL[name][0]
             panel.plot([fact.fraction], [fact.risk], "x", color="black", ms=7, label="paper, as printed")
         panel.set_xscale("log")
-        panel.set_yscale("log")
+        panel.set_yscale("log" if "match" in methods else "linear")
+        if "match" not in methods:
+            panel.set_ylim(bottom=0.0)
         panel.set_title(NAMES[name])
         panel.set_xlabel("rows in the lesson, |S|/N")
-    figure.axes[0].set_ylabel("mean risk")
-    figure.axes[0].legend(loc="best", fontsize=8)
+        if panel.get_subplotspec().is_first_col():
+            panel.set_ylabel("mean risk")
+    _legend(figure)
+
+
+def _legend(figure: Any) -> None:
+    """One for all panels, below them: some lines are in a few of them only."""
+    lines = {
+        title: line
+        for panel in figure.axes
+        for line, title in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=len(lines) or 1)
 
 
 def above_of(value: float, optimum: float) -> float:
@@ -370,8 +390,9 @@ def _draw_objective(traces: dict[str, dict[str, Record]], figure: Any) -> None:
         panel.set_yscale("log")
         panel.set_title(NAMES[name])
         panel.set_xlabel("round (Newton: step)")
-    figure.axes[0].set_ylabel("(objective − optimum) / |optimum|")
-    figure.axes[0].legend(loc="best", fontsize=8)
+        if panel.get_subplotspec().is_first_col():
+            panel.set_ylabel("(objective − optimum) / |optimum|")
+    _legend(figure)
 
 
 RISK = Target(

@@ -153,6 +153,7 @@ def _findings(records: Records, scale: Scale) -> Findings:
         ]
         for (kind, K), one in rounds.items()
     ]
+    steps = [one["newton"] for (kind, _), one in rounds.items() if kind == "logistic"]
     growth = [
         f"K = {K}: {one['near'][str(NEAR[0])] or f'over {MOST_ROUNDS}'}"
         for (kind, K), one in rounds.items()
@@ -160,7 +161,8 @@ def _findings(records: Records, scale: Scale) -> Findings:
     ]
     words.append(
         f"Rounds of the paper's rule to within {100 * NEAR[0]:.0f} % of the optimum (logistic, "
-        f"N = {ROUND_ROWS:,}): {'; '.join(growth)}. Newton's steps do not depend on K."
+        f"N = {ROUND_ROWS:,}): {'; '.join(growth)}. "
+        f"Newton takes {min(steps)} to {max(steps)} steps at these K."
     )
     numbers = {
         "risk": [

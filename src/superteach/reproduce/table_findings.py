@@ -248,7 +248,7 @@ def _verdict(kind: str, cells: list[Record], extra: list[Record]) -> list[str]:
         words.append(
             f"The paper's own rule stopped after {tables.ROUNDS} rounds, short of the optimum, has {min(early):.2f} to "
             f"{max(early):.2f} times the optimum's mean risk on the same pools, each at its own best size"
-            + (": stopping early teaches better than solving the problem." if max(early) < 1.0 else ".")
+            + (": here stopping early taught better than solving the problem." if max(early) < 1.0 else ".")
         )
     if kind == "ridge":
         words.append(
@@ -289,13 +289,18 @@ def _draw(cells: list[Record], figure: Any) -> None:
             [line["risk"] for _, line in lines],
             # A whisker that reaches 0 has no place on a logarithmic axis.
             yerr=[min(line.get("spread") or 0.0, 0.9 * line["risk"]) for _, line in lines],
-            color="#555555" if grey else COLOURS[(number - 2) % len(COLOURS)],
+            color="black"
+            if name == "printed"
+            else "#555555"
+            if grey
+            else COLOURS[(number - 2) % len(COLOURS)],
             ls={"printed": "none", "pool": "--"}.get(name, "-"),
             marker="x" if name == "printed" else MARKERS[number % len(MARKERS)],
-            ms=5,
+            ms=8 if name == "printed" else 5,
             lw=1.5,
             capsize=2,
-            label=tables.METHODS[name],
+            label=_SHORT.get(name, tables.METHODS[name]),
+            zorder=5 if name == "printed" else 2,
         )
     panel.set_xscale("log")
     panel.set_yscale("log")

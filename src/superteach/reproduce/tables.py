@@ -178,6 +178,7 @@ def line_of(trials: list[Record], rows: int, size: int | None) -> Record | None:
         "spread": float(np.std(risks, ddof=1)) if len(risks) > 1 else None,
         "consistency": float(np.mean([point["consistency"] for point in points])),
         "trials": len(points),
+        "proved": sum(bool(one.get("proved_out_of_reach")) for one in trials),
     }
     for cost in ("seconds", "rounds", "bytes"):
         values = [one[cost] for one in trials if cost in one]
@@ -201,7 +202,9 @@ def lines_of(records: Records, place: Record, table: printed.Table) -> dict[str,
     lines["dual"] = line_of(found["dual"], rows, size)
     if found["block"]:
         lines["block"] = line_of(found["block"], rows, compared_size(found["block"], place))
-        _beside(lines["block"], found, "block", rows, size)
+        # Fewer trials than the others', and the best size of each: of those trials alone, or few would look better.
+        same = [one for one in found["dual"] if one["cell"]["trial"] < len(found["block"])]
+        _beside(lines["block"], found, "block", rows, compared_size(same, place))
     for method in ("match", "oblivious", "oblivious-minlp", "minlp"):
         line = lines[method] = line_of(found[method], rows, None)
         fact = facts.get("oblivious" if method == "oblivious-minlp" else method)
