@@ -126,7 +126,7 @@ def test_dips_and_rounds_of_the_discussion():
         ("figure-risk", Findings([], {"curves": found})),
         ("figure-objective", Findings([], {"traces": traces})),
     )
-    assert "is there for synthetic, logistic; it is not for Superconduct, ridge." in page
+    assert "in 1 of 2 pools (synthetic, logistic), and not in the others (Superconduct, ridge)." in page
     assert "the paper's rule is 50 % above" in page
     assert "Superconduct, ridge: match reaches 0.39, 5 times below" in page
     assert "lowest mean risk 1.95 at 10 % of the rows" in page

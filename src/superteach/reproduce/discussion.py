@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from superteach.records import Record
 from superteach.reproduce import curves, printed
-from superteach.reproduce.plan import Findings, Target, shown
+from superteach.reproduce.plan import Findings, Target, shown, span
 
 Discussed = list[tuple[str, list[str]]]
 DIP = 0.1
@@ -24,19 +24,13 @@ def discuss(found: Sequence[tuple[Target, Findings]]) -> Discussed:
             "What reproduces, and how far",
             [*_pattern(numbers), *_dips(numbers), *_weights(numbers), *_rounds(numbers), *_theorem(numbers)],
         ),
-        ("What cannot be compared, and why", [*_ridge(numbers), *_real(numbers)]),
+        ("What does not reproduce", [*_ridge(numbers), *_real(numbers)]),
         (
             "Where match wins, and where it does not",
             [*_hundred(numbers), *_unreachable(numbers), *_price(numbers)],
         ),
     ]
     return [(heading, words) for heading, words in parts if words]
-
-
-def _span(values: Iterable[float], digits: int = 2) -> str:
-    low, high = min(values := list(values)), max(values)
-    first, last = shown(float(low), digits), shown(float(high), digits)
-    return first if first == last else f"{first} to {last}"
 
 
 def _lines(numbers: Record, target: str, method: str) -> list[Record]:
@@ -52,13 +46,13 @@ def _pattern(numbers: Record) -> Iterable[str]:
         return
     seen = numbers["table-logistic"]["pattern"]
     dual, pool = (_lines(numbers, "table-logistic", name) for name in ("dual", "pool"))
-    agreement = _span([line["consistency"] for line in dual], 3)
+    agreement = span([line["consistency"] for line in dual], 3)
     shows = min(seen["half_the_pools_risk"], seen["consistency_at_least_0.9"]) == seen["cells"]
     yield (
         f"Logistic regression {'shows' if shows else 'does not show everywhere'} the printed pattern: with "
-        f"{_span([100 * line['fraction'] for line in dual])} % of the rows the paper's problem leaves a mean risk of "
-        f"{_span([line['risk'] for line in dual])} where all rows leave "
-        f"{_span([line['risk'] for line in pool])}, at most half in {seen['half_the_pools_risk']} of {seen['cells']} "
+        f"{span([100 * line['fraction'] for line in dual])} % of the rows the paper's problem leaves a mean risk of "
+        f"{span([line['risk'] for line in dual])} where all rows leave "
+        f"{span([line['risk'] for line in pool])}, at most half in {seen['half_the_pools_risk']} of {seen['cells']} "
         f"cells, with a consistency of {agreement}, 0.9 or more in {seen['consistency_at_least_0.9']} "
         "(printed: 0.92 to 0.98)."
     )
@@ -69,7 +63,7 @@ def _pattern(numbers: Record) -> Iterable[str]:
     ]
     if pairs:
         yield (
-            f"At the |S|/N the paper prints, its optimum has {_span([ours / theirs for ours, theirs in pairs])} times the "
+            f"At the |S|/N the paper prints, its optimum has {span([ours / theirs for ours, theirs in pairs])} times the "
             "printed risk. The clusters behind the print are not known, so no closer agreement is to be expected."
         )
 
@@ -84,11 +78,12 @@ def _dips(numbers: Record) -> Iterable[str]:
         (with_dip if curves.depth(methods["dual"]) >= DIP else without).append(curves.NAMES[name])
     if with_dip:
         yield (
-            f"The dip of risk along |S|/N, a tenth or more below both ends, is there for {', '.join(with_dip)}"
-            + (f"; it is not for {', '.join(without)}." if without else ".")
+            f"The dip of risk along |S|/N, a tenth or more below both ends, is there in {len(with_dip)} of "
+            f"{len(with_dip) + len(without)} pools ({'; '.join(with_dip)})"
+            + (f", and not in the others ({'; '.join(without)})." if without else ".")
         )
     elif without:
-        yield f"No dip of risk along |S|/N of a tenth or more: {', '.join(without)}."
+        yield f"No dip of risk along |S|/N of a tenth or more in any pool: {'; '.join(without)}."
 
 
 def _weights(numbers: Record) -> Iterable[str]:
@@ -104,7 +99,7 @@ def _weights(numbers: Record) -> Iterable[str]:
             }
             costs.append(here[1.0, 1.0] / min(here.values()))
         yield (
-            f"The weights λ_α and λ_θ, {kind}: over {len(places)} pairs of N and K the paper's own have {_span(costs, 3)} "
+            f"The weights λ_α and λ_θ, {kind}: over {len(places)} pairs of N and K the paper's own have {span(costs, 3)} "
             "times the mean risk of the best pair on the grid."
         )
 
@@ -119,8 +114,8 @@ def _rounds(numbers: Record) -> Iterable[str]:
             above.append(100.0 * curves.above_of(block[min(99, len(block) - 1)], optimum))
     if above:
         yield (
-            f"After a hundred rounds the paper's rule is {_span(above)} % above the certified optimum "
-            "([errata](errata.md))."
+            f"After a hundred rounds the paper's rule is {span(above)} % above the certified optimum; "
+            "docs/errata.md says more."
         )
     early = [
         line["over_optimum"]
@@ -130,7 +125,7 @@ def _rounds(numbers: Record) -> Iterable[str]:
     ]
     if early:
         yield (
-            f"Its lessons are not the worse for it everywhere: stopped there, it has {_span(early)} times the mean risk "
+            f"Its lessons are not the worse for it everywhere: stopped there, it has {span(early)} times the mean risk "
             f"that the optimum has on the same pools, less than the optimum in {sum(one < 1.0 for one in early)} of "
             f"{len(early)} cells. What the paper minimises is not the learner's risk."
         )
@@ -141,7 +136,7 @@ def _theorem(numbers: Record) -> Iterable[str]:
         one = numbers["theorem"]
         yield (
             f"Theorem 1 as printed fails in {one['printed_broken']:,} of {one['problems']:,} random problems; the "
-            f"corrected form in {one['corrected_broken']:,} ([errata](errata.md))."
+            f"corrected form in {one['corrected_broken']:,}; docs/errata.md has the proof."
         )
 
 
@@ -151,18 +146,18 @@ def _ridge(numbers: Record) -> Iterable[str]:
         return
     gains = [one["risk"] / other["risk"] for one, other in zip(dual, pool, strict=True)]
     words = (
-        f"Ridge regression: the paper's problem leaves {_span(gains)} times the risk of all rows, with a consistency of "
-        f"{_span([line['consistency'] for line in dual])}"
+        f"Ridge regression: the paper's problem leaves {span(gains)} times the risk of all rows, with a consistency of "
+        f"{span([line['consistency'] for line in dual])}"
     )
     if facts:
         pairs = zip(facts, dual, strict=True)
         words += (
-            f" where {_span([fact['consistency'] for fact in facts])} is printed; the printed risks are "
-            f"{_span([fact['risk'] / line['risk'] for fact, line in pairs])} times ours"
+            f" where {span([fact['consistency'] for fact in facts])} is printed; the printed risks are "
+            f"{span([fact['risk'] / line['risk'] for fact, line in pairs])} times ours"
         )
     yield (
-        f"{words}. The paper does not say how large its coefficients, its noise and its ridge are, and all of these "
-        "scale or shape the risk, so neither table contradicts the other."
+        f"{words}. The paper does not say how large its coefficients, its noise and its ridge are. Whether other values "
+        "than ours would give the printed figures was not tried here."
     )
 
 
@@ -173,9 +168,9 @@ def _real(numbers: Record) -> Iterable[str]:
             share, risk, agreement = min(found[name]["dual"], key=lambda point: point[1])
             yield (
                 f"{curves.NAMES[name]}: lowest mean risk {shown(risk)} at {100 * share:.2g} % of the rows, consistency "
-                f"{shown(agreement, 2)}; printed {fact.risk} at {100 * fact.fraction:.0f} %, {fact.consistency}. A risk is "
-                "a distance between coefficients, so it depends on the scale of the columns and on Λ, and the paper gives "
-                "neither; here columns are standardised and Λ = 2e-4·N."
+                f"{shown(agreement, 2)}; printed {fact.risk} at {100 * fact.fraction:.0f} %, {fact.consistency}. The "
+                "paper gives neither the scale of its columns nor Λ; here columns are standardised and Λ = 2e-4·N. Whether "
+                "that is what makes the difference was not tried here."
             )
 
 
@@ -189,7 +184,7 @@ def _hundred(numbers: Record) -> Iterable[str]:
             if name in found:
                 ratios, fail = found[name]["cells"], found[name]["below_100"]
                 words.append(
-                    f"{where} {_span([one['times'] for one in ratios], 3)} times, a hundred or more in "
+                    f"{where} {span([one['times'] for one in ratios], 3)} times, a hundred or more in "
                     f"{len(ratios) - len(fail)} of {len(ratios)} cells"
                 )
                 if fail:
@@ -207,7 +202,7 @@ def _hundred(numbers: Record) -> Iterable[str]:
         if ratios:
             yield (
                 f"Together or apart, {title}: when every teacher matches the goal alone, the joined lessons have "
-                f"{_span(ratios)} times match's mean risk."
+                f"{span(ratios)} times match's mean risk."
             )
 
 
@@ -241,6 +236,6 @@ def _price(numbers: Record) -> Iterable[str]:
                     ratios.append(lines["match"][name] / lines["dual"][name])
     if costs["seconds"]:
         yield (
-            f"The price: match takes {_span(costs['seconds'])} times the seconds, {_span(costs['rounds'])} times the rounds "
-            f"and {_span(costs['bytes'])} times the bytes of the paper's problem solved by Newton, for one lesson."
+            f"The price: match takes {span(costs['seconds'])} times the seconds, {span(costs['rounds'])} times the rounds "
+            f"and {span(costs['bytes'])} times the bytes of the paper's problem solved by Newton, for one lesson."
         )

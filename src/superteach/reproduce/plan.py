@@ -78,6 +78,12 @@ class Target:
     findings: Callable[[Records, Scale], Findings]
 
 
+def span(values: Sequence[float], digits: int = 2) -> str:
+    """From the least to the largest, or the one number they all show as."""
+    low, high = (shown(float(end), digits) for end in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
 def shown(value: Any, digits: int = 3) -> str:
     """A number as a table has it."""
     if value is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from superteach.records import Record, Records
 from superteach.reproduce import printed, tables
-from superteach.reproduce.plan import Findings, Scale, Target, shown
+from superteach.reproduce.plan import Findings, Scale, Target, shown, span
 
 
 def findings_of(kind: str, records: Records, scale: Scale) -> Findings:
@@ -219,9 +219,9 @@ def nearer(cells: list[Record]) -> Record:
 
 def _hundred(title: str, found: Record) -> str:
     ratios, fail = found["cells"], found["below_100"]
-    most = max(one["times"] for one in ratios)
+    times = span([one["times"] for one in ratios], 3)
     words = (
-        f"{title} match's mean risk is {found['least']['times']:,.0f} to {most:,.0f} times lower; at least a hundred "
+        f"{title} match's mean risk is {times} times lower; at least a hundred "
         f"times in {len(ratios) - len(fail)} of {len(ratios)} cells"
     )
     if not fail:
