@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +67,35 @@ class Records:
         """The record of `cell`, from the file or from `work()`, which is then on disk before this returns."""
         name = _name(cell)
         if name not in self._known:
-            record = {"cell": cell, **work()}
-            try:
-                self._append(record)
-            except OSError as error:
-                raise TeachingError(f"{self.path}: cannot write: {error.strerror or error}") from error
-            self._known[name] = json.loads(json.dumps(record))
+            self.put(cell, work())
         return self._known[name]
+
+    def put(self, cell: Record, result: Record) -> None:
+        """Keep what was found for `cell`; it is on disk before this returns."""
+        record = {"cell": cell, **result}
+        try:
+            self._append(record)
+        except OSError as error:
+            raise TeachingError(f"{self.path}: cannot write: {error.strerror or error}") from error
+        self._known[_name(cell)] = json.loads(json.dumps(record))
+
+    def arrange(self, cells: Sequence[Record]) -> None:
+        """Put the lines in the order of `cells`, others last: work done side by side ends in any order."""
+        names = dict.fromkeys([name for name in map(_name, cells) if name in self._known] + list(self._known))
+        if list(names) == list(self._known):
+            return
+        self._known = {name: self._known[name] for name in names}
+        head = self.path.read_bytes().splitlines(keepends=True)[0]
+        lines = [json.dumps(record).encode() + b"\n" for record in self._known.values()]
+        other = self.path.with_suffix(".arranged")
+        try:
+            with other.open("wb") as file:
+                file.write(head + b"".join(lines))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(other, self.path)
+        except OSError as error:
+            raise TeachingError(f"{self.path}: cannot write: {error.strerror or error}") from error
 
 
 def _name(cell: Record) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,10 +22,10 @@ from typer.testing import CliRunner
 import superteach
 from superteach import Federation, InProcess, teach
 from superteach.cli import TargetName, app
-from superteach.errors import SettingError
+from superteach.errors import DataError, SettingError, TeachingError
 from superteach.records import Records
-from superteach.reproduce import bench, curves, printed, sensitivity, statements, tables, writing
-from superteach.reproduce.plan import FULL, QUICK, Scale
+from superteach.reproduce import bench, curves, printed, sensitivity, statements, tables, workers, writing
+from superteach.reproduce.plan import FULL, QUICK, Scale, Step
 from superteach.reproduce.run import TARGETS, chosen, run
 
 face = import_module("superteach.cli.reproduce")  # the package has a command of the same name
@@ -181,38 +184,115 @@ from pathlib import Path
 from superteach.reproduce import statements, writing
 from superteach.reproduce.plan import Scale
 from superteach.reproduce.run import run
-statements._problems = lambda scale: 200
-statements.BATCH = 10
 writing.save_figure = lambda draw, size, stem: None
-run(["theorem"], Scale("quick", (300,), 2), Path({place!r}))
+run(["table-logistic"], Scale("quick", (300,), 2), Path({place!r}), workers=2)
 """
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_a_killed_run_goes_on(tmp_path, end):
-    """A real process, a real signal, in the middle of the work."""
-    command = [sys.executable, "-c", SCRIPT.format(place=str(tmp_path))]
+def test_a_killed_run_goes_on(tmp_path, end, undrawn):
+    """A real run with two workers, a real signal in the middle: what was kept stays, the end is that of one run."""
+    run(["table-logistic"], Scale("quick", (300,), 2), tmp_path / "whole")
+    whole = cells_of(tmp_path / "whole" / "table-logistic" / "cells.jsonl")[1:]
+    command = [sys.executable, "-c", SCRIPT.format(place=str(tmp_path / "halves"))]
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(superteach.__file__))}
-    file = tmp_path / "theorem" / "cells.jsonl"
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
-        limit = time.monotonic() + 60.0
-        while not (file.exists() and file.read_bytes().count(b"\n") >= 4):
-            assert time.monotonic() < limit
-            assert process.poll() is None
-            time.sleep(0.005)
+    file = tmp_path / "halves" / "table-logistic" / "cells.jsonl"
+    with subprocess.Popen(
+        command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        wait_for(lambda: file.exists() and file.read_bytes().count(b"\n") >= 4)
+        assert process.poll() is None
         process.send_signal(end)
         assert process.wait(20.0) != 0
+    # The session was the run's own, so whoever is left in it is a worker.
+    wait_for(lambda: not alive_in(process.pid))
     before = [
         json.loads(line) for line in file.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")
-    ]
-    assert 4 <= len(before) < 21
+    ][1:]
+    assert 3 <= len(before) < len(whole)
     subprocess.run(command, env=environment, check=True, timeout=120)
-    after = [json.loads(line) for line in file.read_text().splitlines()]
-    assert after[: len(before)] == before
-    assert [line["cell"]["first"] for line in after[1:]] == list(range(0, 200, 10))
-    summary = json.loads((tmp_path / "theorem" / "summary.json").read_text())
-    whole = [statements.theorem.measure(statements.theorem.random_problem(seed)) for seed in range(200)]
-    assert summary["numbers"]["printed_broken"] == sum(one.breaks_printed for one in whole)
+    after = [json.loads(line) for line in file.read_text().splitlines()][1:]
+    assert all(line in after for line in before), "a cell that was known was done again"
+    assert without_times(after) == whole
+
+
+def wait_for(done):
+    """Poll for a minute at most."""
+    limit = time.monotonic() + 60.0
+    while not done():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def alive_in(session):
+    """Processes of a session that still run."""
+    return [
+        status
+        for status in Path("/proc").glob("[0-9]*/stat")
+        if (fields := _fields(status)) and fields[3] == str(session) and fields[0] != "Z"
+    ]
+
+
+def _fields(status):
+    """State, parent, group, session … of a process, or nothing where it has just ended."""
+    try:
+        return status.read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def test_workers_change_nothing_but_times(tmp_path, undrawn):
+    """Cells of all kinds by two processes, in the order of the plan: the same as by one."""
+    for count in (1, 2):
+        run(["table-ridge"], Scale("quick", (300,), 1), tmp_path / str(count), workers=count)
+    one, two = (cells_of(tmp_path / str(count) / "table-ridge" / "cells.jsonl") for count in (1, 2))
+    assert (one[0]["settings"]["machine"]["workers"], two[0]["settings"]["machine"]["workers"]) == (1, 2)
+    assert one[1:] == two[1:]
+    assert len(one) > 10
+
+
+def fails(words):
+    """Work that cannot be done."""
+    raise DataError(words)
+
+
+def vanishes():
+    """Work that takes its process with it."""
+    os._exit(3)
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (partial(fails, "no rows"), "no rows"),
+        (vanishes, "exit 3"),
+        (partial(int, "x"), "ValueError.*Traceback"),
+    ],
+)
+def test_a_worker_that_fails_ends_the_run_with_its_words(tmp_path, work, said):
+    records = Records(tmp_path / "cells.jsonl", {})
+    tasks = [(Step({"number": number}, 1.0, work), records) for number in range(2)]
+    with pytest.raises(TeachingError, match=re.compile(said, re.DOTALL)):
+        list(workers.finished(tasks, 2, lambda step: None))
+
+
+def test_a_step_waits_for_what_it_needs(tmp_path):
+    """Handed out only once its need is kept, though a worker is idle."""
+    records = Records(tmp_path / "cells.jsonl", {})
+
+    def needs(kept):
+        return {"size": kept.get({"number": 0}, dict)["size"]} if {"number": 0} in kept else None
+
+    tasks = [
+        (Step({"number": 1}, 1.0, dict, needs), records),
+        (Step({"number": 0}, 1.0, partial(dict, size=7)), records),
+    ]
+    order = []
+    for (step, kept), result in workers.finished(tasks, 2, lambda step: None):
+        order.append(step.cell["number"])
+        kept.put(step.cell, result)
+    assert order == [0, 1]
+    assert records.get({"number": 1}, dict)["size"] == 7
 
 
 def test_other_settings_are_refused(tmp_path, few, undrawn):
@@ -241,17 +321,16 @@ def test_time_left_is_told(tmp_path, few, undrawn):
 def test_a_data_set_that_is_not_there_is_named(tmp_path, few, undrawn, monkeypatch):
     """No file, no figure of it, and a sentence that says why."""
     from superteach import datasets
-    from superteach.errors import DataError
 
     def absent(**_):
         raise DataError("higgs.csv is not here; see the publisher's page")
 
     monkeypatch.setattr(curves, "_names", lambda scale: ["logistic", "higgs"])
     for name in bench.REAL:
-        monkeypatch.setattr(datasets, f"load_{name}", absent, raising=False)
+        monkeypatch.setattr(datasets, f"load_{name}", absent)
     bench.published.cache_clear()
     said = run(["figure-risk"], TINY, tmp_path)
-    assert "HIGGS, logistic: not drawn (higgs.csv is not here" in said[0]
+    assert "HIGGS subset, logistic: not drawn (higgs.csv is not here" in said[0]
     records = Records(tmp_path / "figure-risk" / "cells.jsonl", json.loads(
         (tmp_path / "figure-risk" / "cells.jsonl").read_text().splitlines()[0])["settings"])  # fmt: skip
     assert any("missing" in one for one in records)
@@ -270,7 +349,7 @@ def test_command_line(tmp_path, few, undrawn, monkeypatch):
     monkeypatch.setattr(face, "QUICK", TINY)
     monkeypatch.chdir(tmp_path)
     assert {name.value for name in TargetName} == {*TARGETS, "all"}
-    done = CliRunner().invoke(app, ["reproduce", "theorem", "--quick"])
+    done = CliRunner().invoke(app, ["reproduce", "theorem", "--quick", "--workers", "1"])
     assert done.exit_code == 0
     assert "Theorem 1 is false" in done.stdout
     assert (tmp_path / "reproduce-quick" / "results.md").exists()
@@ -286,9 +365,13 @@ def test_scales():
     assert max(QUICK.rows) == 50_000
     assert FULL.trials == 10
     assert max(FULL.rows) == 500_000
-    seconds = sum(step.weight for target in TARGETS.values() for step in target.steps(FULL))
-    assert seconds < 3600.0
-    assert sum(step.weight for target in TARGETS.values() for step in target.steps(QUICK)) < 300.0
+    # Weights are seconds of one core; a run has two.
+    seconds = {
+        scale.name: sum(step.weight for target in TARGETS.values() for step in target.steps(scale)) / 2
+        for scale in (QUICK, FULL)
+    }
+    assert seconds["full"] < 50 * 60
+    assert seconds["quick"] < 5 * 60
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(12.3, "12 s"), (600, "10 min"), (7200, "2.0 h")])

@@ -412,11 +412,14 @@ def reproduce(
         Path | None,
         typer.Option(help="Also write results.md and its figures into this folder of documentation."),
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Cells done side by side (default: one per core).")
+    ] = None,
 ) -> None:
     """Hand the command line over."""
     from superteach.cli.reproduce import reproduce as run
 
-    run([target.value for target in targets], quick, trials, out, minlp, docs)
+    run([target.value for target in targets], quick, trials, out, minlp, docs, workers)
 
 
 from superteach.cli import federation as _federation  # noqa: E402 (its commands need the app above)

@@ -14,6 +14,7 @@ from superteach.cli import screen
 from superteach.errors import SettingError
 from superteach.reproduce.plan import FULL, QUICK
 from superteach.reproduce.run import State, run
+from superteach.reproduce.workers import cores
 
 
 def reproduce(
@@ -23,6 +24,7 @@ def reproduce(
     out: Path | None,
     minlp: float | None,
     docs: Path | None,
+    workers: int | None,
 ) -> None:
     """Run the targets and say what was found."""
     scale = QUICK if quick else FULL
@@ -36,7 +38,7 @@ def reproduce(
         scale = replace(scale, minlp=minlp)
     place = out if out is not None else Path("reproduce-quick" if quick else "reproduce-output")
     with _progress() as watch:
-        said = run(names, scale, place, watch, docs)
+        said = run(names, scale, place, watch, docs, workers or cores())
     for line in said:
         screen.say(line)
 

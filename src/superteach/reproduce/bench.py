@@ -13,7 +13,7 @@ import numpy.typing as npt
 from superteach import datasets, metrics, selection
 from superteach.classroom import enter
 from superteach.engines.inprocess import InProcess
-from superteach.errors import BudgetError, DataError
+from superteach.errors import BudgetError
 from superteach.federation import Federation
 from superteach.goals import PerturbedFit
 from superteach.inputs import Part, make_teachers
@@ -33,6 +33,8 @@ GOAL_SEEDS = 1_000_000
 """Added to a trial's number: the goal's noise must not repeat the draws that made the rows."""
 LEAST_CHANGE = 1
 """Rows a turn of match changes at least: all teachers are on one machine here."""
+THREADS: int | None = None
+"""Threads of every engine; None: as many as there are cores. A process that works beside others has one."""
 REAL = {"superconduct": "ridge", "higgs": "logistic", "acs_income": "logistic"}
 """Published data, and the learner each is taught with."""
 
@@ -76,17 +78,17 @@ def synthetic(kind: str, rows: int, teachers: int, trial: int) -> Pool:
 
 
 @lru_cache(maxsize=1)
-def published(name: str, teachers: int, trial: int) -> Pool:
-    """A published data set, columns standardised over the pool, dealt out evenly at random."""
-    loader = getattr(datasets, f"load_{name}", None)
-    if loader is None:
-        raise DataError(f"superteach.datasets.load_{name} is not part of this version")
-    X, y = loader(return_X_y=True)
-    X = np.asarray(X, dtype=np.float64)
+def published(name: str, teachers: int | None, trial: int) -> Pool:
+    """A published data set, columns standardised over the pool, dealt out evenly at random or (None) to its owners."""
+    bunch = getattr(datasets, f"load_{name}")()
+    y, X = bunch.target, np.asarray(bunch.data, dtype=np.float64)
     spread = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
     rows = len(X)
-    owner = datasets.split_evenly(rows, teachers, np.random.default_rng([4, trial]))
+    if teachers is None:
+        owner = np.unique(bunch.groups, return_inverse=True)[1]
+    else:
+        owner = datasets.split_evenly(rows, teachers, np.random.default_rng([4, trial]))
     if REAL[name] == "logistic":
         return _dealt(X, np.asarray(y), owner, Learner(Logistic(), RIDGE_PER_ROW * rows), trial)
     target = np.asarray(y, dtype=np.float64)
@@ -105,9 +107,14 @@ def _dealt(X: Array, y: Any, owner: Any, learner: Learner, seed: int) -> Pool:
     return Pool(X, target, tuple(teachers), learner, seed)
 
 
+def engine_of(pool: Pool) -> InProcess:
+    """The pool's teachers, ready to be asked."""
+    return InProcess(pool.teachers, threads=THREADS)
+
+
 def taught(pool: Pool, size: int, **settings: Any) -> dict[str, Any]:
     """One lesson of a given size: what it reaches and what it took, or why there is none."""
-    engine = InProcess(pool.teachers)
+    engine = engine_of(pool)
     try:
         lesson = _teach(engine, pool, size, settings)
     except BudgetError as error:
@@ -120,7 +127,7 @@ def taught(pool: Pool, size: int, **settings: Any) -> dict[str, Any]:
 
 def walked(pool: Pool, extra: int | None = None, **settings: Any) -> dict[str, Any]:
     """A method that ranks rows once, scored at every size; time, rounds and bytes are those of one lesson."""
-    engine = InProcess(pool.teachers)
+    engine = engine_of(pool)
     try:
         lesson = _teach(engine, pool, pool.rows, settings)
         points = _score_sizes(Federation(engine), pool.learner, lesson.goal, pool.sizes(extra), lesson.model)
@@ -144,6 +151,7 @@ def _costs(lesson: Lesson, pool: Pool) -> dict[str, Any]:
         "seconds": lesson.seconds,
         "converged": lesson.converged,
         "reason": lesson.reason,
+        "proved_out_of_reach": lesson.certificate is not None,
         "seed": pool.seed,
         "goal_seed": pool.goal.seed,
     }
@@ -172,7 +180,7 @@ def scored(pool: Pool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[str, 
     few = Federation(InProcess([Teacher("chosen", pool.X[chosen], pool.y[chosen])]))
     few.sum(Prepare(pool.learner.loss, 0.0))
     model = fit(few, pool.learner, len(chosen), "all", Newton(), np.zeros_like(goal)).model
-    everybody = Federation(InProcess(pool.teachers))
+    everybody = Federation(engine_of(pool))
     everybody.sum(Prepare(pool.learner.loss, 0.0))
     agreement = metrics.consistency(everybody, model, goal, pool.learner.loss.classifies)
     return {"size": len(chosen), "risk": metrics.risk(model, goal), "consistency": agreement}
@@ -189,5 +197,5 @@ def central_minlp(pool: Pool, size: int, seconds: float) -> dict[str, Any]:
 
 def goal_of(pool: Pool) -> Array:
     """θ* itself."""
-    federation = Federation(InProcess(pool.teachers))
+    federation = Federation(engine_of(pool))
     return np.asarray(pool.goal.vector(enter(federation, pool.learner, None, standardize=False)))

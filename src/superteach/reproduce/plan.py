@@ -36,13 +36,23 @@ QUICK = Scale("quick", (5_000, 10_000, 50_000), 3)
 FULL = Scale("full", (5_000, 10_000, 50_000, 100_000, 500_000), 10)
 
 
+def nothing(records: Records) -> Record:
+    """What most work needs of earlier cells."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Step:
-    """One cell: its name, about how many seconds it takes, and the work, which may read earlier cells."""
+    """One cell: its name, about how many seconds it takes on one core, and the work, which another process may do."""
 
     cell: Record
     weight: float
-    work: Callable[[Records], Record]
+    work: Callable[..., Record]
+    """Called with what `given` says, by name."""
+    given: Callable[[Records], Record | None] = nothing
+    """What the work needs of earlier cells; None: they are not all there yet."""
+    pool: str = ""
+    """Work on one pool is best done in one place, which keeps it."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,12 @@ class Target:
     findings: Callable[[Records, Scale], Findings]
 
 
+def span(values: Sequence[float], digits: int = 2) -> str:
+    """From the least to the largest, or the one number they all show as."""
+    low, high = (shown(float(end), digits) for end in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
 def shown(value: Any, digits: int = 3) -> str:
     """A number as a table has it."""
     if value is None:
@@ -78,4 +94,5 @@ def shown(value: Any, digits: int = 3) -> str:
         return f"{value:,}"
     if value != 0.0 and abs(value) < 1e-3:
         return f"{value:.{digits - 1}e}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
+    text = f"{value:.{digits}g}"
+    return f"{value:,.0f}" if "e" in text and abs(value) >= 1.0 else text

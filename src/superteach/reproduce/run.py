@@ -6,21 +6,21 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from superteach.errors import SettingError
 from superteach.lesson import versions, write_text
-from superteach.records import Records
-from superteach.reproduce import curves, sensitivity, statements, tables, writing
+from superteach.records import Record, Records
+from superteach.reproduce import curves, sensitivity, statements, table_findings, writing
+from superteach.reproduce import workers as workplace
 from superteach.reproduce.plan import Findings, Scale, Step, Target
 
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        tables.LOGISTIC,
-        tables.RIDGE,
+        table_findings.LOGISTIC,
+        table_findings.RIDGE,
         curves.RISK,
         curves.OBJECTIVE,
         sensitivity.SENSITIVITY,
@@ -46,34 +46,45 @@ Watch = Callable[[State], None]
 
 
 def run(
-    names: Sequence[str], scale: Scale, out: Path, watch: Watch | None = None, docs: Path | None = None
+    names: Sequence[str],
+    scale: Scale,
+    out: Path,
+    watch: Watch | None = None,
+    docs: Path | None = None,
+    workers: int = 1,
 ) -> list[str]:
-    """Compute what is missing, write what was found; lines to be shown at the end."""
+    """Compute what is missing, `workers` cells at a time, and write what was found; lines to be shown at the end."""
     targets = chosen(names)
-    plans = [(target, target.steps(scale)) for target in targets]
-    clock = _Clock([step for _, steps in plans for step in steps], watch)
+    machine = {**writing.machine(), "workers": workers}
+    settings = {**scale.settings(), "versions": versions(), "machine": machine}
+    plans = [
+        (
+            target,
+            target.steps(scale),
+            Records(out / target.name / "cells.jsonl", {"target": target.name, **settings}),
+        )
+        for target in targets
+    ]
+    tasks = [(step, records) for _, steps, records in plans for step in steps]
+    clock = _Clock(tasks, watch)
+    missing = [(step, records) for step, records in tasks if step.cell not in records]
+    for (step, records), result in workplace.finished(missing, workers, clock.begin):
+        records.put(step.cell, _without_nan(result))
+        clock.end(step)
     found: list[tuple[Target, Findings]] = []
     said: list[str] = []
-    settings = {**scale.settings(), "versions": versions(), "machine": writing.machine()}
-    opened = [
-        Records(out / target.name / "cells.jsonl", {"target": target.name, **settings}) for target in targets
-    ]
-    for (target, steps), records in zip(plans, opened, strict=True):
-        for step in steps:
-            clock.begin(f"{target.name}: {_words(step)}")
-            known = step.cell in records
-            records.get(step.cell, partial(_finished, step, records))
-            clock.end(step, known)
+    for target, steps, records in plans:
+        records.arrange([step.cell for step in steps])
         findings = target.findings(records, scale)
         found.append((target, findings))
-        problems = writing.write_target(out / target.name, target, findings, scale)
+        problems = writing.write_target(out / target.name, target, findings, scale, machine)
         said += [f"{target.title}: {' '.join(findings.verdict)}", *problems]
-    write_text(out / "results.md", writing.results_page(found, scale, "{target}/"))
+    write_text(out / "results.md", writing.results_page(found, scale, "{target}/", machine))
     written = ["results.md"] + (
         ["results.html"] if writing.write_html(out / "results.html", found, scale, out) else []
     )
     if docs is not None:
-        publish(docs, found, scale, out)
+        publish(docs, found, scale, out, machine)
     said.append(
         f"Written to {out}: {', '.join(written)}, and a folder per target with cells, summary, tables and figures."
     )
@@ -90,7 +101,9 @@ def chosen(names: Sequence[str]) -> list[Target]:
     return [target for name, target in TARGETS.items() if "all" in names or name in names]
 
 
-def publish(docs: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, out: Path) -> None:
+def publish(
+    docs: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, out: Path, machine: Record
+) -> None:
     """results.md for a documentation folder, its figures under images/results."""
     images = docs / "images" / "results"
     images.mkdir(parents=True, exist_ok=True)
@@ -99,16 +112,7 @@ def publish(docs: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, 
             source = out / target.name / f"{name}.png"
             if source.exists():
                 shutil.copyfile(source, images / f"{target.name}-{name}.png")
-    write_text(docs / "results.md", writing.results_page(found, scale, "images/results/{target}-"))
-
-
-def _words(step: Step) -> str:
-    return ", ".join(f"{key} {value}" for key, value in step.cell.items())
-
-
-def _finished(step: Step, records: Records) -> Any:
-    """A step's record as JSON can hold it."""
-    return _without_nan(step.work(records))
+    write_text(docs / "results.md", writing.results_page(found, scale, "images/results/{target}-", machine))
 
 
 def _without_nan(value: Any) -> Any:
@@ -123,25 +127,27 @@ def _without_nan(value: Any) -> Any:
 class _Clock:
     """Time left, from the weights of the steps and the seconds that those of this run took."""
 
-    def __init__(self, steps: Sequence[Step], watch: Watch | None) -> None:
-        self._left = sum(step.weight for step in steps)
-        self._cells, self._done = len(steps), 0
-        self._worked = self._spent = 0.0
-        self._watch, self._label, self._started = watch, "", 0.0
+    def __init__(self, tasks: Sequence[tuple[Step, Records]], watch: Watch | None) -> None:
+        missing = [step for step, records in tasks if step.cell not in records]
+        self._cells, self._done = len(tasks), len(tasks) - len(missing)
+        self._left = sum(step.weight for step in missing)
+        self._worked = 0.0
+        self._watch, self._label, self._started = watch, "", time.perf_counter()
+        if not missing:
+            self._tell()
 
-    def begin(self, label: str) -> None:
-        self._label, self._started = label, time.perf_counter()
+    def begin(self, step: Step) -> None:
+        self._label = ", ".join(f"{key} {value}" for key, value in step.cell.items())
         self._tell()
 
-    def end(self, step: Step, known: bool) -> None:
+    def end(self, step: Step) -> None:
         self._done += 1
         self._left -= step.weight
-        if not known:
-            self._worked += step.weight
-            self._spent += time.perf_counter() - self._started
+        self._worked += step.weight
         self._tell()
 
     def _tell(self) -> None:
         if self._watch is not None:
-            left = self._left * self._spent / self._worked if self._worked else None
+            spent = time.perf_counter() - self._started
+            left = self._left * spent / self._worked if self._worked else None
             self._watch(State(self._label, self._done, self._cells, left))

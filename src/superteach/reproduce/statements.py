@@ -25,7 +25,7 @@ def _theorem_steps(scale: Scale) -> list[Step]:
     ]
 
 
-def _theorem_work(first: int, records: Records) -> Record:
+def _theorem_work(first: int) -> Record:
     return theorem.batch(first, BATCH)
 
 
@@ -162,7 +162,7 @@ def _oracle_steps(scale: Scale) -> list[Step]:
     ]
 
 
-def _oracle_work(name: str, width: int, trials: int, records: Records) -> Record:
+def _oracle_work(name: str, width: int, trials: int) -> Record:
     return oracle.batch(name, width, trials)
 
 
@@ -284,7 +284,7 @@ def _definition_steps(scale: Scale) -> list[Step]:
     ]
 
 
-def _definition_work(name: str, size: int, trials: int, records: Records) -> Record:
+def _definition_work(name: str, size: int, trials: int) -> Record:
     return definition.batch(name, size, trials)
 
 

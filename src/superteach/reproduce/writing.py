@@ -14,10 +14,11 @@ from typing import Any
 from superteach.errors import MissingExtra
 from superteach.lesson import to_json, versions, write_text
 from superteach.records import Record
+from superteach.reproduce import discussion
 from superteach.reproduce.plan import Draw, Findings, Scale, Target
 
 FOLDED = 30
-"""Longer tables are left to the target's own file."""
+"""Longer tables are folded away on a page of several targets."""
 
 
 def machine() -> Record:
@@ -25,14 +26,16 @@ def machine() -> Record:
     return {"system": platform.system(), "architecture": platform.machine(), "cpus": os.cpu_count()}
 
 
-def write_target(folder: Path, target: Target, findings: Findings, scale: Scale) -> list[str]:
+def write_target(
+    folder: Path, target: Target, findings: Findings, scale: Scale, machine: Record
+) -> list[str]:
     """The target's Markdown, JSON and figures; what could not be drawn is said in a line each."""
     folder.mkdir(parents=True, exist_ok=True)
     summary = {
         "target": target.name,
         "settings": {**scale.settings(), "minlp": scale.minlp},
         "versions": versions(),
-        "machine": machine(),
+        "machine": machine,
         "verdict": list(findings.verdict),
         "numbers": findings.numbers,
     }
@@ -53,8 +56,20 @@ def section(target: Target, findings: Findings, images: str, whole: bool) -> lis
     for name, (caption, _, _) in findings.figures.items():
         lines += [f"![{caption}]({images}{name}.png)", ""]
     for caption, headings, rows in findings.tables:
+        if not rows:
+            continue
         if whole or len(rows) <= FOLDED:
             lines += [caption, "", *_table(headings, rows), ""]
+        else:
+            lines += [
+                "<details>",
+                f"<summary>{caption}</summary>",
+                "",
+                *_table(headings, rows),
+                "",
+                "</details>",
+                "",
+            ]
     return lines
 
 
@@ -87,13 +102,15 @@ The paper's tables, figures and statements, measured again. Made by
 
     {command}
 
-on {cpus} CPUs ({system}, {architecture}; {versions}). Every number is in the `cells.jsonl` and `summary.json` that the
-command leaves. All methods are scored by one piece of code: the learner is refitted on the chosen rows, risk is
-‖θ_S − θ*‖, consistency is taken over the whole pool. Seconds are those of this machine, the printed ones of the paper's.
+on {cpus} CPUs ({system}, {architecture}; {versions}), {workers} cells at a time, each on one core.
+Every number is in the `cells.jsonl` and `summary.json` that the command leaves. All methods are scored by one piece of
+code: the learner is refitted on the chosen rows, risk is ‖θ_S − θ*‖, consistency is taken over the whole pool. Seconds
+are those of this machine, the printed ones of the paper's. The sentences below are written by the command from what it
+measured.
 """
 
 
-def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images: str) -> str:
+def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images: str, machine: Record) -> str:
     """All targets as one page of Markdown; {target} in `images` becomes the target's name."""
     names = " ".join(target.name for target, _ in found) if len(found) < 8 else "all"
     command = (
@@ -102,7 +119,9 @@ def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images:
     if scale.minlp:
         command += f" --minlp {scale.minlp:g}"
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
-    page = [_FOREWORD.format(command=command, versions=packages, **machine())]
+    page = [_FOREWORD.format(command=command, versions=packages, **machine)]
+    for heading, words in discussion.discuss(found):
+        page += [f"## {heading}", "", *(f"- {sentence}" for sentence in words), ""]
     for target, findings in found:
         lines = section(target, findings, images.format(target=target.name), whole=False)
         page += ["## " + lines[0], *lines[1:]]
@@ -118,6 +137,8 @@ def write_html(path: Path, found: Sequence[tuple[Target, Findings]], scale: Scal
         "The paper, measured again",
         lede=f"{scale.name} run, {scale.trials} trials, one scorer for every method.",
     )
+    for heading, words in discussion.discuss(found):
+        page.section(heading).items(words)
     for target, findings in found:
         part = page.section(target.title)
         part.prose(target.about)
