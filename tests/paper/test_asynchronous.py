@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -206,6 +208,22 @@ def test_the_ledger_says_who_was_asked_alone(pool, federation_of):
     assert last.bytes_in == 3 * alone[0].bytes_in == 3 * 8 * (3 + 2 * FEATURES)
     numbers = [entry.number for entry in federation.ledger]
     assert sorted(numbers) == list(range(1, len(numbers) + 1))
+
+
+def test_the_report_counts_who_was_asked_alone(pool, federation_of, tmp_path):
+    """The page does not say that all answered the same questions."""
+    X, y = pool("logistic", 300, FEATURES, 1)
+    learner = st.Learner(LOSSES["logistic"](), 3.0)
+    how = {"budget": 30, "method": "dual"}
+    for staleness, said in ((0, False), (2, True)):
+        solver = Block(max_steps=5, tolerance=0.0, staleness=staleness)
+        lesson = st.teach(federation_of(X, y, 3), learner, GOAL, solver=solver, **how)
+        lesson.save(tmp_path / "lesson.json")
+        again = st.Lesson.load(tmp_path / "lesson.json")
+        assert again.ledger == lesson.ledger
+        again.report(tmp_path / "report.html")
+        page = re.sub(r"<[^>]+>", "", (tmp_path / "report.html").read_text(encoding="utf-8"))
+        assert ("asked alone in a share of 15 asynchronous ones" in page) is said
 
 
 @pytest.mark.parametrize("staleness", [-1, 1.5, True, None])

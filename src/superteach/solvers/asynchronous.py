@@ -8,9 +8,9 @@ Why it converges, however the replies are delayed, as long as each comes while o
 q = Λ + 2λ_θ, D the offered change of v and v' the model it was made for, an exact local solve has
 rise + ∇pull(v')'D ≤ −q‖D‖². So the share taken is at least 1 − ‖v − v'‖/‖D‖, and taking it lowers F by at least
 (q/2)‖s·D‖². F is bounded below, hence Σ‖s·D‖² is finite: steps vanish, with a bounded delay so does v − v', and then
-so does every D. Where no block can improve, α is the optimum, because blocks meet in the smooth pull alone. This is
-safer than a fixed damping: 1/K is too long a step for stale replies, and what is short enough for the worst delay
-crawls.
+so does every D. Where no block can improve, α is the optimum, because blocks meet in the smooth pull alone. A fixed step
+that is short enough for the worst delay, 1/(1 + (K − 1)√(staleness + 1)) of the way by the same argument, is short for
+every reply; a share found anew is short only where it must be.
 """
 
 from __future__ import annotations
