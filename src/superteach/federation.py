@@ -70,10 +70,11 @@ class Federation:
 
     def sum(self, query: Query) -> Any:
         """Broadcast a query and return what its summed reply says."""
+        number = self._asked + 1
         started = time.perf_counter()
-        self._asked += 1
-        total = self._engine.sum(query, self._asked)
-        return self._heard(query, self._asked, total, started)
+        total = self._engine.sum(query, number)
+        self._asked = number  # a round that failed has not been, and its number is free
+        return self._heard(query, number, total, started)
 
     def post(self, position: int, query: Query) -> None:
         """Ask one teacher alone and do not wait: the other verb, for asynchronous rounds only."""
