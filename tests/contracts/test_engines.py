@@ -9,7 +9,7 @@ import superteach as st
 from superteach import queries
 from superteach.agreement import agree, finish
 from superteach.engines.remote import Loopback
-from superteach.errors import QueryRefused
+from superteach.errors import QueryRefused, TeacherLost
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic
@@ -118,6 +118,27 @@ def test_asynchronous_rounds_are_refused_unless_the_policy_allows_them(pool, sit
         )
     verdicts = {entry["verdict"] for site in sites.values() for entry in site.audit.entries()}
     assert any("refused" in verdict and "asynchronous" in verdict for verdict in verdicts)
+
+
+class Cut(Loopback):
+    """A line to everybody but one, from some message on."""
+
+    def ask(self, requests, seconds):
+        lost = any(b'"BlockOffer"' in data for data in requests.values())
+        return super().ask(
+            {name: data for name, data in requests.items() if not (lost and name == "t1")}, 1.0
+        )
+
+
+def test_a_teacher_lost_in_an_asynchronous_round_is_named(pool, site_of):
+    """The others' replies do not hide it."""
+    X, y = pool("logistic", 300, WIDTH, 1)
+    _, _, (_, _, sites) = engines(X, y, Logistic(), site_of, asynchronous=True)
+    line = Cut({name: site.answer for name, site in sites.items()})
+    agreement = agree(line, "another", tuple(sites), Learner(Logistic()))
+    how = {"method": "dual", "budget": 30, "solver": Block(staleness=3)}
+    with pytest.raises(TeacherLost, match="teacher t1 is lost: it gave no answer to BlockOffer"):
+        teach(st.Federation(agreement.engine(line)), Learner(Logistic()), PerturbedFit(3), **how)
 
 
 def test_every_query_says_whose_sum_it_is():
