@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import dual, imports, match, memory
+from benchmarks import asynchronous, dual, imports, match, memory
 from benchmarks.table import show
 
-BENCHMARKS = {"dual": dual.run, "match": match.run, "memory": memory.run, "imports": imports.run}
+BENCHMARKS = {
+    "dual": dual.run,
+    "asynchronous": asynchronous.run,
+    "match": match.run,
+    "memory": memory.run,
+    "imports": imports.run,
+}
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from superteach.solvers import Block, Newton
 SPARSITY, GOAL_WEIGHT = 0.1, 1000.0
 
 
-def _pose(X: Any, y: Any, seed: int = 100) -> tuple[LogisticRegression, DualProblem]:
+def pose(X: Any, y: Any, seed: int = 100) -> tuple[LogisticRegression, DualProblem]:
     """The paper's problem on a pool: its own fit plus noise of that norm, drawn apart from the rows."""
     ridge = pools.RIDGE_PER_ROW * len(y)
     learner = LogisticRegression(C=1.0 / ridge, fit_intercept=False, solver="newton-cholesky")
@@ -69,7 +69,7 @@ def _steps(quick: bool) -> Measurements:
     sizes = [(5_000, 10), (50_000, 10), (500_000, 10), (1_000_000, 28)]
     for rows, features in sizes[:2] if quick else sizes:
         X, y, owner = pools.classification(rows, features)
-        learner, problem = _pose(X, y)
+        learner, problem = pose(X, y)
         federation = pools.federation(X, y, owner)
         repeats = 5 if rows <= 50_000 else 3
         runs = [_solve(federation, problem, Newton(tolerance=1e-8)) for _ in range(repeats)]
@@ -102,7 +102,7 @@ def _growth(quick: bool) -> Measurements:
     before: tuple[int, float] | None = None
     for rows in (5_000, 50_000, 500_000) if quick else (5_000, 50_000, 500_000, 5_000_000):
         X, y, owner = pools.classification(rows)
-        problem = _pose(X, y)[1]
+        problem = pose(X, y)[1]
         federation = pools.federation(X, y, owner)
         del X, y, owner
         runs = [_solve(federation, problem, Newton(tolerance=1e-8)) for _ in range(3)]
@@ -121,7 +121,7 @@ def _against_cvxpy() -> Measurements:
         ("N", "Newton s", "CVXPY s", "CVXPY / Newton", "objective differs by (rel.)"),
     )
     X, y, owner = pools.classification(5_000)
-    _, problem = _pose(X, y)
+    _, problem = pose(X, y)
     federation = pools.federation(X, y, owner)
     # Some milliseconds are more easily disturbed than a second, so both sides show their best.
     runs = [_solve(federation, problem, Newton(tolerance=1e-8)) for _ in range(20)]

@@ -55,9 +55,21 @@ class Town:
             "the server",
         )
 
-    def join(self, name: str, *options: str, kit: Path | None = None) -> None:
+    def join(
+        self,
+        name: str,
+        *options: str,
+        kit: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """Start a teacher."""
-        self._start(name, ["join", str(kit or self.kit(name)), *options], None)
+        self._start(name, ["join", str(kit or self.kit(name)), *options], environment)
+
+    def allow_asynchronous(self, name: str) -> None:
+        """What its owner would write into a teacher's policy."""
+        policy = self.kit(name) / "policy.toml"
+        text = policy.read_text(encoding="utf-8")
+        policy.write_text(text.replace("asynchronous = false", "asynchronous = true"), encoding="utf-8")
 
     def wait_joined(self, names: Sequence[str], seconds: float = 90.0) -> None:
         """Wait until these teachers have joined."""

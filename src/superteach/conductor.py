@@ -41,6 +41,7 @@ class Order:
     restarts: int = 1
     solver_seconds: float = 120.0
     solver: str | None = None
+    staleness: int = 0
     sparsity: float | None = None
     goal_weight: float | None = None
     standardize: bool = False
@@ -79,7 +80,7 @@ def conduct(
         solver_seconds=order.solver_seconds,
         sparsity=order.sparsity,
         goal_weight=order.goal_weight,
-        solver=None if order.solver is None else work.SOLVERS[order.solver](),
+        solver=work.build_solver(order.solver, order.staleness),
         standardize=order.standardize,
         random_state=order.seed,
         classes=agreed.classes,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from superteach.engines.base import Engine
-from superteach.errors import TeachingError
+from superteach.engines.base import Engine, Posting
+from superteach.errors import SettingError, TeachingError
 from superteach.queries import Query
 
 
@@ -24,6 +24,8 @@ class Entry:
     seconds: float
     risk: float | None = None
     """What is left of the way to the goal after this round, where the coordinator knows it."""
+    teacher: str | None = None
+    """Who alone was asked, in an asynchronous round; None: all, and their sum came back."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -38,6 +40,8 @@ class Federation:
         self._engine = engine
         self._watch = watch
         self._ledger: list[Entry] = []
+        self._asked = 0
+        self._posted: dict[int, tuple[int, Query]] = {}
         self.stage = "start"
 
     @property
@@ -66,22 +70,53 @@ class Federation:
 
     def sum(self, query: Query) -> Any:
         """Broadcast a query and return what its summed reply says."""
-        number = len(self._ledger) + 1
+        number = self._asked + 1
         started = time.perf_counter()
         total = self._engine.sum(query, number)
-        if total.shape != (query.reply_length,):
-            raise TeachingError(
-                f"the sum of {query.name} has shape {total.shape}, expected {query.reply_length} numbers"
+        self._asked = number  # a round that failed has not been, and its number is free
+        return self._heard(query, number, total, started)
+
+    def post(self, position: int, query: Query) -> None:
+        """Ask one teacher alone and do not wait: the other verb, for asynchronous rounds only."""
+        self._asked += 1
+        self._posted[position] = (self._asked, query)
+        self.check_posts().post(position, query, self._asked)
+
+    def arrival(self) -> tuple[int, Any]:
+        """Wait for the next reply to a post: whose it is, and what it says."""
+        started = time.perf_counter()
+        position, values = self.check_posts().arrival()
+        number, query = self._posted.pop(position)
+        return position, self._heard(query, number, values, started, self.names[position])
+
+    def check_posts(self) -> Posting:
+        """The engine, if it can ask one teacher alone; else an error that names it."""
+        if not isinstance(self._engine, Posting):
+            raise SettingError(
+                f"{type(self._engine).__name__} asks all teachers together; asynchronous rounds need an engine that "
+                "asks them one by one (use staleness=0)"
             )
+        return self._engine
+
+    def _heard(
+        self, query: Query, number: int, values: Any, started: float, teacher: str | None = None
+    ) -> Any:
+        """Check a reply, write it into the ledger, read it."""
+        if values.shape != (query.reply_length,):
+            raise TeachingError(
+                f"the sum of {query.name} has shape {values.shape}, expected {query.reply_length} numbers"
+            )
+        replies = self.teachers if teacher is None else 1
         entry = Entry(
             number,
             self.stage,
             query.name,
-            self.teachers * query.nbytes,
-            self.teachers * 8 * query.reply_length,
+            replies * query.nbytes,
+            replies * 8 * query.reply_length,
             time.perf_counter() - started,
+            teacher=teacher,
         )
         self._ledger.append(entry)
         if self._watch is not None:
             self._watch(entry)
-        return query.read(total)
+        return query.read(values)

@@ -148,11 +148,25 @@ class DualProblem:
             return Certificate(objective + reach, gap + reach + float(point[-1] * aggregate[-1]))
         return Certificate(objective, gap)
 
-    def certify_block(self, conjugate: float, separable: float, model: Array) -> Certificate:
-        """F and its gap at any α with v = model, from Σh_j(α_j) and Σh*_j at point_of(v)."""
+    def certify_block(
+        self, conjugate: float, separable: float, model: Array, point: Array | None = None
+    ) -> Certificate:
+        """F and its gap at any α with v = model, from Σh_j(α_j) and Σh*_j at a point (default: point_of(v))."""
         objective = separable + self.pull(model)
-        bound = -(conjugate + self.smooth.value(self.point_of(model))) + self.constant
+        point = self.point_of(model) if point is None else point
+        bound = -(conjugate + self.smooth.value(point)) + self.constant
         return Certificate(objective, objective - bound)
+
+    def share(self, model: Array, change: Array, rise: float) -> float:
+        """How much of an offered α to take: s in [0, 1] with the least s·rise + pull(v + s·change).
+
+        By convexity Σh rises by s·rise at most, so F falls by at least as much as this bound of it does.
+        """
+        slope = rise - self.ridge * float(self.point_of(model) @ change)
+        curvature = (self.ridge + 2.0 * self.goal_weight) * float(change @ change)
+        if not slope < 0.0:
+            return 0.0
+        return 1.0 if -slope >= curvature else -slope / curvature
 
     @property
     def constant(self) -> float:

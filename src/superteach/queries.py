@@ -233,6 +233,37 @@ class BlockRound(Query):
         return BlockSums(float(total[0]), float(total[1]), total[2:])
 
 
+class Offers(NamedTuple):
+    """Σh* at the broadcast, Σh at α and at the offered α, Σ α_j x_j of both."""
+
+    conjugate: float
+    objective: float
+    offered: float
+    aggregate: Array
+    offer: Array
+
+
+@dataclass(frozen=True, eq=False)
+class BlockOffer(Query):
+    """An asynchronous step of Algorithm 1: take your share of your last offer, then solve your block for a new one."""
+
+    model: Array
+    goal: Array
+    ridge: float
+    goal_weight: float
+    taken: tuple[float, ...]
+    exposure: ClassVar[str] = (
+        "three sums and two per column, of one teacher alone, never in a sum with others"
+    )
+
+    @property
+    def reply_length(self) -> int:
+        return 3 + 2 * len(self.model)
+
+    def read(self, total: Array) -> Offers:
+        return Offers(total[0], total[1], total[2], *np.split(total[3:], 2))
+
+
 @dataclass(frozen=True, eq=False)
 class RankRows(Query):
     """Sort your rows by |α(p)|, by the |α| that Algorithm 1 left (ties: at p), by their fractional choice b_j
@@ -454,6 +485,7 @@ QUERIES: tuple[type[Query], ...] = (
     AskValues,
     Weigh,
     BlockRound,
+    BlockOffer,
     RankRows,
     CountRanks,
     Keep,

@@ -83,6 +83,8 @@ def teach(
                 f"solver={solver!r} is the paper's rule, for method='dual'; got method={method!r}"
             )
         solver.check(federation.teachers, student.free_intercept)
+        if solver.staleness:
+            federation.check_posts()
     if method in SEARCHES and federation.features > NEWTON_WIDTH:
         raise SettingError(
             f"method={method!r} sums a matrix over pairs of columns, too much for {federation.features} columns "

@@ -9,6 +9,7 @@ import superteach as st
 from superteach import queries
 from superteach.agreement import agree, finish
 from superteach.engines.remote import Loopback
+from superteach.errors import QueryRefused, TeacherLost
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic
@@ -20,14 +21,15 @@ from tests.contracts.test_queries import TALK
 WIDTH, K = 3, 3
 
 
-def engines(X, y, loss, site_of, least_change=1):
+def engines(X, y, loss, site_of, least_change=1, **rules):
     """The same rows behind every engine there is, in one process."""
     parts = np.array_split(np.arange(len(y)), K)
     teachers = [
         st.Teacher(f"t{i}", X[part], y[part], part, least_change=least_change) for i, part in enumerate(parts)
     ]
     sites = {
-        f"t{i}": site_of(f"t{i}", X[part], y[part], least_change=least_change) for i, part in enumerate(parts)
+        f"t{i}": site_of(f"t{i}", X[part], y[part], least_change=least_change, **rules)
+        for i, part in enumerate(parts)
     }
     line = Loopback({name: site.answer for name, site in sites.items()})
     agreement = agree(line, "lesson", tuple(sites), Learner(loss))
@@ -38,7 +40,7 @@ def engines(X, y, loss, site_of, least_change=1):
 def test_every_query_has_the_same_sum_over_every_engine(kind, pool, site_of):
     """A whole talk over both engines: equal bits all the way."""
     X, y = pool(kind, 301, WIDTH, 0)
-    local, remote, _ = engines(X, y, LOSSES[kind](), site_of)
+    local, remote, _ = engines(X, y, LOSSES[kind](), site_of, asynchronous=True)
     for number, query in enumerate((*TALK[:3], queries.Prepare(LOSSES[kind](), 0.0), *TALK[4:]), 1):
         asked = query
         if isinstance(query, queries.BlockRound):
@@ -78,6 +80,65 @@ def test_the_same_lesson_over_every_engine(how, pool, site_of, tmp_path):
         written = (site.policy.folder / "lesson.csv").read_text().split()
         assert written[0] == "row"
         assert [int(number) for number in written[1:]] == np.sort(state.chosen).tolist(), name
+
+
+def test_asynchronous_rounds_over_every_engine_end_at_one_optimum(pool, site_of):
+    """Replies arrive in another order; the certified objective and the taught model are the same."""
+    X, y = pool("logistic", 300, WIDTH, 1)
+    local, remote, (_, _, sites) = engines(X, y, Logistic(), site_of, asynchronous=True)
+    how = {"method": "dual", "budget": 30, "goal_weight": 1.0}
+    solver = Block(tolerance=1e-9, max_steps=1000, staleness=2)
+    best = teach(st.Federation(local), Learner(Logistic(), 30.0), PerturbedFit(3), **how)
+    for engine in (local, remote):
+        lesson = teach(
+            st.Federation(engine), Learner(Logistic(), 30.0), PerturbedFit(3), solver=solver, **how
+        )
+        assert lesson.converged, lesson.reason
+        assert lesson.gap[-1] <= 1e-9 * abs(lesson.objective[-1])
+        assert lesson.objective[-1] == pytest.approx(best.objective[-1], rel=2e-9)
+        np.testing.assert_allclose(lesson.model, best.model, rtol=1e-6)
+    asked = [entry for entry in sites["t0"].audit.entries() if entry.get("query") == "BlockOffer"]
+    alone = [entry for entry in lesson.ledger if entry.teacher == "t0"]
+    both = [entry for entry in lesson.ledger if entry.query == "BlockOffer" and entry.teacher is None]
+    assert len(asked) == len(alone) + len(both)
+
+
+def test_asynchronous_rounds_are_refused_unless_the_policy_allows_them(pool, site_of):
+    """By default a teacher says no, with the reason, and writes it down."""
+    X, y = pool("logistic", 300, WIDTH, 1)
+    _, remote, (_, _, sites) = engines(X, y, Logistic(), site_of)
+    with pytest.raises(QueryRefused, match=r"teacher t\d refuses BlockOffer: .*asynchronous = false"):
+        teach(
+            st.Federation(remote),
+            Learner(Logistic()),
+            PerturbedFit(3),
+            method="dual",
+            budget=30,
+            solver=Block(staleness=1),
+        )
+    verdicts = {entry["verdict"] for site in sites.values() for entry in site.audit.entries()}
+    assert any("refused" in verdict and "asynchronous" in verdict for verdict in verdicts)
+
+
+class Cut(Loopback):
+    """A line to everybody but one, from some message on."""
+
+    def ask(self, requests, seconds):
+        lost = any(b'"BlockOffer"' in data for data in requests.values())
+        return super().ask(
+            {name: data for name, data in requests.items() if not (lost and name == "t1")}, 1.0
+        )
+
+
+def test_a_teacher_lost_in_an_asynchronous_round_is_named(pool, site_of):
+    """The others' replies do not hide it."""
+    X, y = pool("logistic", 300, WIDTH, 1)
+    _, _, (_, _, sites) = engines(X, y, Logistic(), site_of, asynchronous=True)
+    line = Cut({name: site.answer for name, site in sites.items()})
+    agreement = agree(line, "another", tuple(sites), Learner(Logistic()))
+    how = {"method": "dual", "budget": 30, "solver": Block(staleness=3)}
+    with pytest.raises(TeacherLost, match="teacher t1 is lost: it gave no answer to BlockOffer"):
+        teach(st.Federation(agreement.engine(line)), Learner(Logistic()), PerturbedFit(3), **how)
 
 
 def test_every_query_says_whose_sum_it_is():

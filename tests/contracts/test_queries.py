@@ -36,6 +36,8 @@ TALK: list[Query] = [
     queries.AskMoments("dual", "all", POINT, 2),
     queries.AskValues("dual", "all", POINT, GOAL, np.array([0.0, 0.5, 1.0])),
     queries.BlockRound(POINT, GOAL, 1.0, 2.0, (1.0, 0.5, 2.0)),
+    queries.BlockOffer(POINT, GOAL, 1.0, 2.0, (0.0,) * 7),
+    queries.BlockOffer(GOAL, GOAL, 1.0, 2.0, (0.3, 1.0, 0.5, 0.2, 0.1, 0.6, 0.7)),
     queries.RankRows("block", POINT),
     queries.RankRows("random", seed=4),
     queries.RankRows("even", seed=4),
@@ -144,6 +146,8 @@ def test_unlisted_queries_are_refused(pool):
         queries.AskMoments("loss", "all", POINT, 1),
         queries.AskMoments("dual", "all", POINT, 1),
         queries.BlockRound(POINT, GOAL, 1.0, 2.0, (1.0, 1.0)),
+        queries.BlockOffer(POINT, GOAL, 1.0, 2.0, (0.0, 0.0)),
+        queries.BlockOffer(POINT, GOAL, 1.0, 2.0, (0.5, 0.0)),
         queries.RankRows("dual", POINT),
         queries.CountRanks((b"",)),
         queries.Keep(b"\xff" * 16),
@@ -259,7 +263,10 @@ def test_sums_are_those_of_one_teacher(position, pool, federation_of):
     for K in (1, 7):
         federation = federation_of(X, y, K)
         for query in TALK[: position + 1]:
-            alone = isinstance(query, queries.BlockRound | queries.Refine | queries.Approach | queries.Alone)
+            alone = isinstance(
+                query,
+                queries.BlockRound | queries.BlockOffer | queries.Refine | queries.Approach | queries.Alone,
+            )
             if alone or getattr(query, "by", "") == "block":
                 continue
             result = federation.engine.sum(query, 1)

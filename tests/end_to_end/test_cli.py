@@ -172,8 +172,11 @@ def test_every_learner_is_taught(pool: Path, tmp_path: Path, learner: str) -> No
 
 def test_solvers(pool: Path, tmp_path: Path) -> None:
     sizes = {}
-    for options in (["--solver", s] for s in ("newton", "lbfgs", "block")):
-        out = tmp_path / options[1]
+    for options in (
+        *(["--solver", s] for s in ("newton", "lbfgs", "block")),
+        ["--solver", "block", "--staleness", "2"],
+    ):
+        out = tmp_path / options[-1]
         result = run(
             "teach",
             *files_of(pool),
@@ -188,7 +191,7 @@ def test_solvers(pool: Path, tmp_path: Path) -> None:
             "--json",
         )
         assert result.exit_code == 0, result.output
-        sizes[options[1]] = json.loads(result.stdout)["risk"]
+        sizes[options[-1]] = json.loads(result.stdout)["risk"]
     assert sizes["newton"] == pytest.approx(sizes["lbfgs"], rel=1e-6)
 
 
@@ -254,6 +257,11 @@ BAD_ORDERS: dict[str, tuple[list[str], list[str]]] = {
     "sparsity negative": (["--sparsity", "-1"], ["sparsity"]),
     "goal unknown": (["--goal", "best"], ["'best'"]),
     "goal missing": (["--goal", "nowhere.json"], ["nowhere.json"]),
+    "staleness without block": (
+        ["--method", "dual", "--staleness", "2"],
+        ["--staleness 2", "--solver block"],
+    ),
+    "staleness below 0": (["--solver", "block", "--staleness", "-1"], ["staleness"]),
     "block with intercept": (["--method", "dual", "--solver", "block", "--intercept"], ["intercept"]),
     "option unknown": (["--colour", "red"], ["--colour"]),
 }

@@ -35,6 +35,8 @@ def town(tmp_path_factory, data) -> Iterator[Town]:
             policy.write_text(
                 text.replace('write = "numbers"', 'write = "rows"') if name == "south" else text
             )
+        for name in ("north", "south"):
+            town.allow_asynchronous(name)
         west = town.kit("west") / "policy.toml"
         west.write_text(
             "\n".join(line for line in west.read_text().splitlines() if "BlockRound" not in line) + "\n"

@@ -11,6 +11,7 @@ from superteach.engines.remote import Loopback
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
 from superteach.losses import Logistic
+from superteach.solvers import Block
 from superteach.teaching import teach
 from tests.privacy.canaries import Watched, numbers_found, rows_found
 
@@ -22,11 +23,15 @@ class Recorded(Loopback):
 
     def __init__(self, doors):
         super().__init__(doors)
-        self.carried = b""
+        self._pieces = []
+
+    @property
+    def carried(self) -> bytes:
+        return b"".join(self._pieces)
 
     def ask(self, requests, seconds):
         replies = super().ask(requests, seconds)
-        self.carried += b"".join([*requests.values(), *replies.values()])
+        self._pieces += [*requests.values(), *replies.values()]  # at once, whatever thread this is
         return replies
 
 
@@ -55,6 +60,23 @@ def test_no_row_crosses_the_line(method, pool, site_of):
     rows = [X.ravel(), *(array.ravel() for array in engine.private)]
     assert numbers_found(line.carried, np.concatenate(rows), [*lesson.model, *lesson.goal]) == []
     assert rows_found(line.carried, [state.chosen for state in engine.states()]) == []
+
+
+def test_no_row_crosses_the_line_in_asynchronous_rounds(pool, site_of):
+    """Replies of one teacher alone hold sums over its rows, and no row of them."""
+    X, y = pool("logistic", ROWS, WIDTH, 6)
+    parts = {f"t{i}": np.arange(i, ROWS, 3) for i in range(3)}
+    sites = {name: site_of(name, X[part], y[part], asynchronous=True) for name, part in parts.items()}
+    line = Recorded({name: site.answer for name, site in sites.items()})
+    agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
+    engine, solver = agreement.engine(line), Block(max_steps=30, staleness=2)
+    how = {"method": "dual", "budget": 90, "solver": solver}
+    lesson = teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(0), **how)
+    assert sum(entry.teacher is not None for entry in lesson.ledger) == 3 * 30
+    states = [site._lessons["lesson"].state for site in sites.values()]
+    private = [X.ravel(), *(a for state in states for a in (state.threshold, state.alpha, state.offer))]
+    assert numbers_found(line.carried, np.concatenate(private), [*lesson.model, *lesson.goal]) == []
+    assert rows_found(line.carried, [state.chosen for state in states]) == []
 
 
 def test_the_search_finds_what_is_there():

@@ -34,6 +34,7 @@ def test_the_template_is_a_policy_that_allows_the_whole_list(tmp_path):
         ("coordinators = []\nleast_rows = 0", "least_rows=0"),
         ("coordinators = []\nmost_rounds = true", "most_rounds=True"),
         ("coordinators = []\nleast_change = '3'", "least_change='3'"),
+        ("coordinators = []\nasynchronous = 1", "asynchronous=1"),
         ("coordinators = []\n[chosen]\nwrite = 'all'", "chosen.write='all'"),
         ("coordinators = [", "is no TOML"),
     ],

@@ -281,6 +281,15 @@ def teach(
             help="Solver of the dual (default newton; lbfgs for very wide data).", rich_help_panel=_LESSON
         ),
     ] = None,
+    staleness: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="With --solver block: how many answers others may be ahead of a slow teacher. Above 0 rounds are "
+            "asynchronous, and teachers are asked one by one; a teacher's policy must allow it.",
+            rich_help_panel=_LESSON,
+        ),
+    ] = 0,
     sparsity: Annotated[
         float | None, typer.Option(help="Weight of the l1 term (0.1; regression 1).", rich_help_panel=_LESSON)
     ] = None,
@@ -333,6 +342,7 @@ def teach(
             costs=costs,
             solver_seconds=solver_seconds,
             solver=None if solver is None else solver.value,
+            staleness=staleness,
             sparsity=sparsity,
             goal_weight=goal_weight,
             standardize=standardize,

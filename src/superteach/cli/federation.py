@@ -108,7 +108,7 @@ def status(
         say(f"lesson {lesson['lesson']}: {lesson['status'].lower()}, submitted {lesson['when']}")
         if lesson.get("queries"):
             asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items())
-            say(f"  {lesson['stage']}, round {lesson['rounds']}; every teacher was asked: {asked}")
+            say(f"  {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
 
 
 def say(text: str) -> None:

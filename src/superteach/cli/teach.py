@@ -49,6 +49,7 @@ class Order:
     costs: str | None
     solver_seconds: float
     solver: str | None
+    staleness: int
     sparsity: float | None
     goal_weight: float | None
     standardize: bool
@@ -59,8 +60,8 @@ class Order:
 
 
 _SHARED = (
-    "learner", "goal_seed", "C", "alpha", "intercept", "budget", "method", "risk_target", "solver", "sparsity",
-    "goal_weight", "standardize", "seed", "restarts", "solver_seconds",
+    "learner", "goal_seed", "C", "alpha", "intercept", "budget", "method", "risk_target", "solver", "staleness",
+    "sparsity", "goal_weight", "standardize", "seed", "restarts", "solver_seconds",
 )  # fmt: skip
 """Settings that mean the same with files and over a federation."""
 
@@ -75,6 +76,7 @@ def run(order: Order) -> None:
     if budget == "smallest" and order.risk_target is None:
         raise SettingError("--budget smallest needs --risk-target, the distance that is small enough")
     check_goal_name(order.goal)
+    solver = work.build_solver(order.solver, order.staleness)
     features = None if order.features is None else [name.strip() for name in order.features.split(",")]
     if order.federation is not None:
         teach_federation(order, order.federation, place, features)
@@ -104,7 +106,7 @@ def run(order: Order) -> None:
             solver_seconds=order.solver_seconds,
             sparsity=order.sparsity,
             goal_weight=order.goal_weight,
-            solver=None if order.solver is None else work.SOLVERS[order.solver](),
+            solver=solver,
             standardize=order.standardize,
             random_state=order.seed,
         )

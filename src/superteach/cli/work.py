@@ -20,7 +20,7 @@ from superteach.learner import Learner
 from superteach.lesson import Lesson, to_json
 from superteach.teaching import teach
 
-SOLVERS = {"newton": solvers.Newton, "lbfgs": solvers.LBFGS, "block": solvers.Block}
+SOLVERS = {"newton": solvers.Newton, "lbfgs": solvers.LBFGS}
 INVERSE = ("logistic", "svc")
 """Learners whose penalty is written as C; the others have alpha."""
 
@@ -85,6 +85,15 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
     if kind == "poisson":
         return PoissonRegressor(alpha=strength, fit_intercept=intercept)
     return Learner(Huber(), strength, "free" if intercept else "none")
+
+
+def build_solver(name: str | None, staleness: int) -> solvers.Newton | solvers.LBFGS | solvers.Block | None:
+    """The solver behind a name, None for the usual one."""
+    if staleness and name != "block":
+        raise SettingError(f"--staleness {staleness} goes with --solver block, got {name or 'no --solver'}")
+    if name is None:
+        return None
+    return solvers.Block(staleness=staleness) if name == "block" else SOLVERS[name]()
 
 
 def learner_settings(kind: str, estimator: Any, student: Learner, intercept: bool) -> dict[str, Any]:

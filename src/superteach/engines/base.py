@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,17 @@ class Engine(Protocol):
 
     def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
         """The sum of all replies, added in the order of the roster."""
+
+
+@runtime_checkable
+class Posting(Engine, Protocol):
+    """An engine that can also ask teachers one by one, and hand their replies on as they arrive."""
+
+    def post(self, position: int, query: Query, number: int) -> None:
+        """Ask one teacher and do not wait; it is not asked again before its reply has arrived."""
+
+    def arrival(self) -> tuple[int, npt.NDArray[np.float64]]:
+        """Wait for the next reply to a post: whose it is, and its numbers."""
 
 
 def add_up(query: Query, replies: Iterable[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:

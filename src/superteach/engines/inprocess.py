@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -42,6 +43,7 @@ class InProcess:
         # Products of so few numbers are not worth a second thread to the library either: nothing to hold back.
         self._controller = None if threads is None and small else ThreadpoolController()
         self._pool: ThreadPoolExecutor | None = None
+        self._posts: deque[tuple[int, Query, int]] = deque()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,11 +63,7 @@ class InProcess:
 
         def serve(share: Sequence[int]) -> None:
             for position in share:
-                turn = Turn(number, position, len(self._teachers))
-                state, sealed = self._teachers[position].answer(query, self._states[position], turn)
-                if not isinstance(sealed, Sealed) or sealed.values.shape != (query.reply_length,):
-                    raise TeachingError(f"teacher {position} gave no sealed reply of the right length")
-                self._states[position], replies[position] = state, sealed
+                replies[position] = self._ask(position, query, number)
 
         with self._controller.limit(limits=self._library_threads) if self._controller else nullcontext():
             if self._workers == 1:
@@ -76,6 +74,23 @@ class InProcess:
                 for done in [self._pool.submit(serve, share) for share in self._shares]:
                     done.result()
         return add_up(query, (reply.values for reply in replies if reply is not None))
+
+    def post(self, position: int, query: Query, number: int) -> None:
+        """Ask one teacher; in one process nobody is slower than another, so replies arrive in the order of posts."""
+        self._posts.append((position, query, number))
+
+    def arrival(self) -> tuple[int, npt.NDArray[np.float64]]:
+        """The reply to the oldest post."""
+        position, query, number = self._posts.popleft()
+        return position, self._ask(position, query, number).values
+
+    def _ask(self, position: int, query: Query, number: int) -> Sealed:
+        turn = Turn(number, position, len(self._teachers))
+        state, sealed = self._teachers[position].answer(query, self._states[position], turn)
+        if not isinstance(sealed, Sealed) or sealed.values.shape != (query.reply_length,):
+            raise TeachingError(f"teacher {position} gave no sealed reply of the right length")
+        self._states[position] = state
+        return sealed
 
     def close(self) -> None:
         """End the threads; the states stay."""

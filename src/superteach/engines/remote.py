@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -46,6 +48,9 @@ class Remote:
         self._names = tuple(names)
         self._features = features
         self._seconds = seconds
+        self._arrived: queue.SimpleQueue[tuple[int, npt.NDArray[np.float64] | Exception]] = (
+            queue.SimpleQueue()
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,6 +67,27 @@ class Remote:
         replies = self._line.ask(requests, self._seconds)
         values = [values_of(query, name, reply_of(name, query.name, replies)) for name in self._names]
         return add_up(query, values)
+
+    def post(self, position: int, query: Query, number: int) -> None:
+        """Ask one teacher on a thread of its own, which ends when the line's time is up."""
+        name, message = self._names[position], wire.pack_question(self._lesson, number, query)
+
+        def carry() -> None:
+            try:
+                reply = reply_of(name, query.name, self._line.ask({name: message}, self._seconds))
+                self._arrived.put((position, values_of(query, name, reply)))
+            except Exception as error:  # it belongs to whoever waits for the reply
+                self._arrived.put((position, error))
+
+        # A daemon: whoever waits for a lost teacher must not keep this process from ending.
+        threading.Thread(target=carry, daemon=True).start()
+
+    def arrival(self) -> tuple[int, npt.NDArray[np.float64]]:
+        """The next reply to a post, or the error that came in its place."""
+        position, found = self._arrived.get()
+        if isinstance(found, Exception):
+            raise found
+        return position, found
 
 
 def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> wire.Reply:

@@ -85,7 +85,7 @@ def solve(federation: Federation, problem: DualProblem, solver: Newton | LBFGS |
         return None
 
     if isinstance(solver, Block):
-        solution = solver.solve(federation.sum, problem, federation.teachers, record)
+        solution = solver.solve(federation, problem, federation.teachers, record)
     else:
         function = Function(federation.sum, "dual", "all", problem.smooth)
         solution = solver.minimise(

@@ -123,7 +123,7 @@ class LessonController(Controller):  # type: ignore[misc]
         return self._told
 
     def _watch(self, entry: Entry) -> None:
-        self._asked[entry.query] += 1
+        self._asked[entry.query if entry.teacher is None else f"{entry.query} of {entry.teacher} alone"] += 1
         self._told = {"stage": entry.stage, "rounds": entry.number, "queries": dict(self._asked)}
 
     def control_flow(self, abort_signal: Any, fl_ctx: Any) -> None:

@@ -5,6 +5,7 @@ queries = ["Census", "Prepare", "AskMoments"]          # default: the whole clos
 least_rows = 10        # no sum over fewer rows than this, unless over none
 most_rounds = 5000     # questions answered in one lesson
 least_change = 10      # rows changed in one turn of "match", or none
+asynchronous = false   # whether rounds are answered in which nobody else's reply is added to this teacher's
 
 [chosen]
 write = "numbers"      # what is written of the chosen rows here: "numbers", "rows" or "nothing"
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from superteach.errors import QueryRefused, SettingError
-from superteach.queries import QUERIES, Query
+from superteach.queries import QUERIES, BlockOffer, Query
 
 NAMES = tuple(query.__name__ for query in QUERIES)
 WRITES = ("numbers", "rows", "nothing")
@@ -36,6 +37,7 @@ class Policy:
     least_change: int = 10
     write: Literal["numbers", "rows", "nothing"] = "numbers"
     folder: Path = Path("chosen")
+    asynchronous: bool = False
 
     def check_coordinator(self, name: str, fingerprint: str) -> None:
         """Refuse a coordinator whose certificate is not in the list, by name or by fingerprint."""
@@ -47,6 +49,10 @@ class Policy:
         name = type(query).__name__
         if name not in self.queries:
             raise QueryRefused(f"the policy does not allow {name}")
+        if isinstance(query, BlockOffer) and not self.asynchronous:
+            raise QueryRefused(
+                "the policy does not allow asynchronous rounds, in which no sum hides a reply (asynchronous = false)"
+            )
         if rounds >= self.most_rounds:
             raise QueryRefused(
                 f"the policy allows {self.most_rounds} rounds in a lesson, and they are used up"
@@ -78,7 +84,7 @@ def policy_of(stored: dict[str, Any], place: Path) -> Policy:
     chosen = stored.get("chosen", {})
     if not isinstance(chosen, dict):
         raise SettingError(f"{where}: [chosen] must be a table with write and folder")
-    known = ("coordinators", "queries", "least_rows", "most_rounds", "least_change", "chosen")
+    known = ("coordinators", "queries", "least_rows", "most_rounds", "least_change", "asynchronous", "chosen")
     for name in [
         *(name for name in stored if name not in known),
         *(n for n in chosen if n not in ("write", "folder")),
@@ -97,6 +103,9 @@ def policy_of(stored: dict[str, Any], place: Path) -> Policy:
     folder = chosen.get("folder", "chosen")
     if not isinstance(folder, str) or not folder:
         raise SettingError(f"{where}: chosen.folder={folder!r} must be the name of a folder")
+    asynchronous = stored.get("asynchronous", False)
+    if type(asynchronous) is not bool:
+        raise SettingError(f"{where}: asynchronous={asynchronous!r} must be true or false")
     return Policy(
         tuple(_texts(stored["coordinators"], where, "coordinators")),
         queries,
@@ -105,6 +114,7 @@ def policy_of(stored: dict[str, Any], place: Path) -> Policy:
         _count(stored, "least_change", Policy.least_change, where),
         write,
         place.resolve().parent / folder,
+        asynchronous,
     )
 
 
@@ -134,6 +144,7 @@ def template(coordinators: list[str]) -> str:
         f"least_rows = {Policy.least_rows}      # no sum over fewer rows than this, unless over none\n"
         f"most_rounds = {Policy.most_rounds}   # questions answered in one lesson\n"
         f'least_change = {Policy.least_change}    # rows changed in one turn of "match", or none\n'
+        "asynchronous = false # whether rounds are answered in which nobody else's reply is added to this teacher's\n"
         f"queries = [\n{listed}\n]\n\n"
         "[chosen]\n"
         'write = "numbers"    # what is written of the chosen rows, here: "numbers", "rows" or "nothing"\n'

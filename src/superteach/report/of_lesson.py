@@ -286,12 +286,14 @@ def _left(page: Page, lesson: Lesson) -> None:
     each = len(lesson.teachers) or 1
     received = sum(entry.bytes_in for entry in lesson.ledger)
     sent = sum(entry.bytes_out for entry in lesson.ledger)
+    alone = sum(entry.teacher is not None for entry in lesson.ledger)
     section.prose(
         "Every teacher answered the same ",
-        number(lesson.rounds),
+        number(lesson.rounds - alone),
         " queries with sums and counts over its rows, ",
+        *(["and was asked alone in a share of ", number(alone), " asynchronous ones, "] if alone else []),
         size(received // each),
-        " in all, and was sent ",
+        " on average, and was sent " if alone else " in all, and was sent ",
         size(sent // each),
         ". No row, row number or score left anyone. Sums over few rows can still tell about them; the queries "
         "below say what each one shows.",

@@ -35,6 +35,7 @@ from superteach.queries import (
     AskMoments,
     AskValues,
     Balance,
+    BlockOffer,
     BlockRound,
     Census,
     ChosenCost,
@@ -59,7 +60,9 @@ LONGEST = 1 << 12
 
 SCOPES: dict[type[Query], str] = {
     **dict.fromkeys((AskMoments, AskValues), "as asked"),
-    **dict.fromkeys((ColumnSums, Prepare, Weigh, BlockRound, RankRows, CountRanks, Compare, Balance), "all"),
+    **dict.fromkeys(
+        (ColumnSums, Prepare, Weigh, BlockRound, BlockOffer, RankRows, CountRanks, Compare, Balance), "all"
+    ),
     **dict.fromkeys((Refine, ChosenCost), "chosen"),
     **dict.fromkeys((Census, Keep, Recall, Approach, Alone), "counts"),
 }

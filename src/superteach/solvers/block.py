@@ -10,7 +10,8 @@ import numpy as np
 
 from superteach.errors import SettingError
 from superteach.problem import Certificate, DualProblem
-from superteach.queries import AskMoments, BlockRound, BlockSums, Moments, Query
+from superteach.queries import AskMoments, BlockRound, BlockSums, Moments
+from superteach.solvers import asynchronous
 from superteach.solvers.descent import Solution, check_limits
 
 
@@ -20,26 +21,35 @@ class Block:
 
     `beta` is one number for all teachers or one for each. The printed reduce step adds whole α every
     round and diverges; here θ̃ is (1/Λ) Σ α_j x_j itself, as the absolute sums of the replies give it.
+
+    With a `staleness` above 0 rounds are asynchronous (see solvers.asynchronous): a teacher's question stays open
+    while every other one answers so many times and once more; T·K replies at most. The step is then found, not given.
     """
 
     tolerance: float = 1e-10
     max_steps: int = 100
     beta: float | tuple[float, ...] = 1.0
+    staleness: int = 0
 
     def solve(
         self,
-        ask: Callable[[Query], Any],
+        mail: asynchronous.Mail,
         problem: DualProblem,
         teachers: int,
         record: Callable[[Certificate], str | None],
     ) -> Solution:
         """Run the rounds; `record` keeps each certificate and says when the gap is small enough."""
         self.check(teachers, problem.free_intercept)
+        if self.staleness:
+            most = teachers * self.max_steps
+            return asynchronous.solve(mail, problem, teachers, self.staleness, self.tolerance, most, record)
         betas = self.beta if isinstance(self.beta, tuple) else (float(self.beta),) * teachers
         model = np.zeros_like(problem.goal)
         separable: float | None = None
         for step in range(self.max_steps):
-            sums: BlockSums = ask(BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, betas))
+            sums: BlockSums = mail.sum(
+                BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, betas)
+            )
             # The round evaluates Σh* at the model it was sent, so it certifies the round before it.
             if separable is not None:
                 reason = record(problem.certify_block(sums.conjugate, separable, model))
@@ -47,7 +57,7 @@ class Block:
                     return self._end(problem, model, step, True, reason)
             separable, model = sums.objective, sums.aggregate / problem.ridge
         assert separable is not None
-        last: Moments = ask(AskMoments("dual", "all", problem.point_of(model), 1))
+        last: Moments = mail.sum(AskMoments("dual", "all", problem.point_of(model), 1))
         reason = record(problem.certify_block(last.value, separable, model))
         limit = f"the limit of {self.max_steps} rounds was reached"
         return self._end(problem, model, self.max_steps, reason is not None, reason or limit)
@@ -72,6 +82,12 @@ class Block:
         if not all(0.0 < beta <= teachers for beta in betas):
             raise SettingError(
                 f"Block's beta must lie above 0 and at most at K = {teachers}, got {self.beta!r}"
+            )
+        if type(self.staleness) is not int or self.staleness < 0:
+            raise SettingError(f"Block's staleness={self.staleness!r} must be an int of at least 0")
+        if self.staleness and self.beta != 1.0:
+            raise SettingError(
+                f"Block finds its steps when rounds are asynchronous; beta={self.beta!r} goes with staleness=0"
             )
         if self.max_steps == 0:
             raise SettingError(f"Block needs at least one round, got max_steps={self.max_steps}")

@@ -41,6 +41,8 @@ class State:
     scaling: Scaling = field(default_factory=Scaling)
     threshold: Array | None = None
     alpha: Array | None = None
+    offer: Array | None = None
+    """The α offered last in an asynchronous round, until the coordinator says how much of it to take."""
     local_point: Array | None = None
     ranking: ranks.Ranking | None = None
     chosen: npt.NDArray[np.int64] | None = None
@@ -137,24 +139,48 @@ def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> 
                 query.sparsity / np.abs(block.times(query.direction)) if query.sparsity else 0.0
             )
     out = np.array([np.count_nonzero(np.isinf(threshold))], dtype=np.float64)
-    return replace(state, threshold=threshold, alpha=None, local_point=None), out
+    return replace(state, threshold=threshold, alpha=None, offer=None, local_point=None), out
 
 
 def _block_round(
     teacher: Teacher, query: queries.BlockRound, state: State, turn: Turn
 ) -> tuple[State, Array]:
     """Algorithm 1, lines 4–5, for one teacher: an exact local solve, then a step of β_i/K."""
-    loss, threshold = _known(state.loss, "loss"), _known(state.threshold, "thresholds")
     alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
+    own = _weighted_sum(teacher, state.scaling, alpha)
+    conjugate, best, point = _solve_block(teacher, query, state, own)
+    moved = _moved(teacher, state, alpha, query.beta[turn.position] / turn.teachers, best)
+    sums = [conjugate, _penalised(teacher, state, moved)]
+    reply = np.concatenate([sums, _weighted_sum(teacher, state.scaling, moved)])
+    return replace(state, alpha=moved, local_point=point), reply
+
+
+def _block_offer(
+    teacher: Teacher, query: queries.BlockOffer, state: State, turn: Turn
+) -> tuple[State, Array]:
+    """The same solve, of which the coordinator says later how much to take."""
+    alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
+    if query.taken[turn.position]:
+        alpha = _moved(teacher, state, alpha, query.taken[turn.position], _known(state.offer, "an offer"))
+    own = _weighted_sum(teacher, state.scaling, alpha)
+    conjugate, best, point = _solve_block(teacher, query, state, own)
+    sums = [conjugate, _penalised(teacher, state, alpha), _penalised(teacher, state, best)]
+    reply = np.concatenate([sums, own, _weighted_sum(teacher, state.scaling, best)])
+    return replace(state, alpha=alpha, offer=best, local_point=point), reply
+
+
+def _solve_block(
+    teacher: Teacher, query: queries.BlockRound | queries.BlockOffer, state: State, own: Array
+) -> tuple[float, Array, Array]:
+    """Σh* at the broadcast model, the best α of this block while all others stay, and the point it belongs to."""
     problem = DualProblem(query.ridge, query.goal, query.goal_weight)
-    own = _weighted_sum(teacher, state.scaling, alpha) / query.ridge
     point = problem.point_of(query.model)
     conjugate = _sum_values(teacher, queries.AskValues("dual", "all", point, point, np.zeros(1)), state)[0]
     local = Function(
         lambda ask: ask.read(_local_sum(teacher, ask, state)),
         "dual",
         "all",
-        problem.smooth.shifted(query.ridge * (query.model - own)),
+        problem.smooth.shifted(query.ridge * (query.model - own / query.ridge)),
     )
     # From 0, where every h* is finite: the broadcast point may be far out (Poisson's exp overflows there).
     start = np.zeros_like(point) if state.local_point is None else state.local_point
@@ -162,12 +188,17 @@ def _block_round(
     whole = Moments(0.0, solution.sums.gradient + local.smooth.gradient(solution.point), None)
     if not solution.converged and local.flat(1e-6)(solution.point, solution.sums, whole) is None:
         raise TeachingError(f"teacher {teacher.name}'s own block could not be solved: {solution.reason}")
-    best = _best_dual(teacher, state, solution.point)
-    step = query.beta[turn.position] / turn.teachers
-    moved = np.clip(alpha + step * (best - alpha), *loss.domain(teacher.target))
-    objective = loss.penalised_conjugate(moved, teacher.target, threshold).sum()
-    reply = np.concatenate([[conjugate, objective], _weighted_sum(teacher, state.scaling, moved)])
-    return replace(state, alpha=moved, local_point=solution.point), reply
+    return float(conjugate), _best_dual(teacher, state, solution.point), solution.point
+
+
+def _moved(teacher: Teacher, state: State, alpha: Array, step: float, best: Array) -> Array:
+    """A step of the way from α to a better one, within the domain whatever rounding does."""
+    low, high = _known(state.loss, "loss").domain(teacher.target)
+    return np.clip(alpha + step * (best - alpha), low, high)
+
+
+def _penalised(teacher: Teacher, state: State, alpha: Array) -> float:
+    return float(_known(state.loss, "loss").penalised_conjugate(alpha, teacher.target, state.threshold).sum())
 
 
 def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Turn) -> tuple[State, Array]:
@@ -348,6 +379,7 @@ _HANDLERS: dict[type[queries.Query], Handler] = {
     queries.AskValues: _values,
     queries.Weigh: _weigh,
     queries.BlockRound: _block_round,
+    queries.BlockOffer: _block_offer,
     queries.RankRows: _rank_rows,
     queries.CountRanks: _count_ranks,
     queries.Keep: _keep,
