@@ -51,7 +51,8 @@ from superteach.queries import (
     Weigh,
 )
 from superteach.site.rows import Holding
-from superteach.teacher import State, Teacher
+from superteach.teacher import Teacher
+from superteach.teacher.state import State
 
 MOST_REPLY = 1 << 22
 """No reply has more numbers than this (32 MB)."""

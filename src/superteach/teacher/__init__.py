@@ -7,9 +7,9 @@ restart. What comes back beside the state is `Sealed`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from superteach import alone, queries
 from superteach.errors import QueryRefused, TeachingError
-from superteach.losses import Loss, Terms
+from superteach.losses import Loss
 from superteach.messages import Sealed, Turn, seal
 from superteach.problem import DualProblem, Scaling
 from superteach.queries import Moments
@@ -25,36 +25,13 @@ from superteach.solvers.function import Function
 from superteach.solvers.newton import Newton
 from superteach.teacher import approach, ranks, refine
 from superteach.teacher.rows import LiftedBlock, Rows
+from superteach.teacher.state import State, known
+from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted_sum
 
 Array = npt.NDArray[np.float64]
-_VALUES_AT_ONCE = 1 << 15
 LOCAL_STEPS = 1000
 """Newton steps after which a teacher gives up on its own block in Algorithm 1."""
 Handler = Callable[["Teacher", Any, "State", Turn], tuple["State", Array]]
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """All that a teacher remembers between rounds; None until a query sets it."""
-
-    loss: Loss | None = None
-    scaling: Scaling = field(default_factory=Scaling)
-    threshold: Array | None = None
-    alpha: Array | None = None
-    offer: Array | None = None
-    """The α offered last in an asynchronous round, until the coordinator says how much of it to take."""
-    local_point: Array | None = None
-    ranking: ranks.Ranking | None = None
-    chosen: npt.NDArray[np.int64] | None = None
-    balance: refine.Balancing | None = None
-    past: tuple[npt.NDArray[np.int64], ...] = ()
-    """Every choice whose sums were heard since the last count: any two rounds can be subtracted."""
-    before: npt.NDArray[np.int64] | None = None
-    """The choice before the last turn, while it may still be taken back."""
-    best: dict[str, tuple[npt.NDArray[np.int64], tuple[npt.NDArray[np.int64], ...]]] = field(
-        default_factory=dict
-    )
-    """The choices remembered as the best of a search and of a walk, with their pasts."""
 
 
 class Teacher:
@@ -101,7 +78,7 @@ class Teacher:
 
 def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> tuple[State, Array]:
     if query.rows == "chosen":
-        return state, _size(teacher.target[_known(state.chosen, "chosen rows")])
+        return state, _size(teacher.target[known(state.chosen, "chosen rows")])
     return state, _size(teacher.target)
 
 
@@ -123,11 +100,11 @@ def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn)
 
 
 def _moments(teacher: Teacher, query: queries.AskMoments, state: State, turn: Turn) -> tuple[State, Array]:
-    return state, _sum_moments(teacher, query, state)
+    return state, sum_moments(teacher, query, state)
 
 
 def _values(teacher: Teacher, query: queries.AskValues, state: State, turn: Turn) -> tuple[State, Array]:
-    return state, _sum_values(teacher, query, state)
+    return state, sum_values(teacher, query, state)
 
 
 def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> tuple[State, Array]:
@@ -147,11 +124,11 @@ def _block_round(
 ) -> tuple[State, Array]:
     """Algorithm 1, lines 4–5, for one teacher: an exact local solve, then a step of β_i/K."""
     alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
-    own = _weighted_sum(teacher, state.scaling, alpha)
+    own = weighted_sum(teacher, state.scaling, alpha)
     conjugate, best, point = _solve_block(teacher, query, state, own)
     moved = _moved(teacher, state, alpha, query.beta[turn.position] / turn.teachers, best)
     sums = [conjugate, _penalised(teacher, state, moved)]
-    reply = np.concatenate([sums, _weighted_sum(teacher, state.scaling, moved)])
+    reply = np.concatenate([sums, weighted_sum(teacher, state.scaling, moved)])
     return replace(state, alpha=moved, local_point=point), reply
 
 
@@ -161,11 +138,11 @@ def _block_offer(
     """The same solve, of which the coordinator says later how much to take."""
     alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
     if query.taken[turn.position]:
-        alpha = _moved(teacher, state, alpha, query.taken[turn.position], _known(state.offer, "an offer"))
-    own = _weighted_sum(teacher, state.scaling, alpha)
+        alpha = _moved(teacher, state, alpha, query.taken[turn.position], known(state.offer, "an offer"))
+    own = weighted_sum(teacher, state.scaling, alpha)
     conjugate, best, point = _solve_block(teacher, query, state, own)
     sums = [conjugate, _penalised(teacher, state, alpha), _penalised(teacher, state, best)]
-    reply = np.concatenate([sums, own, _weighted_sum(teacher, state.scaling, best)])
+    reply = np.concatenate([sums, own, weighted_sum(teacher, state.scaling, best)])
     return replace(state, alpha=alpha, offer=best, local_point=point), reply
 
 
@@ -175,7 +152,7 @@ def _solve_block(
     """Σh* at the broadcast model, the best α of this block while all others stay, and the point it belongs to."""
     problem = DualProblem(query.ridge, query.goal, query.goal_weight)
     point = problem.point_of(query.model)
-    conjugate = _sum_values(teacher, queries.AskValues("dual", "all", point, point, np.zeros(1)), state)[0]
+    conjugate = sum_values(teacher, queries.AskValues("dual", "all", point, point, np.zeros(1)), state)[0]
     local = Function(
         lambda ask: ask.read(_local_sum(teacher, ask, state)),
         "dual",
@@ -188,17 +165,17 @@ def _solve_block(
     whole = Moments(0.0, solution.sums.gradient + local.smooth.gradient(solution.point), None)
     if not solution.converged and local.flat(1e-6)(solution.point, solution.sums, whole) is None:
         raise TeachingError(f"teacher {teacher.name}'s own block could not be solved: {solution.reason}")
-    return float(conjugate), _best_dual(teacher, state, solution.point), solution.point
+    return float(conjugate), best_dual(teacher, state, solution.point), solution.point
 
 
 def _moved(teacher: Teacher, state: State, alpha: Array, step: float, best: Array) -> Array:
     """A step of the way from α to a better one, within the domain whatever rounding does."""
-    low, high = _known(state.loss, "loss").domain(teacher.target)
+    low, high = known(state.loss, "loss").domain(teacher.target)
     return np.clip(alpha + step * (best - alpha), low, high)
 
 
 def _penalised(teacher: Teacher, state: State, alpha: Array) -> float:
-    return float(_known(state.loss, "loss").penalised_conjugate(alpha, teacher.target, state.threshold).sum())
+    return float(known(state.loss, "loss").penalised_conjugate(alpha, teacher.target, state.threshold).sum())
 
 
 def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Turn) -> tuple[State, Array]:
@@ -214,21 +191,21 @@ def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Tu
 def _scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
     if query.by == "relaxed":
         return _relaxed_scores(teacher, query, state)
-    loss, threshold = _known(state.loss, "loss"), _known(state.threshold, "thresholds")
-    point = _known(query.point, "a point")
+    loss, threshold = known(state.loss, "loss"), known(state.threshold, "thresholds")
+    point = known(query.point, "a point")
     scores = np.empty(teacher.rows.count)
     for where, block in teacher.rows.blocks(state.scaling):
         given = block.times(point), teacher.target[where], threshold[where]
         if query.by == "dual":
             scores[where] = loss.rank(*given)
         else:
-            absolute = np.abs(_known(state.alpha, "dual variables")[where])
+            absolute = np.abs(known(state.alpha, "dual variables")[where])
             scores[where] = np.where(absolute > 0.0, absolute, np.minimum(loss.distance(*given), 0.0))
     return scores
 
 
 def _relaxed_scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
-    balance, point = _known(state.balance, "pulls"), _known(query.point, "a point")
+    balance, point = known(state.balance, "pulls"), known(query.point, "a point")
     scores = np.empty(teacher.rows.count)
     for where, block in teacher.rows.blocks(state.scaling):
         scores[where] = LiftedBlock(block, balance.pull[where]).times(point) - balance.costs[where]
@@ -238,25 +215,25 @@ def _relaxed_scores(teacher: Teacher, query: queries.RankRows, state: State) -> 
 def _count_ranks(
     teacher: Teacher, query: queries.CountRanks, state: State, turn: Turn
 ) -> tuple[State, Array]:
-    ranking = _known(state.ranking, "ranks")
+    ranking = known(state.ranking, "ranks")
     return state, ranking.count_next_bytes(teacher.ids, query.prefixes).astype(np.float64)
 
 
 def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> tuple[State, Array]:
-    chosen = _known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)
+    chosen = known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)
     return replace(state, chosen=chosen, past=(chosen,)), _size(teacher.target[chosen])
 
 
 def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> tuple[State, Array]:
     if query.remember:
-        now = _known(state.chosen, "chosen rows"), state.past
+        now = known(state.chosen, "chosen rows"), state.past
         state = replace(state, best={**state.best, query.of: now})
     else:
-        chosen, past = _known(state.best.get(query.of), "a remembered choice")
+        chosen, past = known(state.best.get(query.of), "a remembered choice")
         # What was heard since then has been heard: the way on keeps its distance from that too.
         heard = {id(choice): choice for choice in (*past, *state.past)}
         state = replace(state, chosen=chosen, past=tuple(heard.values()))
-    return state, _size(teacher.target[_known(state.chosen, "chosen rows")])
+    return state, _size(teacher.target[known(state.chosen, "chosen rows")])
 
 
 def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn) -> tuple[State, Array]:
@@ -271,7 +248,7 @@ def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn)
 
 
 def _balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) -> tuple[State, Array]:
-    loss: Loss = _known(state.loss, "loss")
+    loss: Loss = known(state.loss, "loss")
     least = max(query.least, teacher.least_change)
     if teacher.rows.count < least and not teacher.allow_few_rows:
         raise QueryRefused(
@@ -292,7 +269,7 @@ def _balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn)
 
 
 def _refine(teacher: Teacher, query: queries.Refine, state: State, turn: Turn) -> tuple[State, Array]:
-    chosen, balance = _known(state.chosen, "chosen rows"), _known(state.balance, "pulls")
+    chosen, balance = known(state.chosen, "chosen rows"), known(state.balance, "pulls")
     if turn.position == query.position:
         shifts = np.empty((teacher.rows.count, len(query.residual)))
         for where, block in teacher.rows.blocks(state.scaling):
@@ -301,11 +278,11 @@ def _refine(teacher: Teacher, query: queries.Refine, state: State, turn: Turn) -
         least = max(query.least, teacher.least_change)
         chosen = refine.improve(shifts, chosen, query.residual, least, draw, state.past)
         state = replace(state, chosen=chosen, past=(*state.past, chosen) if least > 1 else ())
-    return state, _sum_moments(teacher, queries.AskMoments("loss", "chosen", query.goal, 2), state)
+    return state, sum_moments(teacher, queries.AskMoments("loss", "chosen", query.goal, 2), state)
 
 
 def _approach(teacher: Teacher, query: queries.Approach, state: State, turn: Turn) -> tuple[State, Array]:
-    chosen = _known(state.chosen, "chosen rows")
+    chosen = known(state.chosen, "chosen rows")
     if not query.keep and state.before is not None:
         chosen = state.before
     before = None
@@ -321,11 +298,11 @@ def _chosen_cost(
 ) -> tuple[State, Array]:
     if teacher.costs is None:
         return state, np.zeros(2)
-    return state, np.array([teacher.costs[_known(state.chosen, "chosen rows")].sum(), 1.0])
+    return state, np.array([teacher.costs[known(state.chosen, "chosen rows")].sum(), 1.0])
 
 
 def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> tuple[State, Array]:
-    loss, chosen = _known(state.loss, "loss"), _known(state.chosen, "chosen rows")
+    loss, chosen = known(state.loss, "loss"), known(state.chosen, "chosen rows")
     choice = alone.Choice(chosen, True)  # nothing to choose where the share is nothing, or everything
     if 0 < len(chosen) < teacher.rows.count:
         if query.inside == "match":
@@ -345,7 +322,7 @@ def _nearer(
     teacher: Teacher, query: queries.Approach, state: State, chosen: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Search among the rows whose flip alone promises most, as many chosen ones as others."""
-    loss: Loss = _known(state.loss, "loss")
+    loss: Loss = known(state.loss, "loss")
     place = approach.Place(query.model, query.inverse, query.goal, query.measure)
     mask = np.zeros(teacher.rows.count, dtype=bool)
     mask[chosen] = True
@@ -393,92 +370,13 @@ _HANDLERS: dict[type[queries.Query], Handler] = {
 }
 
 
-def _terms(query: Any, state: State, t: Array, where: Any, target: Array) -> Terms:
-    """What each row of a block adds to the function asked for."""
-    if query.function == "square":
-        return Terms(0.5 * t * t, t, np.ones_like(t))
-    if query.function == "positive":
-        on = (target[where] > 0.0).astype(np.float64)
-        return Terms(0.5 * t * t * on, t * on, np.broadcast_to(on, t.shape))
-    if query.function == "reach":
-        return Terms(np.maximum(t, 0.0), (t > 0.0).astype(np.float64), np.zeros_like(t))
-    if query.function == "relax":
-        balance: refine.Balancing = _known(state.balance, "pulls")
-        return balance.terms(t, where)
-    loss: Loss = _known(state.loss, "loss")
-    if query.function == "loss":
-        return loss.terms(t, target[where])
-    return loss.dual_terms(t, target[where], _known(state.threshold, "thresholds")[where])
-
-
-def _function_values(query: Any, state: State, t: Array, where: Any, target: Array) -> Array:
-    """The same without derivatives, at a fraction of the cost."""
-    if query.function in ("square", "positive", "relax", "reach"):
-        return _terms(query, state, t, where, target).value
-    loss = _known(state.loss, "loss")
-    if query.function == "loss":
-        return np.asarray(loss.value(t, target[where]))
-    return np.asarray(loss.dual_value(t, target[where], _known(state.threshold, "thresholds")[where]))
-
-
-def _asked_blocks(teacher: Teacher, query: Any, state: State) -> Iterator[tuple[Any, Any]]:
-    chosen = _known(state.chosen, "chosen rows") if query.rows == "chosen" else None
-    lifted = query.function in ("relax", "reach")
-    for where, block in teacher.rows.blocks(state.scaling, chosen):
-        yield where, LiftedBlock(block, _known(state.balance, "pulls").pull[where]) if lifted else block
-
-
-def _sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
-    width = len(query.point)
-    reply = np.zeros(query.reply_length)
-    curvature = np.zeros((width, width))
-    for where, block in _asked_blocks(teacher, query, state):
-        terms = _terms(query, state, block.times(query.point), where, teacher.target)
-        reply[0] += terms.value.sum()
-        with np.errstate(over="ignore", invalid="ignore"):  # an infinite value tells the solver enough
-            reply[1 : width + 1] += block.weighted_sum(terms.slope)
-            if query.order == 2:
-                curvature += block.gram(terms.curvature)
-    if query.order == 2:
-        reply[width + 1 :] = curvature[queries.upper_triangle(width)]
-    return reply
-
-
-def _sum_values(teacher: Teacher, query: queries.AskValues, state: State) -> Array:
-    totals = np.zeros(len(query.steps))
-    for where, block in _asked_blocks(teacher, query, state):
-        at, along = block.times(query.point), block.times(query.direction)
-        # Short blocks take all steps at once, because there the calls cost more than the numbers.
-        batch = max(1, _VALUES_AT_ONCE // max(len(at), 1))
-        for first in range(0, len(query.steps), batch):
-            points = at + query.steps[first : first + batch, None] * along
-            values = _function_values(query, state, points, where, teacher.target)
-            totals[first : first + batch] += values.sum(axis=1)
-    return totals
-
-
 def _local_sum(teacher: Teacher, query: queries.Query, state: State) -> Array:
     """The same sums over one teacher's own rows, for its own use."""
     if isinstance(query, queries.AskMoments):
-        return _sum_moments(teacher, query, state)
+        return sum_moments(teacher, query, state)
     if isinstance(query, queries.AskValues):
-        return _sum_values(teacher, query, state)
+        return sum_values(teacher, query, state)
     raise TeachingError(f"a local solve does not ask {query.name}")
-
-
-def _weighted_sum(teacher: Teacher, scaling: Scaling, weights: Array) -> Array:
-    total: Any = 0.0
-    for where, block in teacher.rows.blocks(scaling):
-        total = total + block.weighted_sum(weights[where])
-    return np.asarray(total)
-
-
-def _best_dual(teacher: Teacher, state: State, point: Array) -> Array:
-    loss, threshold = _known(state.loss, "loss"), _known(state.threshold, "thresholds")
-    alpha = np.empty(teacher.rows.count)
-    for where, block in teacher.rows.blocks(state.scaling):
-        alpha[where] = loss.best_dual(block.times(point), teacher.target[where], threshold[where])
-    return alpha
 
 
 def _unsigned(ids: npt.ArrayLike) -> ranks.Keys:
@@ -493,9 +391,3 @@ def _size(target: Array) -> Array:
 
 def _length(where: Any) -> int:
     return where.stop - where.start if isinstance(where, slice) else len(where)
-
-
-def _known(value: Any, what: str) -> Any:
-    if value is None:
-        raise QueryRefused(f"this query needs {what}, and no earlier query has set them")
-    return value
