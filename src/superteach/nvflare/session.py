@@ -16,7 +16,7 @@ from typing import Any
 
 from superteach import errors
 from superteach.conductor import Order
-from superteach.errors import TeachingError
+from superteach.errors import TeacherLost, TeachingError
 from superteach.nvflare import CLIENT, ORDER, SERVER, STATUS, require
 from superteach.nvflare.kits import Project, read_project
 
@@ -105,22 +105,43 @@ class Desk:
             for detail in meta.get("job_deploy_detail", [])
             if not detail.endswith(": OK") and ": " in detail
         ]
-        if refused:
+        if refused and not str(meta["status"]).endswith("COMPLETED"):  # others may have gone on without them
             raise TeachingError(f"the lesson was not taken on: {'; '.join(refused)}")
         place = Path(self._session.download_job_result(lesson, str(folder)))
         result = place / "workspace" / "superteach"
         if (result / "error.json").exists():
             stored = json.loads((result / "error.json").read_text(encoding="utf-8"))
-            kind = getattr(errors, str(stored["kind"]), TeachingError)
-            raised: Exception = TeachingError(stored["error"])
-            with contextlib.suppress(TypeError):  # an error of the same kind, where a text makes one
-                raised = kind(stored["error"])
-            raise raised
+            raise _raised(stored)
         if not (result / "lesson.json").exists():
             raise TeachingError(
                 f"lesson {lesson} ended as {meta['status']} and left no result; the server's log says more"
             )
         return result
+
+    def comes_back(self, lost: TeacherLost, seconds: float) -> bool:
+        """Wait until the server hears of a lost teacher again."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            heard = {
+                entry.name: entry.last_connect_time for entry in self._session.get_system_info().client_info
+            }
+            if (heard.get(lost.teacher) or 0.0) > lost.when:
+                return True
+            time.sleep(POLL)
+        return False
+
+
+def _raised(stored: dict[str, Any]) -> Exception:
+    """An error of the same kind as the one that ended a lesson beside the server."""
+    kind: Any = getattr(errors, str(stored["kind"]), TeachingError)
+    if issubclass(kind, TeacherLost):
+        lost: TeacherLost = kind(stored["teacher"], stored["reason"])
+        lost.when, lost.resumable = float(stored["when"]), bool(stored["resumable"])
+        return lost
+    raised: Exception = TeachingError(stored["error"])
+    with contextlib.suppress(TypeError):  # an error of the same kind, where a text makes one
+        raised = kind(stored["error"])
+    return raised
 
 
 @contextmanager
@@ -164,6 +185,8 @@ def write_job(job: Path, order: Order) -> None:
         "min_clients": len(order.teachers),
         "mandatory_clients": order.teachers,
     }
+    if order.on_loss == "drop":  # the lesson itself decides with how many it goes on
+        meta |= {"min_clients": 1, "mandatory_clients": []}
     _write(job / "meta.json", meta)
 
 
