@@ -84,3 +84,15 @@ SIMULATED = [
         "coordinator killed after a drop", "killed, coordinator", "middle", "drop", "error", then="rest", seed=28
     ),
 ]  # fmt: skip
+"""On a line that breaks as it is told."""
+
+REAL = [
+    Scenario("a process killed early", "kill -9", "early", "drop", "rest", "it gave no answer to BlockRound", seed=41),
+    Scenario("a process killed late", "kill -9", "late", "abort", "error", f"teacher south {LOST} BlockRound", seed=42),
+    Scenario("a process started again", "kill -9, join", "middle", "wait", "whole", "it gave no answer to", seed=43),
+    Scenario("a process stands still", "SIGSTOP", "middle", "drop", "rest", "it gave no answer to", seed=44),
+    Scenario("a process stands still shortly", "SIGSTOP, SIGCONT", "early", "abort", "whole", seed=45),
+    Scenario("the server's processes killed", "server kill -9", "late", "abort", "error", then="whole", seed=46),
+    Scenario("the cable cut and healed", "link down, link up", "middle", "abort", "whole", seed=47),
+]  # fmt: skip
+"""On NVFlare's processes; `tests/federation` plays them in acts, several lessons under way at once."""

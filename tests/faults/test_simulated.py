@@ -18,7 +18,7 @@ from superteach.learner import Learner
 from superteach.patience import persevere
 from superteach.teaching import teach
 from tests.faults.line import FaultyLine, Killed
-from tests.faults.table import MATCH, SIMULATED, Scenario
+from tests.faults.table import MATCH, REAL, SIMULATED, Scenario
 
 TEACHERS = ("north", "south", "west", "east")
 ROWS, WIDTH = 80, 3
@@ -117,8 +117,10 @@ def message_of(scenario: Scenario, rounds: int) -> int:
 
 def test_the_table_is_long_enough():
     """Names and seeds differ, so that no scenario stands there twice."""
-    assert len({scenario.name for scenario in SIMULATED}) == len(SIMULATED) >= 14
-    assert len({scenario.seed for scenario in SIMULATED}) == len(SIMULATED)
+    table = [*SIMULATED, *REAL]
+    assert len({scenario.name for scenario in table}) == len(table) >= 20
+    assert len({scenario.seed for scenario in table}) == len(table)
+    assert len(REAL) >= 6
 
 
 @pytest.mark.parametrize("scenario", SIMULATED, ids=lambda scenario: scenario.name)

@@ -56,8 +56,9 @@ class AuxLine:
             answers.put((name, self._send(name, requests[name], seconds)))
 
         def send(name: str) -> None:
-            # Daemons: whoever waits for a lost teacher must not keep this process from ending.
-            threading.Thread(target=carry, args=(name,), daemon=True).start()
+            # No daemons: where such threads are left NVFlare leaves its process at once; else Python would
+            # wait for NVFlare's own threads, which wait for a lost teacher until its time is up.
+            threading.Thread(target=carry, args=(name,), daemon=False).start()
 
         waiting = dict.fromkeys([name for name in requests if name not in self._gone], 0)
         for name in waiting:
