@@ -12,10 +12,10 @@ import pytest
 import superteach as st
 from superteach.cli import work
 from superteach.conductor import Order, conduct
-from superteach.errors import SettingError, SuperteachError, TeacherLost
+from superteach.errors import BudgetError, SettingError, SuperteachError, TeacherLost
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
-from superteach.patience import persevere
+from superteach.patience import MOST, persevere
 from superteach.teaching import teach
 from tests.faults.line import FaultyLine, Killed
 from tests.faults.table import MATCH, REAL, SIMULATED, Scenario
@@ -285,3 +285,34 @@ def test_beginning_anew_does_not_wind_back_a_teachers_count(stage):
         SuperteachError, match=r"began anew without south, lost before, and then: .* are used up"
     ):
         scene.play()
+
+
+def test_a_teacher_that_comes_and_goes_ends_the_lesson_at_last():
+    """Waiting is bounded by a count too."""
+    tries = []
+
+    def attempt(resume):
+        tries.append(resume)
+        lost = TeacherLost("south", "it gave no answer to Census")
+        lost.resumable = True
+        raise lost
+
+    with pytest.raises(TeacherLost, match="south is lost"):
+        persevere(attempt, lambda lost, seconds: True, 1.0)
+    assert tries == [False] + [True] * (MOST - 1)
+
+
+def test_an_error_after_a_drop_names_the_loss(stage):
+    """A budget that the rows of those who remain cannot fill."""
+    scene = stage(35)
+    scene.order = replace(scene.order, on_loss="drop", budget="300")
+    scene.line.plan(20, "killed", ("south",))
+    with pytest.raises(BudgetError, match="began anew without south, lost before, and then: "):
+        scene.play()
+    assert list(scene.unfinished.glob("*")) == []
+
+
+def test_a_policy_that_is_not_known_is_refused():
+    """Before anything is asked."""
+    with pytest.raises(SettingError, match="on_loss='ignore' is not known; there are abort, drop, wait"):
+        Order(["a"], "ridge", None, on_loss="ignore")
