@@ -229,6 +229,10 @@ class _Run:
         """Go on without a teacher: its rows are no part of the problem any more, so the lesson begins anew."""
         stage, number = self._where()
         self.dropped.append(_facts(lost.teacher, lost.reason, stage, number, "dropped"))
+        if (
+            self.journal is not None
+        ):  # for whoever resumes this beginning, if the next one does not come about
+            self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
         self.teachers = [name for name in self.teachers if name != lost.teacher]
         if len(self.teachers) < self.order.least_teachers:
             told = "; ".join(

@@ -16,7 +16,9 @@ from superteach.errors import BudgetError, SettingError, SuperteachError, Teache
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
 from superteach.patience import MOST, persevere
+from superteach.queries import Census
 from superteach.teaching import teach
+from superteach.unfinished import Unfinished
 from tests.faults.line import FaultyLine, Killed
 from tests.faults.table import MATCH, REAL, SIMULATED, Scenario
 
@@ -316,3 +318,18 @@ def test_a_policy_that_is_not_known_is_refused():
     """Before anything is asked."""
     with pytest.raises(SettingError, match="on_loss='ignore' is not known; there are abort, drop, wait"):
         Order(["a"], "ridge", None, on_loss="ignore")
+
+
+def test_two_lessons_do_not_share_a_journal(tmp_path):
+    """The same command while the first is under way takes the place over, and the first spoils nothing there."""
+    place = Unfinished(tmp_path, {"method": "match"})
+    first = place.begin({"lesson": "first", "teachers": ["a", "b"]}, [])
+    first.keep(1, Census(), np.array([5.0, 2.0]))
+    second = place.begin({"lesson": "second", "teachers": ["a"]}, [])
+    with pytest.raises(SuperteachError, match="has begun since and took this one's journal"):
+        first.keep(2, Census(), np.array([5.0, 2.0]))
+    first.interrupt({"why": "late"})
+    second.keep(1, Census(), np.array([3.0, 1.0]))
+    again = place.go_on(place.find(), {"teachers": ["a"]})
+    assert again.sum_of(1, Census()).tolist() == [3.0, 1.0]
+    assert (again.last, again.interruptions) == (1, [])

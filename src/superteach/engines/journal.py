@@ -42,6 +42,7 @@ class Journal:
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         """Open the journal of a lesson with these settings, or begin it."""
         self._records = Records(path, dict(settings))
+        self._head = self._first_line()
         self._rounds = {
             record["cell"]["round"]: record for record in self._records if "round" in record["cell"]
         }
@@ -74,12 +75,25 @@ class Journal:
         return np.frombuffer(bytes.fromhex(kept["sum"]), np.float64).copy()
 
     def keep(self, number: int, query: Query, total: npt.NDArray[np.float64]) -> None:
-        """Put the sum of a round on disk."""
+        """Put the sum of a round on disk, unless the place was taken over meanwhile: sums of two lessons do not mix."""
+        if self._first_line() != self._head:
+            raise TeachingError(
+                "a lesson with the same settings has begun since and took this one's journal; one of them is enough"
+            )
         found = {"question": _digest(number, query), "sum": total.tobytes().hex()}
         self._rounds[number] = self._records.get({"round": number}, lambda: found)
 
+    def _first_line(self) -> bytes:
+        try:
+            with self._records.path.open("rb") as file:
+                return file.readline()
+        except OSError:
+            return b""
+
     def interrupt(self, facts: Mapping[str, Any]) -> None:
         """Note what broke the lesson off."""
+        if self._first_line() != self._head:
+            return
         self._records.get({"interruption": len(self.interruptions)}, lambda: {"facts": dict(facts)})
 
 
