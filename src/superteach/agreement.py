@@ -44,9 +44,13 @@ def agree(
     learner: Learner,
     features: Sequence[str] | None = None,
     seconds: float = SECONDS,
+    follows: str | None = None,
 ) -> Agreement:
-    """Settle columns, labels and row ids with every teacher, or say who differs in what."""
-    hello = wire.pack("hello", {"lesson": lesson, "loss": learner.loss.name})
+    """Settle columns, labels and row ids with every teacher, or say who differs in what.
+
+    A lesson that `follows` another takes its place: teachers forget that one and go on counting its questions.
+    """
+    hello = wire.pack("hello", {"lesson": lesson, "loss": learner.loss.name, "follows": follows})
     said = _ask_all(line, names, dict.fromkeys(names, hello), "the first hello", seconds)
     columns = _columns(said, features)
     classes = _classes(said) if learner.loss.classifies else None
@@ -70,9 +74,13 @@ def agree(
 
 def finish(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, int]:
     """Tell all teachers that the lesson is over; how many rows each has chosen."""
+    return {name: int(facts["rows"]) for name, facts in end(line, agreement, seconds).items()}
+
+
+def end(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, dict[str, Any]]:
+    """The same with all that each says: rows, what is written of them, and the fault where nothing could be."""
     over = wire.pack("finish", {"lesson": agreement.lesson})
-    said = _ask_all(line, agreement.names, dict.fromkeys(agreement.names, over), "the end", seconds)
-    return {name: int(said[name]["rows"]) for name in agreement.names}
+    return _ask_all(line, agreement.names, dict.fromkeys(agreement.names, over), "the end", seconds)
 
 
 def _ask_all(

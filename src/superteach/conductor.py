@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from superteach.agreement import agree, finish
+from superteach.agreement import Agreement, agree, end
 from superteach.cli import work
 from superteach.cli.goal import goal_vector
+from superteach.engines.base import Engine
+from superteach.engines.journal import Journal, Journalled
 from superteach.engines.remote import SECONDS, Line
+from superteach.errors import InputError, QueryRefused, SettingError, SuperteachError, TeacherLost
 from superteach.federation import Entry, Federation
 from superteach.goals import MaxAUC, PerturbedFit
 from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.teaching import teach
+from superteach.unfinished import Facts, Unfinished
 
 ARRIVAL = 120.0
+ON_LOSS = ("abort", "drop", "wait")
+CIRCUMSTANCES = (
+    "teachers", "goal_name", "seconds", "arrival", "on_loss", "least_teachers", "wait", "resume",
+)  # fmt: skip
+"""Parts of an order that do not change what is taught; the roster is looked at by itself."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,18 @@ class Order:
     """How long a teacher may take over one answer."""
     arrival: float = ARRIVAL
     """How long the teachers' processes for this lesson may take to start."""
+    on_loss: str = "abort"
+    """When a teacher is lost: "abort", "drop" it and begin anew with the others, or "wait" for it and go on."""
+    least_teachers: int = 2
+    """With fewer teachers left than this nothing is taught."""
+    wait: float = 60.0
+    """How many seconds to wait for a lost teacher."""
+    resume: bool = False
+    """Go on from the journal of the same lesson that was broken off."""
+
+    def __post_init__(self) -> None:
+        if self.on_loss not in ON_LOSS:
+            raise SettingError(f"on_loss={self.on_loss!r} is not known; there are {', '.join(ON_LOSS)}")
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -57,46 +79,206 @@ class Order:
 
 
 def conduct(
-    line: Line, lesson: str, order: Order, folder: Path, watch: Callable[[Entry], None] | None = None
+    line: Line,
+    lesson: str,
+    order: Order,
+    folder: Path,
+    watch: Callable[[Entry], None] | None = None,
+    unfinished: Path | None = None,
 ) -> Lesson:
-    """Agree, teach, let every teacher write its own rows, and write model.json and lesson.json here."""
-    estimator = work.build_learner(order.learner, order.C, order.alpha, order.intercept)
-    student = Learner.of(estimator)
-    agreed = agree(line, lesson, order.teachers, student, order.features, order.seconds)
-    goal: Any = PerturbedFit(order.goal_seed)
-    if order.goal == "max-auc":
-        goal = MaxAUC()
-    elif order.goal is not None:
-        goal = goal_vector(order.goal, order.goal_name, agreed.columns, order.intercept, agreed.classes)
-    result = teach(
-        Federation(agreed.engine(line, order.seconds), watch),
-        student,
-        goal,
-        budget=work.read_budget(order.budget),
-        method=order.method,
-        risk_target=order.risk_target,
-        least_change=order.least_change,
-        restarts=order.restarts,
-        solver_seconds=order.solver_seconds,
-        sparsity=order.sparsity,
-        goal_weight=order.goal_weight,
-        solver=work.build_solver(order.solver, order.staleness),
-        standardize=order.standardize,
-        random_state=order.seed,
-        classes=agreed.classes,
-    )
-    chosen = finish(line, agreed, order.seconds)
-    named = work.learner_settings(order.learner, estimator, student, order.intercept)
-    work.write_model(folder, work.Taught(result, agreed.classes, ()), agreed.columns, named)
-    stored = result.as_dict() | {
-        "verdict": result.verdict,
-        "columns": list(agreed.columns),
-        "target": agreed.target,
-        "lesson": lesson,
-        "files": [
-            {"teacher": name, "rows": chosen[name], "held": held}
-            for name, held in zip(agreed.names, agreed.rows, strict=True)
-        ],
-    }
-    work.write_json(folder / "lesson.json", stored)
-    return result
+    """Agree, teach, let every teacher write its own rows, and write model.json and lesson.json here.
+
+    Sums are kept in the folder `unfinished` until the lesson is over, so that it can go on from there.
+    """
+    settings = {name: value for name, value in order.as_dict().items() if name not in CIRCUMSTANCES}
+    # Asynchronous sums depend on who was faster: there is nothing to go on from that would come out the same.
+    place = None if unfinished is None or order.staleness else Unfinished(unfinished, settings)
+    run = _Run(line, lesson, order, list(order.teachers), watch, place)
+    if order.resume:
+        if order.staleness:
+            raise SettingError(
+                f"staleness={order.staleness}: asynchronous lessons cannot be resumed, for nothing kept of them would come "
+                "out the same; repeat the command without --resume"
+            )
+        if place is None:
+            raise SettingError("there is no folder of unfinished lessons to resume from")
+        run.head = place.find()
+        run.teachers = place.roster(run.head, order.teachers)
+        run.dropped = list(run.head["dropped"])
+        run.follows = run.head["lesson"]
+    while True:
+        try:
+            result = run.teach(folder)
+        except TeacherLost as lost:
+            if order.on_loss != "drop":
+                raise run.stopped(lost) from None
+            run.drop(lost)
+        except SuperteachError as error:
+            run.broken_off(error)
+            if not run.dropped or not isinstance(error, InputError | QueryRefused):
+                raise
+            names = ", ".join(facts["teacher"] for facts in run.dropped)
+            raise type(error)(
+                f"the lesson began anew without {names}, lost before, and then: {error}"
+            ) from None
+        else:
+            if place is not None:
+                place.remove()
+            return result
+
+
+@dataclass
+class _Run:
+    """A lesson under way: with whom, and what has happened so far."""
+
+    line: Line
+    lesson: str
+    order: Order
+    teachers: list[str]
+    watch: Callable[[Entry], None] | None
+    place: Unfinished | None
+    head: Facts | None = None
+    """Top of the journal to go on from."""
+    follows: str | None = None
+    journal: Journal | None = None
+    federation: Federation | None = None
+    attempts: int = 1
+
+    def __post_init__(self) -> None:
+        self.dropped: list[Facts] = []
+
+    @property
+    def name(self) -> str:
+        """Another one for each beginning, so that no answer to an earlier one can be taken for its."""
+        return self.lesson if self.attempts == 1 else f"{self.lesson}.{self.attempts}"
+
+    def teach(self, folder: Path) -> Lesson:
+        """One beginning, up to the files, or up to a loss."""
+        order = self.order
+        estimator = work.build_learner(order.learner, order.C, order.alpha, order.intercept)
+        student = Learner.of(estimator)
+        self.federation = self.journal = None
+        agreed = agree(
+            self.line, self.name, self.teachers, student, order.features, order.seconds, self.follows
+        )
+        goal: Any = PerturbedFit(order.goal_seed)
+        if order.goal == "max-auc":
+            goal = MaxAUC()
+        elif order.goal is not None:
+            goal = goal_vector(order.goal, order.goal_name, agreed.columns, order.intercept, agreed.classes)
+        engine: Engine = agreed.engine(self.line, order.seconds)
+        if self.place is not None:
+            self.journal = self._open(self.place, agreed)
+            engine = Journalled(engine, self.journal)
+        self.federation = Federation(engine, self.watch)
+        result = teach(
+            self.federation,
+            student,
+            goal,
+            budget=work.read_budget(order.budget),
+            method=order.method,
+            risk_target=order.risk_target,
+            least_change=order.least_change,
+            restarts=order.restarts,
+            solver_seconds=order.solver_seconds,
+            sparsity=order.sparsity,
+            goal_weight=order.goal_weight,
+            solver=work.build_solver(order.solver, order.staleness),
+            standardize=order.standardize,
+            random_state=order.seed,
+            classes=agreed.classes,
+        )
+        self.federation.stage = "the end"
+        ended = end(self.line, agreed, order.seconds)
+        interruptions = [*self.dropped, *(self.journal.interruptions if self.journal else [])]
+        if isinstance(engine, Journalled) and engine.asked_again:
+            interruptions[-1]["asked_again"] = engine.asked_again
+        result = replace(result, interruptions=tuple(interruptions))
+        named = work.learner_settings(order.learner, estimator, student, order.intercept)
+        work.write_model(folder, work.Taught(result, agreed.classes, ()), agreed.columns, named)
+        stored = result.as_dict() | {
+            "verdict": result.verdict,
+            "columns": list(agreed.columns),
+            "target": agreed.target,
+            "lesson": self.name,
+            "files": [
+                {"teacher": name, "rows": int(ended[name]["rows"]), "held": held}
+                | ({"fault": str(ended[name]["fault"])} if "fault" in ended[name] else {})
+                for name, held in zip(agreed.names, agreed.rows, strict=True)
+            ],
+        }
+        work.write_json(folder / "lesson.json", stored)
+        return result
+
+    def _open(self, place: Unfinished, agreed: Agreement) -> Journal:
+        held = {
+            "teachers": list(agreed.names),
+            "columns": list(agreed.columns),
+            "target": agreed.target,
+            "classes": None if agreed.classes is None else agreed.classes.tolist(),
+            "rows": list(agreed.rows),
+        }
+        if self.head is None:
+            return place.begin({"lesson": self.name, **held}, self.dropped)
+        journal = place.go_on(self.head, held)
+        if not journal.ended_by_a_loss:
+            journal.interrupt(_facts(None, "the coordinator's process ended", "", journal.last, "resumed"))
+        return journal
+
+    def _where(self) -> tuple[str, int]:
+        """The stage and the round that was asked last."""
+        if self.federation is None:
+            return "agreement", 0
+        number = len(self.federation.ledger)
+        return self.federation.stage, number if self.federation.stage == "the end" else number + 1
+
+    def drop(self, lost: TeacherLost) -> None:
+        """Go on without a teacher: its rows are no part of the problem any more, so the lesson begins anew."""
+        stage, number = self._where()
+        self.dropped.append(_facts(lost.teacher, lost.reason, stage, number, "dropped"))
+        # For whoever resumes this beginning, if the next one does not come about.
+        if self.journal is not None:
+            self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
+        self.teachers = [name for name in self.teachers if name != lost.teacher]
+        if len(self.teachers) < self.order.least_teachers:
+            told = "; ".join(
+                f"{facts['teacher']} in round {facts['round']} ({facts['stage']}: {facts['why']})"
+                for facts in self.dropped
+            )
+            raise TeacherLost(
+                lost.teacher,
+                f"{lost.reason}. Lost in all: {told}. Teachers left: {', '.join(self.teachers) or 'none'}, fewer than "
+                f"the {self.order.least_teachers} of --least-teachers; see that more are there and repeat the command",
+            )
+        self.follows, self.head = self.name, None
+        self.attempts += 1
+
+    def broken_off(self, error: SuperteachError) -> None:
+        """Note what else ended the lesson; where no teacher could mend it there is nothing to go on from."""
+        if self.place is None or self.journal is None:
+            return
+        if isinstance(error, InputError):
+            self.place.remove()
+        else:
+            self.journal.interrupt(_facts(None, str(error), *self._where(), "resumed"))
+
+    def stopped(self, lost: TeacherLost) -> TeacherLost:
+        """The same loss, with where the lesson was and what to do."""
+        stage, number = self._where()
+        go_on = "repeat the command"
+        if self.journal is not None:
+            self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
+            go_on = "repeat the command with --resume to go on from there"
+        told = type(lost)(
+            lost.teacher,
+            f"{lost.reason} (round {number}, {stage}); see that it is there again and {go_on}, or use --on-loss drop "
+            "to teach without it",
+        )
+        told.resumable = self.journal is not None
+        return told
+
+
+def _facts(teacher: str | None, why: str, stage: str, number: int, then: str) -> Facts:
+    """An interruption as it stands in journal, lesson and report."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"teacher": teacher, "why": why, "stage": stage, "round": number, "when": when, "then": then}

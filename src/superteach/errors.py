@@ -11,8 +11,11 @@ SuperteachError
 ├── QueryRefused                 a teacher will not answer this query
 ├── TeachingError (RuntimeError) the work began and cannot go on
 │   └── TeacherLost              a teacher does not answer any more
+│       └── BadReply             … or answers with something that is no answer
 └── MissingExtra (ImportError)   an optional dependency is not installed
 """
+
+import time
 
 
 class SuperteachError(Exception):
@@ -58,9 +61,22 @@ class TeachingError(SuperteachError, RuntimeError):
 class TeacherLost(TeachingError):
     """A teacher does not answer any more."""
 
+    told = "teacher {teacher} is lost: {reason}"
+
     def __init__(self, teacher: str, reason: str) -> None:
-        super().__init__(f"teacher {teacher} is lost: {reason}")
+        super().__init__(self.told.format(teacher=teacher, reason=reason))
         self.teacher = teacher
+        self.reason = reason
+        self.when = time.time()
+        """On the clock of whoever noticed it."""
+        self.resumable = False
+        """Whether the lesson can go on from its journal."""
+
+
+class BadReply(TeacherLost):
+    """A teacher answers with something that is no answer: other numbers than asked for, or none."""
+
+    told = "teacher {teacher} {reason}"
 
 
 class MissingExtra(SuperteachError, ImportError):

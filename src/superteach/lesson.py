@@ -97,6 +97,8 @@ class Lesson:
     """A risk that no lesson can go below, where one is proved."""
     cost: float | None = None
     """What the chosen rows cost their owners in all, where owners gave costs."""
+    interruptions: tuple[dict[str, Any], ...] = ()
+    """Who was lost on the way, when and why, and what was done about it (lessons of a federation)."""
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=lambda: versions())
     """Versions of what computed the lesson."""
@@ -174,6 +176,7 @@ class Lesson:
             "certificate": self.certificate.as_dict() if self.certificate else None,
             "path": [point.as_dict() for point in self.path],
             "ledger": [entry.as_dict() for entry in self.ledger],
+            "interruptions": list(self.interruptions),
             "settings": self.settings,
             "versions": self.versions,
         }
@@ -218,6 +221,7 @@ class Lesson:
             ledger=tuple(Entry(**entry) for entry in stored["ledger"]),
             teachers=tuple(stored["teachers"]),
             certificate=_certificate(stored["certificate"]),
+            interruptions=tuple(stored.get("interruptions", ())),
             **{name: stored[name] for name in _PLAIN},
         )
 

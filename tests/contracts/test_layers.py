@@ -81,7 +81,7 @@ RULES = [
         (name, ("teacher", "site", "inputs", "estimators", "cli", "nvflare"))
         for name in modules_of("agreement")
     ),
-    *((name, ("teacher", "site", "nvflare")) for name in modules_of("conductor")),
+    *((name, ("teacher", "site", "nvflare")) for name in modules_of("conductor", "unfinished", "patience")),
     *((name, ("teacher", "engines", "methods", "alone", "teaching")) for name in modules_of("minlp")),
 ]
 EXCEPTIONS = {"superteach.federation": {"superteach.engines.base"}}

@@ -40,6 +40,7 @@ ERRORS = {
     "QueryRefused": (Exception,),
     "TeachingError": (RuntimeError,),
     "TeacherLost": (superteach.errors.TeachingError,),
+    "BadReply": (superteach.errors.TeacherLost,),
     "MissingExtra": (ImportError,),
 }
 HEAVY = ("sklearn", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "typer", "rich")

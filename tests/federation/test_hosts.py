@@ -1,4 +1,4 @@
-"""Two hosts, made of network namespaces: what can be reached over the network, and that a teacher joins over it."""
+"""Two hosts, made of network namespaces: what can be reached over the network, and what happens when it is cut."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import superteach as st
 from benchmarks.town import Town, left_running
+from superteach.goals import PerturbedFit
+from superteach.learner import Learner
+from superteach.losses import Logistic
+from superteach.solvers import LBFGS
+from superteach.teaching import teach
+from tests.faults.table import REAL
+from tests.federation.rows import Data
 
 NAMES = (f"superteach-a-{os.getpid()}", f"superteach-b-{os.getpid()}")
 HOST = "coordinator.test"
@@ -70,8 +81,53 @@ def listening(host: int) -> list[tuple[str, int]]:
     return [(re.sub(r"[\[\]]|::ffff:", "", address), int(port)) for address, port in places]
 
 
-def test_the_servers_port_is_the_only_open_one(hosts, data, tmp_path):
-    """Seen from the network there is one port at the server and none at a teacher, who joins all the same."""
+def cut_and_heal(town: Town, out: Path) -> None:
+    """A lesson with north, whose cable is cut in the scenario's round for six seconds."""
+    (scenario,) = [scenario for scenario in REAL if scenario.fault.startswith("link down")]
+    command = (
+        f"teach --federation {town.folder} --learner logistic --goal perturbed --method dual --solver lbfgs "
+        f"--no-intercept --budget 20:140 --on-loss {scenario.policy} --out {out}"
+    )
+    lesson = subprocess.Popen(
+        [*within(0), sys.executable, "-m", "superteach", *command.split()], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        first = int(np.random.default_rng(scenario.seed).integers(30, 61))
+        town.wait(
+            lambda: len(town.audit("north")) >= first or lesson.poll() is not None, 120, f"message {first}"
+        )
+        assert lesson.poll() is None, lesson.communicate()
+        ip("-n", NAMES[1], "link", "set", "cable", "down")
+        at, _ = len(town.audit("north")), time.sleep(6)
+        assert len(town.audit("north")) <= at + 1, "nothing arrives over a cut cable"
+        ip("-n", NAMES[1], "link", "set", "cable", "up")
+        _, said = lesson.communicate(timeout=150)
+        assert lesson.returncode == 0, said
+    finally:
+        lesson.kill()
+        lesson.wait(30)
+
+
+def check(data: Data, out: Path) -> None:
+    """The lesson is that of an undisturbed run in one process, and says of no interruption."""
+    labels = np.where(data.y["north"] == 1, 1, -1).astype(np.int8)
+    engine = st.InProcess([st.Teacher("north", data.X["north"], labels)])
+    expected = teach(
+        st.Federation(engine),
+        Learner(Logistic()),
+        PerturbedFit(0),
+        method="dual",
+        solver=LBFGS(),
+        budget=(20, 140),
+    )
+    lesson = st.Lesson.load(out / "lesson.json")
+    assert lesson.model.tobytes() == expected.model.tobytes()
+    assert lesson.risk == expected.risk
+    assert lesson.interruptions == ()
+
+
+def test_one_open_port_and_a_cable_cut_and_healed(hosts, data, tmp_path):
+    """There is one port at the server and none at a teacher; a lesson outlasts a cable that is cut for a while."""
     with Town(tmp_path, ["north"], HOST, within(0)) as server:
         server.serve()
         teacher = Town.__new__(Town)
@@ -83,4 +139,6 @@ def test_the_servers_port_is_the_only_open_one(hosts, data, tmp_path):
             assert [port for _, port in reachable[0]] == [server.project.port]
             assert reachable[1] == []
             assert listening(1), "the teacher's own loopback port shows that this looks in the right place"
+            cut_and_heal(server, tmp_path / "lesson")
+            check(data, tmp_path / "lesson")
     assert left_running(tmp_path) == []

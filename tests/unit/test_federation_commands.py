@@ -55,6 +55,8 @@ def test_every_command_says_so(command, without, capsys, monkeypatch, tmp_path):
         (["a.csv", "--federation", "home"], "takes no files"),
         (["--federation", "home", "--target", "y"], "takes no files"),
         (["a.csv", "--target", "y", "--teachers", "a,b"], "--teachers goes with --federation"),
+        (["a.csv", "--target", "y", "--resume"], "--resume and --on-loss go with --federation"),
+        (["a.csv", "--target", "y", "--on-loss", "drop"], "--resume and --on-loss go with --federation"),
     ],
 )
 def test_files_and_federation_do_not_mix(options, reason, capsys, monkeypatch, tmp_path):

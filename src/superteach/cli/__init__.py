@@ -110,6 +110,14 @@ class SolverName(StrEnum):
     block = "block"
 
 
+class OnLoss(StrEnum):
+    """What to do when a teacher is lost."""
+
+    abort = "abort"
+    drop = "drop"
+    wait = "wait"
+
+
 # Help is text of its own here: Typer shows a docstring with the line breaks it has in the source.
 _ABOUT = (
     "Several owners of private rows teach one model together.\n\n"
@@ -150,6 +158,7 @@ def _start(
 
 
 _ROWS, _MODEL, _LESSON, _RESULT = "Rows", "Learner and goal", "Lesson", "Result"
+_FAULTS = "Faults of a federation"
 
 
 @app.command(help=_ABOUT_TEACH)
@@ -194,6 +203,34 @@ def teach(
             rich_help_panel=_ROWS,
         ),
     ] = None,
+    on_loss: Annotated[
+        OnLoss,
+        typer.Option(
+            help="When a teacher of the federation is lost: abort, drop it and begin anew with the others, or wait "
+            "for it and go on.",
+            rich_help_panel=_FAULTS,
+        ),
+    ] = OnLoss.abort,
+    least_teachers: Annotated[
+        int,
+        typer.Option(min=1, help="With fewer teachers left nothing is taught.", rich_help_panel=_FAULTS),
+    ] = 2,
+    wait: Annotated[
+        float,
+        typer.Option(min=0.0, help="Seconds to wait for a lost teacher.", rich_help_panel=_FAULTS),
+    ] = 60.0,
+    answer_seconds: Annotated[
+        float,
+        typer.Option(min=1.0, help="Seconds a teacher may take over one answer.", rich_help_panel=_FAULTS),
+    ] = 600.0,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with a lesson of the same settings that was broken off.",
+            rich_help_panel=_FAULTS,
+        ),
+    ] = False,
     owner: Annotated[
         str | None, typer.Option(help="Column that names each row's teacher.", rich_help_panel=_ROWS)
     ] = None,
@@ -324,6 +361,11 @@ def teach(
             files=files or [],
             federation=federation,
             teachers=teachers,
+            on_loss=on_loss.value,
+            least_teachers=least_teachers,
+            wait=wait,
+            answer_seconds=answer_seconds,
+            resume=resume,
             target=target,
             owner=owner,
             features=features,

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from superteach.federation import Entry
 from superteach.files import read_pool
 from superteach.learner import Learner
 from superteach.lesson import Lesson, to_json
+from superteach.patience import persevere
+from superteach.report.words import interruption
 from superteach.selection import check_budget
 
 
@@ -31,6 +33,11 @@ class Order:
     files: list[str]
     federation: Path | None
     teachers: str | None
+    on_loss: str
+    least_teachers: int
+    wait: float
+    answer_seconds: float
+    resume: bool
     target: str | None
     owner: str | None
     features: str | None
@@ -61,9 +68,9 @@ class Order:
 
 _SHARED = (
     "learner", "goal_seed", "C", "alpha", "intercept", "budget", "method", "risk_target", "solver", "staleness",
-    "sparsity", "goal_weight", "standardize", "seed", "restarts", "solver_seconds",
+    "sparsity", "goal_weight", "standardize", "seed", "restarts", "solver_seconds", "on_loss", "least_teachers", "wait",
 )  # fmt: skip
-"""Settings that mean the same with files and over a federation."""
+"""Settings of the command that are handed on as they are."""
 
 
 def run(order: Order) -> None:
@@ -83,6 +90,8 @@ def run(order: Order) -> None:
         return
     if not order.files or order.target is None:
         raise SettingError("name the teachers' files and the --target column, or a --federation")
+    if order.resume or order.on_loss != "abort":
+        raise SettingError("--resume and --on-loss go with --federation; files are not lost on the way")
     if order.teachers is not None:
         raise SettingError("--teachers goes with --federation; with files every file is a teacher")
 
@@ -160,17 +169,24 @@ def teach_federation(order: Order, home: Path, place: Path, features: list[str] 
             goal_name=f"goal file {order.goal!r}",
             features=features,
             least_change=10 if order.least_change is None else order.least_change,
+            seconds=order.answer_seconds,
             **{name: getattr(order, name) for name in _SHARED},
         )
-        name = desk.submit(settings)
 
         def follow(told: dict[str, Any]) -> None:
             if watch is not None:
                 watch(Entry(told["rounds"], told["stage"], "", 0, 0, 0.0))
 
-        meta = desk.follow(name, follow)
         with tempfile.TemporaryDirectory(prefix="superteach-") as folder:
-            found = desk.fetch(name, meta, Path(folder))
+
+            def attempt(resume: bool) -> Path:
+                name = desk.submit(replace(settings, resume=resume))
+                return desk.fetch(name, desk.follow(name, follow), Path(folder))
+
+            if order.on_loss == "wait":
+                found = persevere(attempt, desk.comes_back, order.wait, order.resume)
+            else:
+                found = attempt(order.resume)
             stored = json.loads((found / "lesson.json").read_text(encoding="utf-8"))
             lesson = Lesson.load(found / "lesson.json")
             with new_folder(place) as result:
@@ -181,6 +197,11 @@ def teach_federation(order: Order, home: Path, place: Path, features: list[str] 
         sys.stdout.write(to_json(stored | {"out": str(order.out)}))
         return
     screen.result(lesson, [entry["rows"] for entry in stored["files"]])
+    for facts in lesson.interruptions:
+        screen.say(interruption(facts))
+    for entry in stored["files"]:
+        if "fault" in entry:
+            screen.say(f"Teacher {entry['teacher']} has no file of this lesson: {entry['fault']}.")
     screen.say(screen.sentence(lesson))
     screen.say(
         f"Model, ledger and a report to read (report.html) are in {order.out}; every teacher has its own rows."

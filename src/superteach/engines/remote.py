@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from superteach import wire
 from superteach.engines.base import add_up
-from superteach.errors import QueryRefused, TeacherLost, TeachingError
-from superteach.queries import Query
+from superteach.errors import BadReply, QueryRefused, TeacherLost
+from superteach.queries import AskMoments, AskValues, BlockRound, Query
 
 SECONDS = 600.0
 """How long a teacher may take over one answer."""
+OVERFLOWING = (AskMoments, AskValues, BlockRound)
+"""Sums of functions that may overflow far out, which a solver looks at; every other reply is finite."""
 
 
 class Line(Protocol):
@@ -97,19 +99,22 @@ def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> wire.Reply:
     try:
         reply = wire.read_reply(replies[name])
     except QueryRefused as error:
-        raise TeachingError(f"teacher {name} answered {what} with something else: {error}") from None
+        raise BadReply(name, f"answered {what} with something else: {error}") from None
     if reply.status == "refused":
         raise QueryRefused(f"teacher {name} refuses {what}: {reply.reason}")
     if reply.status == "failed":
-        raise TeachingError(f"teacher {name} failed over {what}: {reply.reason}")
+        raise BadReply(name, f"failed over {what}: {reply.reason}")
     return reply
 
 
 def values_of(query: Query, name: str, reply: wire.Reply) -> npt.NDArray[np.float64]:
-    """The numbers of a reply, as many as the query declares."""
+    """The numbers of a reply, as many as the query declares, and finite where they must be."""
     if reply.values is None or reply.values.shape != (query.reply_length,):
         seen = "no numbers" if reply.values is None else f"numbers of shape {reply.values.shape}"
-        raise TeachingError(
-            f"teacher {name} answered {query.name} with {seen}, expected {query.reply_length}"
-        )
+        raise BadReply(name, f"answered {query.name} with {seen}, expected {query.reply_length}")
+    # What overflows is infinite somewhere; a NaN alone comes from nowhere.
+    infinite = isinstance(query, OVERFLOWING) and bool(np.isinf(reply.values).any())
+    if not infinite and not np.isfinite(reply.values).all():
+        odd = reply.values[~np.isfinite(reply.values)][0]
+        raise BadReply(name, f"answered {query.name} with {odd} among its numbers")
     return reply.values

@@ -27,6 +27,8 @@ from superteach.nvflare import FIELD, ORDER, STATUS, TOPIC
 
 FOLDER = "superteach"
 """Where a lesson's result lies within the job's own folder."""
+UNFINISHED = "unfinished"
+"""Where journals of unfinished lessons lie within the server's kit: they outlive its processes."""
 HEARTBEAT, PATIENCE, LIVES = 2.0, 3.0, 5
 """A silent teacher is asked every two seconds whether it is there; after five times three seconds it is lost."""
 
@@ -38,24 +40,30 @@ class AuxLine:
         self._engine = engine
         self._fl_ctx = fl_ctx
         self._abort = abort_signal
+        self._gone: set[str] = set()
+        """Whoever was lost once: a dead site costs its time once, not in every round."""
 
     def ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
         """Send to all at once; whoever does not answer in time, or is not there any more, is left out.
 
         A teacher at work still answers when asked whether it is there, so a dead one is noticed long before its time
-        is up.
+        is up. One that was cut off for a moment is sent its message again: it answers the same bytes once.
         """
         self._check_abort()
         answers: queue.Queue[tuple[str, bytes | None]] = queue.Queue()
 
-        def carry(name: str, data: bytes) -> None:
-            answers.put((name, self._send(name, data, seconds)))
+        def carry(name: str) -> None:
+            answers.put((name, self._send(name, requests[name], seconds)))
 
-        for name, data in requests.items():
-            # Daemons: whoever waits for a lost teacher must not keep this process from ending.
-            threading.Thread(target=carry, args=(name, data), daemon=True).start()
+        def send(name: str) -> None:
+            # No daemons: where such threads are left NVFlare leaves its process at once; else Python would
+            # wait for NVFlare's own threads, which wait for a lost teacher until its time is up.
+            threading.Thread(target=carry, args=(name,), daemon=False).start()
+
+        waiting = dict.fromkeys([name for name in requests if name not in self._gone], 0)
+        for name in waiting:
+            send(name)
         found: dict[str, bytes] = {}
-        waiting = dict.fromkeys(requests, 0)
         end = time.monotonic() + seconds
         while waiting and time.monotonic() < end:
             try:
@@ -63,12 +71,19 @@ class AuxLine:
             except queue.Empty:
                 self._check_abort()
                 for name in list(waiting):  # at work, or gone?
-                    waiting[name] = 0 if self._send(name, b"", PATIENCE) is not None else waiting[name] + 1
+                    if self._send(name, b"", PATIENCE) is None:
+                        waiting[name] += 1
+                    elif waiting[name]:
+                        waiting[name] = 0
+                        send(name)
                     if waiting[name] >= LIVES:
                         del waiting[name]
                 continue
-            if waiting.pop(name, None) is not None and reply is not None:
+            if reply is not None and waiting.pop(name, None) is not None:
                 found[name] = reply
+            elif name in waiting:
+                waiting[name] += 1  # the message did not arrive: the next look says whether anybody is there
+        self._gone |= set(requests) - set(found)
         return found
 
     def _check_abort(self) -> None:
@@ -87,14 +102,21 @@ class AuxLine:
         answer = reply.get(FIELD)
         return answer if isinstance(answer, bytes) else None
 
-    def wait_for(self, names: Sequence[str], seconds: float) -> None:
-        """Wait until every teacher's process answers."""
+    def wait_for(self, names: Sequence[str], seconds: float, drop: bool = False) -> None:
+        """Wait until every teacher's process answers; with `drop` whoever does not is not asked any more."""
         missing, end = list(names), time.monotonic() + seconds
+        if drop:  # whoever did not take the lesson on will not come
+            known = {client.name for client in self._engine.get_clients()}
+            self._gone |= set(missing) - known
+            missing = [name for name in missing if name in known]
         while missing:
             self._check_abort()
             there = [name for name in missing if self._send(name, b"", 2.0) is not None]
             missing = [name for name in missing if name not in there]
             if missing and time.monotonic() > end:
+                if drop:
+                    self._gone |= set(missing)
+                    return
                 raise TeacherLost(
                     missing[0], f"its process for this lesson is not up after {seconds:g} seconds"
                 )
@@ -131,12 +153,16 @@ class LessonController(Controller):  # type: ignore[misc]
         job = fl_ctx.get_job_id()
         folder = Path(fl_ctx.get_workspace().get_run_dir(job)) / FOLDER
         folder.mkdir(exist_ok=True)
+        unfinished = Path(fl_ctx.get_workspace().get_root_dir()) / UNFINISHED
         line = AuxLine(fl_ctx.get_engine(), fl_ctx, abort_signal)
         try:
             config = Path(fl_ctx.get_workspace().get_app_config_dir(job))
             order = Order(**json.loads((config / ORDER).read_text(encoding="utf-8")))
-            line.wait_for(order.teachers, order.arrival)
-            conduct(line, job, order, folder, self._watch)
+            line.wait_for(order.teachers, order.arrival, order.on_loss == "drop")
+            conduct(line, job, order, folder, self._watch, unfinished)
+        except TeacherLost as error:
+            about = {name: getattr(error, name) for name in ("teacher", "reason", "when", "resumable")}
+            self._fail(folder, type(error).__name__, str(error), fl_ctx, about)
         except SuperteachError as error:
             self._fail(folder, type(error).__name__, str(error), fl_ctx)
         except Exception as error:
@@ -145,6 +171,8 @@ class LessonController(Controller):  # type: ignore[misc]
                 folder, "TeachingError", f"the lesson broke off: {type(error).__name__}: {error}", fl_ctx
             )
 
-    def _fail(self, folder: Path, kind: str, text: str, fl_ctx: Any) -> None:
-        write_text(folder / "error.json", to_json({"kind": kind, "error": text}))
+    def _fail(
+        self, folder: Path, kind: str, text: str, fl_ctx: Any, about: Mapping[str, Any] | None = None
+    ) -> None:
+        write_text(folder / "error.json", to_json({"kind": kind, "error": text, **(about or {})}))
         self.system_panic(text, fl_ctx)

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from superteach import errors
 from superteach.conductor import Order
-from superteach.errors import TeachingError
+from superteach.errors import TeacherLost, TeachingError
 from superteach.nvflare import CLIENT, ORDER, SERVER, STATUS, require
 from superteach.nvflare.kits import Project, read_project
 
@@ -25,6 +26,8 @@ POLL = 0.5
 PATIENCE = 60.0
 """Seconds without a word from the server after which a lesson is not followed any longer."""
 ENDED = "FINISHED"
+BROKEN_OFF = f"{ENDED}:BROKEN_OFF"
+"""A lesson whose server was killed; NVFlare goes on calling it running."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,14 @@ class Desk:
 
     def standing(self, most: int = 5) -> Standing:
         """Who has joined, and the latest lessons with what each was asked."""
-        connected = {entry.name for entry in self._session.get_system_info().client_info}
+        info = self._session.get_system_info()
+        connected = {entry.name for entry in info.client_info}
         lessons = []
         for job in self._session.list_jobs(limit=most, reverse=True) or []:
             told = {"lesson": job["job_id"], "status": job["status"], "when": job.get("submit_time", "")}
-            if job["status"] == "RUNNING":
+            if job["status"] == "RUNNING" and _is_older(told["when"], info.server_info.start_time):
+                told["status"] = BROKEN_OFF
+            elif job["status"] == "RUNNING":
                 told |= self.progress(job["job_id"])
             lessons.append(told)
         roster = tuple(name for name in self.project.teachers if name in connected)
@@ -82,16 +88,23 @@ class Desk:
         while True:
             try:
                 meta: dict[str, Any] = self._session.get_job_meta(lesson)
+                start = self._session.get_system_info().server_info.start_time
                 heard = time.monotonic()
             except Exception as error:  # a server may be busy, or gone
                 if time.monotonic() - heard > PATIENCE:
                     raise TeachingError(
-                        f"the server does not answer any more ({error}); lesson {lesson} may still go on there"
+                        f"the server does not answer any more ({error}); lesson {lesson} may still go on there. If it was "
+                        "ended, start it again and repeat the command with --resume"
                     ) from None
                 time.sleep(POLL)
                 continue
             if str(meta["status"]).startswith(ENDED):
                 return meta
+            if _is_older(meta.get("submit_time"), start):
+                raise TeachingError(
+                    f"the server was ended in the middle of lesson {lesson} and started again; wait until the teachers "
+                    "have joined (superteach status) and repeat the command with --resume"
+                )
             if watch is not None and meta["status"] == "RUNNING":
                 told = self.progress(lesson)
                 if told:
@@ -105,22 +118,52 @@ class Desk:
             for detail in meta.get("job_deploy_detail", [])
             if not detail.endswith(": OK") and ": " in detail
         ]
-        if refused:
+        if refused and not str(meta["status"]).endswith("COMPLETED"):  # others may have gone on without them
             raise TeachingError(f"the lesson was not taken on: {'; '.join(refused)}")
         place = Path(self._session.download_job_result(lesson, str(folder)))
         result = place / "workspace" / "superteach"
         if (result / "error.json").exists():
             stored = json.loads((result / "error.json").read_text(encoding="utf-8"))
-            kind = getattr(errors, str(stored["kind"]), TeachingError)
-            raised: Exception = TeachingError(stored["error"])
-            with contextlib.suppress(TypeError):  # an error of the same kind, where a text makes one
-                raised = kind(stored["error"])
-            raise raised
+            raise _raised(stored)
         if not (result / "lesson.json").exists():
             raise TeachingError(
                 f"lesson {lesson} ended as {meta['status']} and left no result; the server's log says more"
             )
         return result
+
+    def comes_back(self, lost: TeacherLost, seconds: float) -> bool:
+        """Wait until the server hears of a lost teacher again."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            heard = {
+                entry.name: entry.last_connect_time for entry in self._session.get_system_info().client_info
+            }
+            if (heard.get(lost.teacher) or 0.0) > lost.when:
+                return True
+            time.sleep(POLL)
+        return False
+
+
+def _is_older(submitted: Any, start: Any) -> bool:
+    """Whether a lesson was handed in before its server started: both times, seconds or text, are the server's own."""
+    try:
+        seconds = datetime.fromisoformat(submitted).timestamp() if isinstance(submitted, str) else submitted
+        return float(seconds) < float(start)
+    except (TypeError, ValueError):
+        return False
+
+
+def _raised(stored: dict[str, Any]) -> Exception:
+    """An error of the same kind as the one that ended a lesson beside the server."""
+    kind: Any = getattr(errors, str(stored["kind"]), TeachingError)
+    if issubclass(kind, TeacherLost):
+        lost: TeacherLost = kind(stored["teacher"], stored["reason"])
+        lost.when, lost.resumable = float(stored["when"]), bool(stored["resumable"])
+        return lost
+    raised: Exception = TeachingError(stored["error"])
+    with contextlib.suppress(TypeError):  # an error of the same kind, where a text makes one
+        raised = kind(stored["error"])
+    return raised
 
 
 @contextmanager
@@ -164,6 +207,8 @@ def write_job(job: Path, order: Order) -> None:
         "min_clients": len(order.teachers),
         "mandatory_clients": order.teachers,
     }
+    if order.on_loss == "drop":  # the lesson itself decides with how many it goes on
+        meta |= {"min_clients": 1, "mandatory_clients": []}
     _write(job / "meta.json", meta)
 
 

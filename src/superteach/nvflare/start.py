@@ -47,6 +47,8 @@ def become_teacher(kit: Path, name: str) -> NoReturn:
 
 def become_server(kit: Path) -> NoReturn:
     """Replace this process by NVFlare's server."""
+    # A lesson that went on without a lost teacher is over all the same; NVFlare would wait 15 minutes for its word.
+    os.environ.setdefault("NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT", "5")
     _become("server.server_train", kit, "fed_server.json", "org=coordinator")
 
 

@@ -239,6 +239,8 @@ def _model(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
 
 def _teachers(page: Page, lesson: Lesson, chosen: list[int] | None, held: list[int] | None) -> None:
     section = page.section("Who contributed")
+    for facts in lesson.interruptions:
+        section.prose(words.interruption(facts))
     if chosen is None:
         section.prose(
             "How many rows came from which teacher is not in a lesson: the coordinator learns only the sum, ",

@@ -65,6 +65,23 @@ def named(lesson: Lesson, against: Any) -> dict[str, Lesson]:
     return found
 
 
+def interruption(facts: Mapping[str, Any]) -> str:
+    """Who was lost on the way, when and why, and what was done about it."""
+    who = f"Teacher {facts['teacher']} was lost" if facts.get("teacher") else "The lesson was broken off"
+    number, stage = facts.get("round"), str(facts.get("stage") or "")
+    where = (
+        f" in round {number}" if number else f" before the first round{' (' + stage + ')' if stage else ''}"
+    )
+    where += f" ({stage})" if stage and number else ""
+    then = "the lesson began anew without it, over the rows of the others"
+    if facts.get("then") == "resumed":
+        again = facts.get("asked_again")
+        then = "it went on from its journal" + (
+            f"; {again} questions were asked a second time" if again else ""
+        )
+    return f"{who}{where}, {facts.get('when')}: {facts.get('why')}; {then}."
+
+
 def classifies(lesson: Lesson) -> bool:
     """Whether the learner predicts labels."""
     loss = LOSSES.get(_learner(lesson).get("loss", {}).get("name", ""))

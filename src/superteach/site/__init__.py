@@ -153,26 +153,31 @@ class Site:
             raise QueryRefused("a message names its lesson")
         facts["lesson"] = lesson
         if message.kind == "hello":
-            return wire.pack_facts(self._hello(lesson, message.header))
+            return wire.pack_facts(self._hello(lesson, message.header, facts))
         if message.kind == "agree":
             return wire.pack_facts(self._agree(lesson, message.header))
         if message.kind == "finish":
-            return wire.pack_facts(self._finish(lesson))
+            return wire.pack_facts(self._finish(lesson, facts))
         raise QueryRefused(f"a teacher does not take messages of kind {message.kind!r}")
 
-    def _hello(self, lesson: str, header: dict[str, Any]) -> dict[str, Any]:
+    def _hello(self, lesson: str, header: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
         loss = LOSSES.get(str(header.get("loss")))
         if loss is None:
             raise QueryRefused("a hello names the loss of the learner")
         self.policy.check_rows(self.holding.count or 1, "this teacher's")
         known = self._lessons.setdefault(lesson, _Lesson(lesson))
-        if known.rounds:
+        if known.number:
             raise QueryRefused(f"lesson {lesson} has begun already")
+        follows = header.get("follows")
+        if isinstance(follows, str) and follows != lesson:
+            facts["follows"] = follows[:100]
+            if (before := self._lessons.pop(follows, None)) is not None:
+                known.rounds = before.rounds  # beginning anew does not wind the count back
         return self.holding.schema(loss.classifies)
 
     def _agree(self, lesson: str, header: dict[str, Any]) -> dict[str, Any]:
         known = self._lessons.get(lesson)
-        if known is None or known.rounds:
+        if known is None or known.number:
             raise QueryRefused(
                 f"lesson {lesson} " + ("has begun already" if known else "was never announced")
             )
@@ -247,14 +252,19 @@ class Site:
         if scope in ("chosen", "unknown") and state.chosen is not None:
             self.policy.check_rows(len(state.chosen), "those chosen here")
 
-    def _finish(self, lesson: str) -> dict[str, Any]:
+    def _finish(self, lesson: str, facts: dict[str, Any]) -> dict[str, Any]:
         known = self._lessons.get(lesson)
         if known is None or known.state is None or known.teacher is None:
             raise QueryRefused(f"lesson {lesson!r} has no agreement with this teacher")
         if known.finished is None:
             if known.state.chosen is None:
                 raise QueryRefused(f"lesson {lesson} ends before any row is chosen")
-            self.holding.write_chosen(lesson, known.state.chosen, self.policy)
+            try:
+                self.holding.write_chosen(lesson, known.state.chosen, self.policy)
+            except OSError as error:  # the choice stands; whoever asks again may find room
+                _log.exception("the chosen rows could not be written")
+                facts["fault"] = f"the chosen rows could not be written: {error.strerror}"
+                return {"rows": len(known.state.chosen), "written": "nothing", "fault": facts["fault"]}
             known.finished = {"rows": len(known.state.chosen), "written": self.policy.write}
         return known.finished
 

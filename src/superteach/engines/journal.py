@@ -1,0 +1,134 @@
+"""Sums of an unfinished lesson on the coordinator's disk, and the engine that goes on from them.
+
+The coordinator is deterministic: the same sums lead to the same next question. So a lesson that was broken off runs
+again from its first question. Sums that are in the journal are taken from there. Only questions that change what a
+teacher remembers are asked once more, for a teacher's new process remembers nothing; the answers must be those of the
+first time, to the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach import wire
+from superteach.engines.base import Engine
+from superteach.errors import TeachingError
+from superteach.queries import (
+    AskMoments,
+    AskValues,
+    Census,
+    ChosenCost,
+    ColumnSums,
+    Compare,
+    CountRanks,
+    Query,
+)
+from superteach.records import Records
+
+LOOKS = (AskMoments, AskValues, Census, ChosenCost, ColumnSums, Compare, CountRanks)
+"""Questions that leave a teacher as it was; all others are asked again."""
+ANEW = "begin the lesson anew, without --resume"
+
+
+class Journal:
+    """One lesson's sums, by round; what interrupted it stands between them."""
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        """Open the journal of a lesson with these settings, or begin it."""
+        self._records = Records(path, dict(settings))
+        self._head = self._first_line()
+        self._rounds = {
+            record["cell"]["round"]: record for record in self._records if "round" in record["cell"]
+        }
+
+    @property
+    def last(self) -> int:
+        """The last round that is kept, 0 where there is none."""
+        return max(self._rounds, default=0)
+
+    @property
+    def ended_by_a_loss(self) -> bool:
+        """Whether the last thing noted is what broke the lesson off."""
+        return "interruption" in next(reversed(list(self._records)), {"cell": {}})["cell"]
+
+    @property
+    def interruptions(self) -> list[dict[str, Any]]:
+        """What broke the lesson off, each time."""
+        return [dict(record["facts"]) for record in self._records if "interruption" in record["cell"]]
+
+    def sum_of(self, number: int, query: Query) -> npt.NDArray[np.float64] | None:
+        """The sum of a round, where it is kept and was of the same question."""
+        kept = self._rounds.get(number)
+        if kept is None:
+            return None
+        if kept["question"] != _digest(number, query):
+            raise TeachingError(
+                f"round {number} of the unfinished lesson asked something else than {query.name} as it is asked now "
+                f"(another version of a library?); {ANEW}"
+            )
+        return np.frombuffer(bytes.fromhex(kept["sum"]), np.float64).copy()
+
+    def keep(self, number: int, query: Query, total: npt.NDArray[np.float64]) -> None:
+        """Put the sum of a round on disk, unless the place was taken over meanwhile: sums of two lessons do not mix."""
+        if self._first_line() != self._head:
+            raise TeachingError(
+                "a lesson with the same settings has begun since and took this one's journal; one of them is enough"
+            )
+        found = {"question": _digest(number, query), "sum": total.tobytes().hex()}
+        self._rounds[number] = self._records.get({"round": number}, lambda: found)
+
+    def _first_line(self) -> bytes:
+        try:
+            with self._records.path.open("rb") as file:
+                return file.readline()
+        except OSError:
+            return b""
+
+    def interrupt(self, facts: Mapping[str, Any]) -> None:
+        """Note what broke the lesson off."""
+        if self._first_line() != self._head:
+            return
+        self._records.get({"interruption": len(self.interruptions)}, lambda: {"facts": dict(facts)})
+
+
+def _digest(number: int, query: Query) -> str:
+    return hashlib.sha256(wire.pack_question("", number, query)).hexdigest()
+
+
+class Journalled:
+    """An engine that keeps every sum, and does not ask for what is kept unless teachers must hear it again."""
+
+    def __init__(self, engine: Engine, journal: Journal) -> None:
+        self._engine = engine
+        self._journal = journal
+        self.asked_again = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._engine.names
+
+    @property
+    def features(self) -> int:
+        return self._engine.features
+
+    def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
+        """The kept sum or a new one; a teacher that answers otherwise than before ends the lesson."""
+        kept = self._journal.sum_of(number, query)
+        if kept is None:
+            total = self._engine.sum(query, number)
+            self._journal.keep(number, query, total)
+            return total
+        if not isinstance(query, LOOKS):
+            self.asked_again += 1
+            if self._engine.sum(query, number).tobytes() != kept.tobytes():
+                raise TeachingError(
+                    f"the teachers answer {query.name} in round {number} otherwise than before the lesson was broken "
+                    f"off (other rows, or another version of a library?); {ANEW}"
+                )
+        return kept
