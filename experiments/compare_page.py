@@ -119,28 +119,36 @@ def render(cells: dict[str, list[Record]]) -> str:
 
 def _losses(lines: Sequence[Line]) -> str:
     """Where somebody's median risk is below match's."""
+    text = "\n## Where we lose\n\n"
+    for ours in bench.OURS:
+        columns = {
+            (line.pool, line.teachers, line.size) for line in lines if line.contestant == ours and line.risk
+        }
+        lost = {(one.line.pool, one.line.teachers, one.line.size) for one in bench.beaten(lines, ours)}
+        text += (
+            f"`{ours}` has the lowest median risk in {len(columns - lost)} of {len(columns)} columns below. "
+        )
     found = list(bench.beaten(lines))
-    compared = {
-        (line.pool, line.teachers, line.size) for line in lines if line.contestant == "match" and line.risk
-    }
-    lost = {(one.line.pool, one.line.teachers, one.line.size) for one in found}
-    text = (
-        f"\n## Where we lose\n\n`match` has the lowest median risk in {len(compared - lost)} of {len(compared)} "
-        "columns below."
-    )
     if not found:
-        return text + " No contestant beats it anywhere.\n"
+        return text + "No contestant beats `match` anywhere.\n"
     text += (
-        " It is beaten here (medians over the seeds that both have; ratio: their risk over ours):\n\n"
-        "| pool | K | rows | by | risk | match | ratio | seeds | CPU | match's CPU |\n"
+        "It is beaten here (medians over the seeds that both have; ratio: their risk over that of `match`):\n\n"
+        "| pool | K | rows | by | risk | match | ratio | match long | seeds | CPU | match's CPU |\n"
     )
-    text += "| --- " * 10 + "|\n"
+    text += "| --- " * 11 + "|\n"
+    long = {
+        (line.pool, line.teachers, line.size): line.risk[1]
+        for line in lines
+        if line.contestant == "match long" and line.risk
+    }
     for line, own, risk, our_risk, seeds in sorted(
         found, key=lambda one: (one.line.pool, one.line.teachers, one.line.size)
     ):
+        longer = long.get((line.pool, line.teachers, line.size))
         text += (
             f"| {line.pool} | {line.teachers} | {line.size:,} | {line.contestant} | {risk:.2g} | {our_risk:.2g} | "
-            f"{risk / our_risk:.2f} | {seeds} | {line.cpu:.2g} s | {own.cpu:.2g} s |\n"
+            f"{risk / our_risk:.2f} | {'–' if longer is None else f'{longer:.2g}'} | {seeds} | {line.cpu:.2g} s | "
+            f"{own.cpu:.2g} s |\n"
         )
     return text
 

@@ -72,6 +72,7 @@ def test_losses_are_found_on_the_seeds_that_both_have():
         record("bit-flip", 0.1), record("bit-flip", 0.3, size=20), record("random", None, status="skipped"),
         # On seed 1, which match lacks, it did badly; that does not count either way.
         record("bit-flip", 9.0, seed=1),
+        record("match long", 0.01, teachers=5),  # ours too, so no loss
     ]  # fmt: skip
     (loss,) = bench.beaten(bench.summary(records, 100, (5,)))
     assert (loss.line.contestant, loss.line.size, loss.ours.contestant) == ("bit-flip", 10, "match")

@@ -148,12 +148,15 @@ class Loss(NamedTuple):
     seeds: int
 
 
+OURS = ("match", "match long")
+
+
 def beaten(lines: Sequence[Line], ours: str = "match") -> Iterator[Loss]:
-    """Wherever a contestant beats ours on the same pool, teachers, size and seeds."""
+    """Wherever somebody else's contestant beats ours on the same pool, teachers, size and seeds."""
     mine = {(line.pool, line.teachers, line.size): line for line in lines if line.contestant == ours}
     for line in lines:
         own = mine.get((line.pool, line.teachers, line.size))
-        if own is None or line.contestant == ours:
+        if own is None or line.contestant in OURS:
             continue
         common = sorted(set(line.by_seed) & set(own.by_seed))
         if not common:
