@@ -59,6 +59,19 @@ def test_sizes_are_compared_where_the_paper_has_its_own(records):
     assert tables.compared_size([{"points": [{"size": 3, "risk": 1.0}]}], {"pool": "ridge", "N": 100}) == 3
 
 
+def test_ratios_are_of_the_same_trials(records):
+    """Oblivious is measured on fewer trials than match: on the one they share it has exactly twice match's risk."""
+    place = {"pool": "logistic", "N": 5_000, "K": 3}
+    for trial, risk in enumerate((0.1, 9.0)):
+        for method, times in (("match", 1.0), ("oblivious", 2.0))[: 2 - trial]:
+            points = [{"size": 100, "risk": times * risk, "consistency": 1.0}]
+            records.put({**place, "method": method, "trial": trial}, {"points": points})
+    for method in ("dual", "random"):
+        points = [{"size": size, "risk": 1.0, "consistency": 1.0} for size in (100, 5_000)]
+        records.put({**place, "method": method, "trial": 0}, {"points": points})
+    assert tables.lines_of(records, place, {})["oblivious"]["over_match"] == pytest.approx(2.0)
+
+
 def test_a_hundred_times_is_said_cell_by_cell(records):
     """400 times with five teachers, 50 with ten: the sentence and the numbers name the cell that fails."""
     found = table_findings.findings_of("logistic", records, SCALE)
@@ -123,7 +136,7 @@ def test_dips_and_rounds_of_the_discussion():
         "logistic": {"newton": {"objective": [5.0, 2.0], "gap": [1.0, 0.0]}, "block": {"objective": block}}
     }
     page = told(
-        ("figure-risk", Findings([], {"curves": found})),
+        ("figure-risk", Findings([], {"curves": found, "paper_beside_match": {"superconduct": 1.95}})),
         ("figure-objective", Findings([], {"traces": traces})),
     )
     assert "in 1 of 2 pools (synthetic, logistic), and not in the others (Superconduct, ridge)." in page

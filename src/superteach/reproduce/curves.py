@@ -119,12 +119,20 @@ def _missing(records: Records) -> dict[str, str]:
     return {one["cell"]["data"]: one["missing"] for one in records if "missing" in one}
 
 
-def _curve(records: Records, name: str, method: str) -> list[tuple[float, float, float]]:
-    """(share of rows, mean risk, mean consistency) by size, over all trials that have it."""
+def _curve(
+    records: Records, name: str, method: str, like: str | None = None
+) -> list[tuple[float, float, float]]:
+    """(share of rows, mean risk, mean consistency) by size, over all trials that have it, or that `like` has too."""
+    trials = {
+        one["cell"]["trial"]
+        for one in records
+        if one["cell"]["data"] == name and one["cell"]["method"] == (like or method) and one.get("points")
+    }
     points: dict[int, list[Record]] = {}
     rows = 1
     for one in records:
-        if one["cell"]["data"] == name and one["cell"]["method"] == method and "points" in one:
+        asked = one["cell"]["data"] == name and one["cell"]["method"] == method
+        if asked and one["cell"]["trial"] in trials and "points" in one:
             rows = one["N"]
             for point in one["points"]:
                 points.setdefault(point["size"], []).append(point)
@@ -179,10 +187,15 @@ def _risk_findings(records: Records, scale: Scale) -> Findings:
             f"({shown(ends[0])} at {100 * found['dual'][0][0]:.2g} %, {shown(ends[1])} with all)."
         )
     words += [f"{NAMES[name]}: not drawn ({reason})." for name, reason in missing.items()]
+    beside = {
+        name: min(risk for _, risk, _ in _curve(records, name, "dual", "match"))
+        for name, found in curves.items()
+        if found["dual"] and found["match"]
+    }
     words += _provenance(records, curves)
     return Findings(
         words,
-        {"curves": curves, "missing": missing},
+        {"curves": curves, "missing": missing, "paper_beside_match": beside},
         [
             (
                 "Best mean risk along |S|/N.",

@@ -211,6 +211,7 @@ def lines_of(records: Records, place: Record, table: printed.Table) -> dict[str,
         if line and fact:
             line["printed"] = fact._asdict()
     _beside(lines["match"], found, "match", rows, size)
+    _beside(lines["oblivious"], found, "oblivious", rows, None, "match", "over_match")
     lines["dual, any size"] = line_of(found["dual"], rows, best_size(found["dual"]))
     asked = _printed_size(place)
     if asked:
@@ -220,9 +221,17 @@ def lines_of(records: Records, place: Record, table: printed.Table) -> dict[str,
     return {method: line for method, line in lines.items() if line}
 
 
-def _beside(line: Record | None, found: dict[str, list[Record]], method: str, rows: int, size: int) -> None:
-    """A method's mean risk over that of the paper's problem: a ratio must be of the same pools."""
+def _beside(
+    line: Record | None,
+    found: dict[str, list[Record]],
+    method: str,
+    rows: int,
+    size: int | None,
+    other: str = "dual",
+    name: str = "over_optimum",
+) -> None:
+    """A method's mean risk over another's, by default over that of the paper's problem: a ratio of the same pools."""
     trials = {one["cell"]["trial"] for one in found[method] if one["points"]}
-    same = line_of([one for one in found["dual"] if one["cell"]["trial"] in trials], rows, size)
-    if line and line["risk"] is not None and same and same["risk"] is not None:
-        line["over_optimum"] = line["risk"] / same["risk"]
+    same = line_of([one for one in found[other] if one["cell"]["trial"] in trials], rows, size)
+    if line and line["risk"] is not None and same and same["risk"]:
+        line[name] = line["risk"] / same["risk"]

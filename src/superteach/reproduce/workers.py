@@ -8,6 +8,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -99,14 +100,15 @@ class _Crew:
             if needs is not None:
                 worker.task, worker.pool = waiting.pop(number), step.pool
                 self._begin(step)
-                worker.line.send((step.work, needs))
+                with suppress(OSError):  # a worker that is gone is noticed where its result is awaited
+                    worker.line.send((step.work, needs))
                 return
 
 
 def _received(worker: _Worker, task: Task) -> Record:
     try:
         result = worker.line.recv()
-    except EOFError:
+    except (EOFError, OSError):
         worker.process.join()
         raise TeachingError(
             f"the process that worked on {task[0].cell} ended by itself (exit {worker.process.exitcode}), perhaps for "

@@ -102,7 +102,7 @@ The paper's tables, figures and statements, measured again. Made by
 
     {command}
 
-on {cpus} CPUs ({system}, {architecture}; {versions}), {workers} cells at a time, each on one core.
+on {cpus} CPUs ({system}, {architecture}; {versions}), {at_a_time}.
 Every number is in the `cells.jsonl` and `summary.json` that the command leaves. All methods are scored by one piece of
 code: the learner is refitted on the chosen rows, risk is ‖θ_S − θ*‖, consistency is taken over the whole pool. Seconds
 are those of this machine, the printed ones of the paper's. The sentences below are written by the command from what it
@@ -119,7 +119,9 @@ def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images:
     if scale.minlp:
         command += f" --minlp {scale.minlp:g}"
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
-    page = [_FOREWORD.format(command=command, versions=packages, **machine)]
+    workers = machine["workers"]
+    at_a_time = f"{workers} cells at a time, each on one core" if workers > 1 else "one cell at a time"
+    page = [_FOREWORD.format(command=command, versions=packages, at_a_time=at_a_time, **machine)]
     for heading, words in discussion.discuss(found):
         page += [f"## {heading}", "", *(f"- {sentence}" for sentence in words), ""]
     for target, findings in found:
