@@ -192,6 +192,11 @@ def _hundred(numbers: Record) -> Iterable[str]:
                         f"N = {one['N']:,}, K = {one['K']}: {shown(one['times'])}" for one in fail
                     )
                     words[-1] += f" (not at {named})"
+                    proved, trials = (sum(one[what] for one in fail) for what in ("proved", "trials"))
+                    if proved:
+                        words[-1] += (
+                            f"; there {proved} of {trials} goals are proved out of reach with so many rows"
+                        )
         yield f"{title}: match's mean risk is lower than that of the paper's problem {', and '.join(words)}."
     for target, title in (("table-logistic", "logistic"), ("table-ridge", "ridge")):
         ratios = [

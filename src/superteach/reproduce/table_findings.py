@@ -203,6 +203,8 @@ def nearer(cells: list[Record]) -> Record:
                 "N": cell["place"]["N"],
                 "K": cell["place"]["K"],
                 "times": 1.0 / cell["lines"][name]["over_optimum"],
+                "proved": cell["lines"][name]["proved"],
+                "trials": cell["lines"][name]["trials"],
             }
             for cell in cells
             if cell["lines"].get(name, {}).get("over_optimum")
