@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -206,6 +209,29 @@ def test_posts_of_a_lesson_that_failed_do_not_reach_the_next(make, pool):
     )
     assert one.model.tobytes() == other.model.tobytes()
     assert [entry.query for entry in one.ledger] == [entry.query for entry in other.ledger]
+
+
+def test_a_message_that_comes_again_during_the_work_on_it_is_worked_on_once(pool, site_of, monkeypatch):
+    """A line sends again what it may have lost; the second waits for the first and gets the same bytes."""
+    X, y = pool("logistic", 60, WIDTH, 1)
+    _, _, (_, agreement, sites) = engines(X, y, Logistic(), site_of)
+    answer, work, begun, go_on = st.Teacher.answer, [], threading.Event(), threading.Event()
+
+    def slowly(self, *given):
+        work.append(1)
+        begun.set()
+        go_on.wait(30)
+        return answer(self, *given)
+
+    monkeypatch.setattr(st.Teacher, "answer", slowly)
+    message = wire.pack_question(agreement.lesson, 1, queries.Prepare(Logistic(), 0.0))
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(sites["t0"].answer, message)
+        assert begun.wait(30)
+        second = threads.submit(sites["t0"].answer, message)
+        go_on.set()
+        assert first.result(30) == second.result(30)
+    assert work == [1]
 
 
 def test_every_query_says_whose_sum_it_is():
