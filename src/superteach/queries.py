@@ -253,7 +253,7 @@ class BlockOffer(Query):
     goal_weight: float
     taken: tuple[float, ...]
     exposure: ClassVar[str] = (
-        "three sums and two per column, of one teacher alone, never in a sum with others"
+        "three sums and two per column, of one teacher alone; where all are asked at the end, summed over all too"
     )
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from superteach.queries import QUERIES
+from tests.contracts.test_queries import TALK, WIDTH
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -64,6 +65,39 @@ def test_the_table_of_queries_is_the_closed_list():
     text = (ROOT / "docs/what-leaves-a-teacher.md").read_text(encoding="utf-8")
     section = text.split("## The closed list")[1].split("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == [query.__name__ for query in QUERIES]
+
+
+def length(said: str, query) -> int:
+    """How many numbers a reply has in the table's words, where TALK asks with d columns."""
+    d = WIDTH
+    terms = {"one": 1, "d": d, "2d": 2 * d, "d(d+1)/2": d * (d + 1) // 2}
+    times = {
+        "": 1,
+        "per step": len(getattr(query, "steps", ())),
+        "per prefix": len(getattr(query, "prefixes", ())),
+    }
+    total = 0
+    for part in said.split(", "):
+        found = re.fullmatch(
+            r"(?:and )?(\S+(?: \+ \S+)*) (?:sums?|counts?|(more for order 2)) ?(per \w+)?", part
+        )
+        assert found, f"{query.name}: {part!r} is no number of sums or counts"
+        if not found[2] or query.order == 2:
+            numbers = [terms[term] if term in terms else int(term) for term in found[1].split(" + ")]
+            total += sum(numbers) * times[found[3] or ""]
+    return total
+
+
+def test_the_table_of_queries_counts_the_numbers_of_a_reply():
+    """What the page says of a reply's length is what the query declares."""
+    text = (ROOT / "docs/what-leaves-a-teacher.md").read_text(encoding="utf-8")
+    said = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", text, re.MULTILINE))
+    for query in TALK:
+        if getattr(query, "function", None) not in (
+            "relax",
+            "reach",
+        ):  # these have one more column than the learner
+            assert length(said[type(query).__name__], query) == query.reply_length, query.name
 
 
 def test_every_page_is_reached_from_the_index():

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import superteach as st
-from superteach import queries
+from superteach import queries, wire
 from superteach.agreement import agree, finish
-from superteach.engines.remote import Loopback
-from superteach.errors import QueryRefused, TeacherLost
+from superteach.engines.delayed import Delayed
+from superteach.engines.remote import Loopback, values_of
+from superteach.errors import BadReply, QueryRefused, TeacherLost
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
-from superteach.losses import LOSSES, Logistic
+from superteach.losses import LOSSES, Logistic, Poisson
 from superteach.site import SCOPES
 from superteach.solvers import Block
 from superteach.teaching import teach
@@ -139,6 +143,95 @@ def test_a_teacher_lost_in_an_asynchronous_round_is_named(pool, site_of):
     how = {"method": "dual", "budget": 30, "solver": Block(staleness=3)}
     with pytest.raises(TeacherLost, match="teacher t1 is lost: it gave no answer to BlockOffer"):
         teach(st.Federation(agreement.engine(line)), Learner(Logistic()), PerturbedFit(3), **how)
+
+
+def test_a_conjugate_that_overflows_loses_nobody(pool, site_of):
+    """Poisson's Σh* is infinite far out: asynchronous rounds go on over a line as they do in one process."""
+    draw = np.random.default_rng(0)
+    X = 3.0 * draw.standard_normal((120, WIDTH))
+    y = draw.poisson(np.exp(X @ [0.5, -0.3, 0.2] / 3.0)).astype(float)
+    local, remote, _ = engines(X, y, Poisson(), site_of, asynchronous=True)
+    goal, infinite = np.array([0.25, -0.15, 0.1]), []
+    how = {"method": "dual", "budget": 30, "solver": Block(staleness=2)}
+    for engine in (local, remote):
+        arrival = engine.arrival
+
+        def look(arrival=arrival):
+            position, values = arrival()
+            infinite.append(np.isinf(values[0]))
+            return position, values
+
+        engine.arrival = look
+        lesson = teach(st.Federation(engine), Learner(Poisson(), 0.01, "none"), goal, **how)
+        assert np.isfinite(lesson.objective[-1])
+        assert any(infinite), "no sum has overflowed, so nothing was tested"
+        infinite.clear()
+
+
+@pytest.mark.parametrize("kind", ["BlockRound", "BlockOffer"])
+@pytest.mark.parametrize(
+    ("place", "number", "fine"),
+    [(0, np.inf, True), (0, np.nan, False), (1, np.inf, False), (2, np.nan, False), (-1, np.inf, False)],
+)
+def test_only_the_conjugate_of_a_block_may_overflow(kind, place, number, fine):
+    """An infinite Σh or Σ α_j x_j is a bad reply, and so is a NaN anywhere, whatever the conjugate is."""
+    asked = next(query for query in TALK if query.name == kind)
+    numbers = np.ones(asked.reply_length)
+    numbers[0], numbers[place] = (1.0 if place == 0 else np.inf), number
+    if fine:
+        assert values_of(asked, "t0", wire.Reply("ok", numbers)).tobytes() == numbers.tobytes()
+        return
+    with pytest.raises(BadReply, match=f"answered {kind} with {number} among its numbers"):
+        values_of(asked, "t0", wire.Reply("ok", numbers))
+
+
+class Stopped(Exception):
+    """Somebody ends a lesson in its middle."""
+
+
+@pytest.mark.parametrize("make", [st.InProcess, lambda teachers: Delayed(teachers, float)])
+def test_posts_of_a_lesson_that_failed_do_not_reach_the_next(make, pool):
+    """The same engine teaches again as if nothing had been."""
+    X, y = pool("logistic", 90, WIDTH, 1)
+    parts = np.array_split(np.arange(90), K)
+    teachers = [st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)]
+    how = {"method": "dual", "budget": 20, "solver": Block(staleness=2, max_steps=20)}
+
+    def stop(entry):
+        if entry.query == "BlockOffer":
+            raise Stopped
+
+    used, fresh = make(teachers), make(teachers)
+    with pytest.raises(Stopped):
+        teach(st.Federation(used, stop), Learner(Logistic()), PerturbedFit(3), **how)
+    one, other = (
+        teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(3), **how) for engine in (used, fresh)
+    )
+    assert one.model.tobytes() == other.model.tobytes()
+    assert [entry.query for entry in one.ledger] == [entry.query for entry in other.ledger]
+
+
+def test_a_message_that_comes_again_during_the_work_on_it_is_worked_on_once(pool, site_of, monkeypatch):
+    """A line sends again what it may have lost; the second waits for the first and gets the same bytes."""
+    X, y = pool("logistic", 60, WIDTH, 1)
+    _, _, (_, agreement, sites) = engines(X, y, Logistic(), site_of)
+    answer, work, begun, go_on = st.Teacher.answer, [], threading.Event(), threading.Event()
+
+    def slowly(self, *given):
+        work.append(1)
+        begun.set()
+        go_on.wait(30)
+        return answer(self, *given)
+
+    monkeypatch.setattr(st.Teacher, "answer", slowly)
+    message = wire.pack_question(agreement.lesson, 1, queries.Prepare(Logistic(), 0.0))
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(sites["t0"].answer, message)
+        assert begun.wait(30)
+        second = threads.submit(sites["t0"].answer, message)
+        go_on.set()
+        assert first.result(30) == second.result(30)
+    assert work == [1]
 
 
 def test_every_query_says_whose_sum_it_is():

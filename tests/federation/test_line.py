@@ -10,6 +10,7 @@ from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import make_reply
 
 from superteach.nvflare import FIELD, server
+from superteach.nvflare.client import TeacherExecutor
 
 
 class Engine:
@@ -81,6 +82,83 @@ def test_a_teacher_at_work_is_not_lost_before_its_time_is_up(line_of):
     assert line.ask({"a": b"x", "b": b"y"}, 0.3) == {"a": b"x"}
     assert len([data for name, data in engine.sent if (name, data) == ("b", b"")]) > server.LIVES
     at_work.set()
+
+
+def test_an_answer_that_was_swallowed_is_asked_for_again(line_of):
+    """The teacher is there at every look, but its answer got lost: it is sent the same message, not too often."""
+    engine, never = Engine(), threading.Event()
+    answer = engine.send_aux_request
+
+    def swallow(targets, topic, request, timeout, fl_ctx, optional):
+        if request[FIELD] and engine.sent.count(("b", b"y")) < 2:
+            engine.sent.append(("b", b"y"))
+            never.wait(30)
+            return {}
+        return answer(targets, topic, request, timeout, fl_ctx, optional)
+
+    engine.send_aux_request = swallow
+    assert line_of(engine).ask({"b": b"y"}, 20.0) == {"b": b"y"}
+    never.set()
+    looks = [data for _, data in engine.sent]
+    assert looks.count(b"y") == 3
+    assert looks.index(b"y", looks.index(b"y") + 1) == 1 + server.AT_WORK
+    assert looks.count(b"") >= server.AT_WORK + 2 * server.AT_WORK, "whoever is at work is not pestered"
+
+
+def test_a_message_that_cannot_be_sent_is_sent_again(line_of):
+    """An accident of the transport is a lost message, no more; so is one of a look."""
+    engine, accidents = Engine(), [b"y", b""]
+    answer = engine.send_aux_request
+
+    def stumble(targets, topic, request, timeout, fl_ctx, optional):
+        if request[FIELD] in accidents:
+            accidents.remove(request[FIELD])
+            raise RuntimeError("no cell")
+        return answer(targets, topic, request, timeout, fl_ctx, optional)
+
+    engine.send_aux_request = stumble
+    assert line_of(engine).ask({"b": b"y"}, 20.0) == {"b": b"y"}
+    assert accidents == []
+
+
+@pytest.mark.parametrize("seconds", [600.0, 0.2], ids=["the last look", "the end of its time"])
+def test_an_answer_that_comes_during_a_look_counts(seconds, line_of):
+    """The look that would have been a teacher's last takes its time, and the answer arrives meanwhile."""
+    looks, arrived = [], threading.Event()
+
+    def hesitant(targets, topic, request, timeout, fl_ctx, optional):
+        reply = make_reply(ReturnCode.OK)
+        reply[FIELD] = request[FIELD]
+        if request[FIELD]:
+            arrived.wait(30)
+            return {"b": reply}
+        looks.append(1)
+        if len(looks) == server.LIVES or seconds < 1.0:
+            arrived.set()
+            threading.Event().wait(2 * min(seconds, 0.2))
+        return {"b": make_reply(ReturnCode.TIMEOUT)}
+
+    engine = SimpleNamespace(send_aux_request=hesitant)
+    assert line_of(engine).ask({"b": b"y"}, seconds) == {"b": b"y"}
+
+
+def test_a_message_sent_again_opens_the_rows_once():
+    """The first message of a lesson reads the rows, which may take longer than the patience of the line."""
+    opened, reading = [], threading.Event()
+
+    def read():
+        opened.append(1)
+        reading.wait(0.2)
+        return SimpleNamespace(answer=lambda data: data)
+
+    teacher = TeacherExecutor()
+    teacher._open = read
+    threads = [threading.Thread(target=teacher._bytes, args=(b"hello", None)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert opened == [1]
 
 
 def test_who_did_not_take_the_lesson_on_is_not_waited_for(line_of):

@@ -14,8 +14,8 @@ from superteach.engines.delayed import Delayed
 from superteach.errors import SettingError
 from superteach.losses import LOSSES
 from superteach.methods import dual
-from superteach.problem import DualProblem
-from superteach.queries import Prepare
+from superteach.problem import Certificate, DualProblem
+from superteach.queries import Offers, Prepare
 from superteach.solvers import Block, Newton
 from superteach.solvers.asynchronous import Waiting
 from tests.conftest import make_pool
@@ -224,6 +224,46 @@ def test_the_report_counts_who_was_asked_alone(pool, federation_of, tmp_path):
         again.report(tmp_path / "report.html")
         page = re.sub(r"<[^>]+>", "", (tmp_path / "report.html").read_text(encoding="utf-8"))
         assert ("asked alone in a share of 15 asynchronous ones" in page) is said
+
+
+class Overflowing:
+    """Mail whose replies have an infinite sum at first."""
+
+    def __init__(self, reply) -> None:
+        self.posts, self.sums, self.reply, self._open = 0, 0, reply, []
+
+    def post(self, position, query):
+        self.posts += 1
+        self._open.append(position)
+
+    def arrival(self):
+        return self._open.pop(0), self.reply
+
+    def sum(self, query):
+        self.sums += 1
+        assert self.sums == 1, "all are asked together although nobody was asked alone"
+        return self.reply
+
+
+@pytest.mark.parametrize("sums", [(1.0, np.inf), (np.inf, np.inf), (np.inf, 1.0), (1.0, np.nan)])
+def test_what_has_overflowed_is_not_near_the_optimum(sums):
+    """An infinite gap is not a small share of an infinite objective: teachers are asked up to the limit."""
+    none = np.zeros(FEATURES)
+    mail = Overflowing(Offers(*sums, 1.0, none, none))
+    trace = Block(max_steps=5, staleness=2).solve(mail, PROBLEM, 2, lambda certificate: None)
+    assert mail.posts == trace.steps == 2 * 5
+    assert not trace.converged
+
+
+@pytest.mark.parametrize("objective", [np.inf, -np.inf, np.nan])
+def test_an_objective_that_has_overflowed_is_not_certified(objective, pool, federation_of, monkeypatch):
+    """No gap, not even an infinite one, is a small share of it."""
+    federation = federation_of(*pool("squared", 60, FEATURES, 1), 2, LOSSES["squared"]())
+    dual.weigh(federation, PROBLEM, SPARSITY, Block())
+    monkeypatch.setattr(DualProblem, "certify_block", lambda *_: Certificate(objective, np.inf))
+    for staleness in (0, 2):
+        trace = dual.solve(federation, PROBLEM, Block(max_steps=3, staleness=staleness))
+        assert not trace.converged, trace.reason
 
 
 @pytest.mark.parametrize("staleness", [-1, 1.5, True, None])

@@ -57,6 +57,9 @@ def test_every_command_says_so(command, without, capsys, monkeypatch, tmp_path):
         (["a.csv", "--target", "y", "--teachers", "a,b"], "--teachers goes with --federation"),
         (["a.csv", "--target", "y", "--resume"], "--resume and --on-loss go with --federation"),
         (["a.csv", "--target", "y", "--on-loss", "drop"], "--resume and --on-loss go with --federation"),
+        (["a.csv", "--target", "y", "--least-teachers", "2"], "--least-teachers goes with --federation"),
+        (["a.csv", "--target", "y", "--wait", "60"], "--wait goes with --federation"),
+        (["a.csv", "--target", "y", "--answer-seconds", "9"], "--answer-seconds goes with --federation"),
     ],
 )
 def test_files_and_federation_do_not_mix(options, reason, capsys, monkeypatch, tmp_path):

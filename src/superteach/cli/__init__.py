@@ -212,17 +212,23 @@ def teach(
         ),
     ] = OnLoss.abort,
     least_teachers: Annotated[
-        int,
-        typer.Option(min=1, help="With fewer teachers left nothing is taught.", rich_help_panel=_FAULTS),
-    ] = 2,
+        int | None,
+        typer.Option(
+            min=1, help="With fewer teachers left nothing is taught (default 2).", rich_help_panel=_FAULTS
+        ),
+    ] = None,
     wait: Annotated[
-        float,
-        typer.Option(min=0.0, help="Seconds to wait for a lost teacher.", rich_help_panel=_FAULTS),
-    ] = 60.0,
+        float | None,
+        typer.Option(
+            min=0.0, help="Seconds to wait for a lost teacher (default 60).", rich_help_panel=_FAULTS
+        ),
+    ] = None,
     answer_seconds: Annotated[
-        float,
-        typer.Option(min=1.0, help="Seconds a teacher may take over one answer.", rich_help_panel=_FAULTS),
-    ] = 600.0,
+        float | None,
+        typer.Option(
+            min=1.0, help="Seconds for one answer of a teacher (default 600).", rich_help_panel=_FAULTS
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(

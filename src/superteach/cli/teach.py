@@ -34,9 +34,9 @@ class Order:
     federation: Path | None
     teachers: str | None
     on_loss: str
-    least_teachers: int
-    wait: float
-    answer_seconds: float
+    least_teachers: int | None
+    wait: float | None
+    answer_seconds: float | None
     resume: bool
     target: str | None
     owner: str | None
@@ -68,9 +68,11 @@ class Order:
 
 _SHARED = (
     "learner", "goal_seed", "C", "alpha", "intercept", "budget", "method", "risk_target", "solver", "staleness",
-    "sparsity", "goal_weight", "standardize", "seed", "restarts", "solver_seconds", "on_loss", "least_teachers", "wait",
+    "sparsity", "goal_weight", "standardize", "seed", "restarts", "solver_seconds", "on_loss",
 )  # fmt: skip
 """Settings of the command that are handed on as they are."""
+_LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds": "seconds"}
+"""Settings of a federation alone, and what a lesson calls them: handed on where they are given."""
 
 
 def run(order: Order) -> None:
@@ -92,6 +94,11 @@ def run(order: Order) -> None:
         raise SettingError("name the teachers' files and the --target column, or a --federation")
     if order.resume or order.on_loss != "abort":
         raise SettingError("--resume and --on-loss go with --federation; files are not lost on the way")
+    for name in _LOSSES:
+        if getattr(order, name) is not None:
+            raise SettingError(
+                f"--{name.replace('_', '-')} goes with --federation; files are not lost on the way"
+            )
     if order.teachers is not None:
         raise SettingError("--teachers goes with --federation; with files every file is a teacher")
 
@@ -169,8 +176,8 @@ def teach_federation(order: Order, home: Path, place: Path, features: list[str] 
             goal_name=f"goal file {order.goal!r}",
             features=features,
             least_change=10 if order.least_change is None else order.least_change,
-            seconds=order.answer_seconds,
             **{name: getattr(order, name) for name in _SHARED},
+            **{told: given for name, told in _LOSSES.items() if (given := getattr(order, name)) is not None},
         )
 
         def follow(told: dict[str, Any]) -> None:
@@ -184,7 +191,7 @@ def teach_federation(order: Order, home: Path, place: Path, features: list[str] 
                 return desk.fetch(name, desk.follow(name, follow), Path(folder))
 
             if order.on_loss == "wait":
-                found = persevere(attempt, desk.comes_back, order.wait, order.resume)
+                found = persevere(attempt, desk.comes_back, settings.wait, order.resume)
             else:
                 found = attempt(order.resume)
             stored = json.loads((found / "lesson.json").read_text(encoding="utf-8"))

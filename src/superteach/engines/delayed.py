@@ -35,3 +35,6 @@ class Delayed(InProcess):
         """The reply that is due first; the clock moves on to it."""
         self.clock, number, position, query = heapq.heappop(self._due)
         return position, self._ask(position, query, number).values
+
+    def _forget_posts(self) -> None:
+        self._due.clear()

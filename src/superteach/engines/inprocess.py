@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from superteach.engines.base import add_up
 from superteach.errors import TeachingError
 from superteach.messages import Answers, Sealed, Turn
-from superteach.queries import Query
+from superteach.queries import Prepare, Query
 
 _SMALL = 1 << 19
 """Below so many numbers in all, threads wait for each other longer than they work."""
@@ -59,6 +59,8 @@ class InProcess:
 
     def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
         """Ask every teacher and add up the replies in roster order."""
+        if isinstance(query, Prepare):
+            self._forget_posts()
         replies: list[Sealed | None] = [None] * len(self._teachers)
 
         def serve(share: Sequence[int]) -> None:
@@ -83,6 +85,10 @@ class InProcess:
         """The reply to the oldest post."""
         position, query, number = self._posts.popleft()
         return position, self._ask(position, query, number).values
+
+    def _forget_posts(self) -> None:
+        """Teachers start afresh: what a lesson that failed has left open is not for the next."""
+        self._posts.clear()
 
     def _ask(self, position: int, query: Query, number: int) -> Sealed:
         turn = Turn(number, position, len(self._teachers))

@@ -13,12 +13,14 @@ import numpy.typing as npt
 from superteach import wire
 from superteach.engines.base import add_up
 from superteach.errors import BadReply, QueryRefused, TeacherLost
-from superteach.queries import AskMoments, AskValues, BlockRound, Query
+from superteach.queries import AskMoments, AskValues, BlockOffer, BlockRound, Query
 
 SECONDS = 600.0
 """How long a teacher may take over one answer."""
-OVERFLOWING = (AskMoments, AskValues, BlockRound)
+OVERFLOWING = (AskMoments, AskValues)
 """Sums of functions that may overflow far out, which a solver looks at; every other reply is finite."""
+CONJUGATE_FIRST = (BlockRound, BlockOffer)
+"""Replies whose first number, Σh* at the broadcast model, may overflow likewise; their other numbers are finite."""
 
 
 class Line(Protocol):
@@ -114,7 +116,9 @@ def values_of(query: Query, name: str, reply: wire.Reply) -> npt.NDArray[np.floa
         raise BadReply(name, f"answered {query.name} with {seen}, expected {query.reply_length}")
     # What overflows is infinite somewhere; a NaN alone comes from nowhere.
     infinite = isinstance(query, OVERFLOWING) and bool(np.isinf(reply.values).any())
-    if not infinite and not np.isfinite(reply.values).all():
-        odd = reply.values[~np.isfinite(reply.values)][0]
-        raise BadReply(name, f"answered {query.name} with {odd} among its numbers")
+    odd = ~np.isfinite(reply.values)
+    if isinstance(query, CONJUGATE_FIRST) and np.isinf(reply.values[0]):
+        odd[0] = False
+    if not infinite and odd.any():
+        raise BadReply(name, f"answered {query.name} with {reply.values[odd][0]} among its numbers")
     return reply.values

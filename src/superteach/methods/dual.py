@@ -77,7 +77,10 @@ def solve(federation: Federation, problem: DualProblem, solver: Newton | LBFGS |
     def record(certificate: Certificate) -> str | None:
         objectives.append(certificate.objective)
         gaps.append(certificate.gap)
-        if certificate.gap <= solver.tolerance * abs(certificate.objective):
+        # An infinite gap is no share of an infinite objective.
+        if np.isfinite(certificate).all() and certificate.gap <= solver.tolerance * abs(
+            certificate.objective
+        ):
             share = certificate.gap / abs(certificate.objective) if certificate.objective else 0.0
             return (
                 f"the duality gap is {share:.1e} of the objective, at most the {solver.tolerance:g} asked for"

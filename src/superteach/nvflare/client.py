@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class TeacherExecutor(Executor):  # type: ignore[misc]
         super().__init__()
         self._site: Site | None = None
         self._open: Any = None
+        self._opening = threading.Lock()
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
         """Open the door when the lesson's process starts; the rows are read with the first message."""
@@ -49,8 +51,9 @@ class TeacherExecutor(Executor):  # type: ignore[misc]
 
     def _bytes(self, data: Any, fl_ctx: Any) -> bytes:
         try:
-            if self._site is None:
-                self._site = self._open()
+            with self._opening:  # a message sent again while the rows are read must not open a second door
+                if self._site is None:
+                    self._site = self._open()
             return self._site.answer(data)
         except QueryRefused as error:
             self.log_warning(fl_ctx, f"refused: {error}", fire_event=False)

@@ -7,11 +7,13 @@ away would add its own way to every round, and would have to stay connected.
 from __future__ import annotations
 
 import json
+import logging
 import queue
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,34 @@ UNFINISHED = "unfinished"
 """Where journals of unfinished lessons lie within the server's kit: they outlive its processes."""
 HEARTBEAT, PATIENCE, LIVES = 2.0, 3.0, 5
 """A silent teacher is asked every two seconds whether it is there; after five times three seconds it is lost."""
+AT_WORK = 5
+"""So many looks may find a teacher at work before its message is sent again, then twice as many each time."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Owing:
+    """What looks have shown of a teacher that owes an answer."""
+
+    missed: int = 0
+    seen: int = 0
+    patience: int = AT_WORK
+
+    def look(self, there: bool) -> bool:
+        """Note what a look showed; whether the message is to be sent again."""
+        if not there:
+            self.missed += 1
+            return False
+        self.seen += 1
+        cut_off, swallowed = self.missed > 0, self.seen >= self.patience
+        if (
+            swallowed
+        ):  # or it is still at work, and the same message again and again would only take its threads
+            self.patience *= 2
+        if cut_off or swallowed:
+            self.missed = self.seen = 0
+        return cut_off or swallowed
 
 
 class AuxLine:
@@ -47,42 +77,42 @@ class AuxLine:
         """Send to all at once; whoever does not answer in time, or is not there any more, is left out.
 
         A teacher at work still answers when asked whether it is there, so a dead one is noticed long before its time
-        is up. One that was cut off for a moment is sent its message again: it answers the same bytes once.
+        is up. One that was cut off for a moment, or stays at work for long, is sent its message again, lest the message
+        or the answer was lost: it works on the same bytes once.
         """
         self._check_abort()
         answers: queue.Queue[tuple[str, bytes | None]] = queue.Queue()
 
         def carry(name: str) -> None:
-            answers.put((name, self._send(name, requests[name], seconds)))
+            answers.put((name, self._send(name, requests[name], max(PATIENCE, end - time.monotonic()))))
 
         def send(name: str) -> None:
             # No daemons: where such threads are left NVFlare leaves its process at once; else Python would
             # wait for NVFlare's own threads, which wait for a lost teacher until its time is up.
             threading.Thread(target=carry, args=(name,), daemon=False).start()
 
-        waiting = dict.fromkeys([name for name in requests if name not in self._gone], 0)
+        end = time.monotonic() + seconds
+        waiting = {name: _Owing() for name in requests if name not in self._gone}
         for name in waiting:
             send(name)
         found: dict[str, bytes] = {}
-        end = time.monotonic() + seconds
-        while waiting and time.monotonic() < end:
-            try:
-                name, reply = answers.get(timeout=HEARTBEAT)
+        while waiting:
+            over = time.monotonic() >= end
+            lost = [name for name, owing in waiting.items() if over or owing.missed >= LIVES]
+            try:  # looks take their time: an answer that came meanwhile counts
+                name, reply = answers.get(timeout=0.0 if lost else HEARTBEAT)
             except queue.Empty:
                 self._check_abort()
-                for name in list(waiting):  # at work, or gone?
-                    if self._send(name, b"", PATIENCE) is None:
-                        waiting[name] += 1
-                    elif waiting[name]:
-                        waiting[name] = 0
+                for name in lost:
+                    del waiting[name]
+                for name, owing in () if lost else waiting.items():  # at work, or gone?
+                    if owing.look(self._send(name, b"", PATIENCE) is not None):
                         send(name)
-                    if waiting[name] >= LIVES:
-                        del waiting[name]
                 continue
             if reply is not None and waiting.pop(name, None) is not None:
                 found[name] = reply
             elif name in waiting:
-                waiting[name] += 1  # the message did not arrive: the next look says whether anybody is there
+                waiting[name].missed += 1  # the next look says whether anybody is there
         self._gone |= set(requests) - set(found)
         return found
 
@@ -95,7 +125,13 @@ class AuxLine:
     def _send(self, name: str, data: bytes, seconds: float) -> bytes | None:
         envelope = Shareable()
         envelope[FIELD] = data
-        replies = self._engine.send_aux_request([name], TOPIC, envelope, seconds, self._fl_ctx, optional=True)
+        try:
+            replies = self._engine.send_aux_request(
+                [name], TOPIC, envelope, seconds, self._fl_ctx, optional=True
+            )
+        except Exception:  # nothing has come back, whatever the reason: the next look says more
+            _log.exception("a message to teacher %s could not be sent", name)
+            return None
         reply = (replies or {}).get(name)
         if reply is None or reply.get_return_code() != ReturnCode.OK:
             return None

@@ -118,13 +118,20 @@ class Desk:
             for detail in meta.get("job_deploy_detail", [])
             if not detail.endswith(": OK") and ": " in detail
         ]
-        if refused and not str(meta["status"]).endswith("COMPLETED"):  # others may have gone on without them
-            raise TeachingError(f"the lesson was not taken on: {'; '.join(refused)}")
-        place = Path(self._session.download_job_result(lesson, str(folder)))
+        not_taken = TeachingError(f"the lesson was not taken on: {'; '.join(refused)}") if refused else None
+        try:
+            place = Path(self._session.download_job_result(lesson, str(folder)))
+        except Exception as error:  # a lesson that never began may have left nothing to fetch
+            raise not_taken or TeachingError(
+                f"lesson {lesson} ended as {meta['status']}, and its result could not be fetched: {error}"
+            ) from None
         result = place / "workspace" / "superteach"
+        # The lesson's own words come first: who did not take it on may have been left out, and others gone on.
         if (result / "error.json").exists():
             stored = json.loads((result / "error.json").read_text(encoding="utf-8"))
             raise _raised(stored)
+        if not_taken and not str(meta["status"]).endswith("COMPLETED"):
+            raise not_taken
         if not (result / "lesson.json").exists():
             raise TeachingError(
                 f"lesson {lesson} ended as {meta['status']} and left no result; the server's log says more"
@@ -135,11 +142,12 @@ class Desk:
         """Wait until the server hears of a lost teacher again."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            heard = {
-                entry.name: entry.last_connect_time for entry in self._session.get_system_info().client_info
-            }
-            if (heard.get(lost.teacher) or 0.0) > lost.when:
-                return True
+            # A server that is busy, or gone for a moment, is asked again as long as there is time.
+            with contextlib.suppress(Exception):
+                there = self._session.get_system_info().client_info
+                heard = {entry.name: entry.last_connect_time for entry in there}
+                if (heard.get(lost.teacher) or 0.0) > lost.when:
+                    return True
             time.sleep(POLL)
         return False
 

@@ -94,7 +94,9 @@ def solve(
     def near() -> bool:
         """Whether the gap is small by what each teacher said last, if not all at the same time."""
         objective = float(objectives.sum()) + problem.pull(total / problem.ridge)
-        return bool(gaps.sum() <= tolerance * abs(objective))
+        gap = float(gaps.sum())
+        # Far out sums overflow, and an infinite gap would pass for a share of an infinite objective.
+        return bool(np.isfinite([gap, objective]).all()) and gap <= tolerance * abs(objective)
 
     while True:
         for position in () if near() else waiting.free()[: most - posts]:
