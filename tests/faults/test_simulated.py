@@ -59,7 +59,7 @@ class Stage:
             budget=int(order.budget),
             method=order.method,
             least_change=order.least_change,
-            solver=None if order.solver is None else work.SOLVERS[order.solver](),
+            solver=work.build_solver(order.solver, order.staleness),
             random_state=order.seed,
         )
         return lesson, {
