@@ -122,8 +122,8 @@ def conduct(
                 f"the lesson began anew without {names}, lost before, and then: {error}"
             ) from None
         else:
-            if place is not None:
-                place.remove()
+            if run.journal is not None:
+                run.journal.remove()
             return result
 
 
@@ -255,10 +255,10 @@ class _Run:
 
     def broken_off(self, error: SuperteachError) -> None:
         """Note what else ended the lesson; where no teacher could mend it there is nothing to go on from."""
-        if self.place is None or self.journal is None:
+        if self.journal is None:
             return
         if isinstance(error, InputError):
-            self.place.remove()
+            self.journal.remove()
         else:
             self.journal.interrupt(_facts(None, str(error), *self._where(), "resumed"))
 
