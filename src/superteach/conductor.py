@@ -217,6 +217,7 @@ class _Run:
             "target": agreed.target,
             "classes": None if agreed.classes is None else agreed.classes.tolist(),
             "rows": list(agreed.rows),
+            "seals": dict(zip(agreed.names, agreed.seals, strict=True)),
         }
         if self.head is None:
             return place.begin({"lesson": self.name, **held}, self.dropped)

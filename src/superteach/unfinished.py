@@ -60,8 +60,11 @@ class Unfinished:
 
     def go_on(self, head: Facts, agreed: Facts) -> Journal:
         """The journal that is there, taken over, if teachers still hold what they held."""
-        for name, value in json.loads(json.dumps(agreed)).items():
-            if head[name] != value:
+        agreed = json.loads(json.dumps(agreed))
+        for name, value in agreed.items():
+            if name == "seals":
+                _check_seals(head[name], value)
+            elif head[name] != value:
                 raise SettingError(
                     f"the unfinished lesson had {name} {head[name]!r}, now it is {value!r}; {ANEW}"
                 )
@@ -91,6 +94,15 @@ class Unfinished:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+def _check_seals(before: Facts, now: Facts) -> None:
+    others = [name for name, seal in now.items() if before.get(name) != seal]
+    if others:
+        raise SettingError(
+            f"teacher {others[0]}'s rows are not those of the unfinished lesson: rows, targets, costs or columns have "
+            f"changed since, or their order (or the secret in its kit is another one); {ANEW}"
+        )
 
 
 def _owner() -> str:
