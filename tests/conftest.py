@@ -17,7 +17,7 @@ from superteach.privacy.audit import Audit
 from superteach.privacy.policy import Policy
 from superteach.queries import Prepare
 from superteach.site import Site
-from superteach.site.rows import Holding
+from superteach.site.rows import Holding, own_secret
 
 
 def make_pool(kind: str, rows: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -91,8 +91,14 @@ def site_of(tmp_path: Path) -> Callable[..., Site]:
         rules = {"least_rows": 1, "least_change": 1, "folder": tmp_path / name / "chosen"} | rules
         (tmp_path / name).mkdir(exist_ok=True)
         policy = Policy(("coordinator",), **rules)
+        home = tmp_path / name
         return Site(
-            name, Holding(name, pool, "y"), policy, Audit(tmp_path / name / "audit.jsonl"), "coordinator"
+            name,
+            Holding(name, pool, "y"),
+            policy,
+            Audit(home / "audit.jsonl"),
+            "coordinator",
+            secret=own_secret(home / "secret"),
         )
 
     return make

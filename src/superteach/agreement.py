@@ -31,6 +31,8 @@ class Agreement:
     classes: npt.NDArray[Any] | None
     rows: tuple[int, ...]
     """How many each teacher has."""
+    seals: tuple[str, ...] = ()
+    """Each teacher's own over its rows: equal to an earlier one if the rows are."""
 
     def engine(self, line: Line, seconds: float = SECONDS) -> Remote:
         """An engine over these teachers."""
@@ -69,7 +71,8 @@ def agree(
         for position, name in enumerate(names)
     }
     _ask_all(line, names, settled, "the agreement", seconds)
-    return Agreement(lesson, tuple(names), columns, said[names[0]]["target"], classes, rows)
+    seals = tuple(str(said[name]["seal"]) for name in names)
+    return Agreement(lesson, tuple(names), columns, said[names[0]]["target"], classes, rows, seals)
 
 
 def finish(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, int]:

@@ -14,7 +14,14 @@ from superteach.cli.goal import goal_vector
 from superteach.engines.base import Engine
 from superteach.engines.journal import Journal, Journalled
 from superteach.engines.remote import SECONDS, Line
-from superteach.errors import InputError, QueryRefused, SettingError, SuperteachError, TeacherLost
+from superteach.errors import (
+    BadReply,
+    InputError,
+    QueryRefused,
+    SettingError,
+    SuperteachError,
+    TeacherLost,
+)
 from superteach.federation import Entry, Federation
 from superteach.goals import MaxAUC, PerturbedFit
 from superteach.learner import Learner
@@ -28,6 +35,8 @@ CIRCUMSTANCES = (
     "teachers", "goal_name", "seconds", "arrival", "on_loss", "least_teachers", "wait", "resume",
 )  # fmt: skip
 """Parts of an order that do not change what is taught; the roster is looked at by itself."""
+_APART = 0x8CB92BA72F3D8DD7
+"""Between the seeds of two beginnings: odd, and another number than those that sizes and restarts of "match" are apart."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,11 @@ class Order:
     def __post_init__(self) -> None:
         if self.on_loss not in ON_LOSS:
             raise SettingError(f"on_loss={self.on_loss!r} is not known; there are {', '.join(ON_LOSS)}")
+        if self.on_loss == "drop" and self.least_teachers > len(self.teachers):
+            raise SettingError(
+                f"--least-teachers {self.least_teachers} is more than the teachers of this lesson "
+                f"({', '.join(self.teachers)}), so nobody could be dropped; give a smaller number"
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -122,8 +136,8 @@ def conduct(
                 f"the lesson began anew without {names}, lost before, and then: {error}"
             ) from None
         else:
-            if place is not None:
-                place.remove()
+            if run.journal is not None:
+                run.journal.remove()
             return result
 
 
@@ -141,6 +155,9 @@ class _Run:
     """Top of the journal to go on from."""
     follows: str | None = None
     journal: Journal | None = None
+    """Of this beginning, once it is open."""
+    kept: Journal | None = None
+    """The one opened last, of this beginning or of an earlier one."""
     federation: Federation | None = None
     attempts: int = 1
 
@@ -151,6 +168,16 @@ class _Run:
     def name(self) -> str:
         """Another one for each beginning, so that no answer to an earlier one can be taken for its."""
         return self.lesson if self.attempts == 1 else f"{self.lesson}.{self.attempts}"
+
+    @property
+    def seed(self) -> int:
+        """Of the search: another one after each drop, or the two choices could be a few rows apart and be subtracted."""
+        return (self.order.seed + len(self.dropped) * _APART) % 2**64
+
+    @property
+    def resumable(self) -> bool:
+        """Whether --resume finds a journal."""
+        return self.head is not None if self.kept is None else self.kept.there
 
     def teach(self, folder: Path) -> Lesson:
         """One beginning, up to the files, or up to a loss."""
@@ -168,7 +195,7 @@ class _Run:
             goal = goal_vector(order.goal, order.goal_name, agreed.columns, order.intercept, agreed.classes)
         engine: Engine = agreed.engine(self.line, order.seconds)
         if self.place is not None:
-            self.journal = self._open(self.place, agreed)
+            self.journal = self.kept = self._open(self.place, agreed)
             engine = Journalled(engine, self.journal)
         self.federation = Federation(engine, self.watch)
         result = teach(
@@ -185,7 +212,7 @@ class _Run:
             goal_weight=order.goal_weight,
             solver=work.build_solver(order.solver, order.staleness),
             standardize=order.standardize,
-            random_state=order.seed,
+            random_state=self.seed,
             classes=agreed.classes,
         )
         self.federation.stage = "the end"
@@ -217,6 +244,7 @@ class _Run:
             "target": agreed.target,
             "classes": None if agreed.classes is None else agreed.classes.tolist(),
             "rows": list(agreed.rows),
+            "seals": dict(zip(agreed.names, agreed.seals, strict=True)),
         }
         if self.head is None:
             return place.begin({"lesson": self.name, **held}, self.dropped)
@@ -234,8 +262,12 @@ class _Run:
 
     def drop(self, lost: TeacherLost) -> None:
         """Go on without a teacher: its rows are no part of the problem any more, so the lesson begins anew."""
+        if self.head is not None and self.journal is None:
+            raise self._away(lost) from None
         stage, number = self._where()
-        self.dropped.append(_facts(lost.teacher, lost.reason, stage, number, "dropped"))
+        spent = self.federation.spent() if self.federation else {"rounds": 0, "bytes_in": 0, "bytes_out": 0}
+        spent["teachers"] = len(self.teachers)
+        self.dropped.append({**_facts(lost.teacher, lost.reason, stage, number, "dropped"), **spent})
         # For whoever resumes this beginning, if the next one does not come about.
         if self.journal is not None:
             self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
@@ -245,36 +277,56 @@ class _Run:
                 f"{facts['teacher']} in round {facts['round']} ({facts['stage']}: {facts['why']})"
                 for facts in self.dropped
             )
-            raise TeacherLost(
+            few = TeacherLost(
                 lost.teacher,
                 f"{lost.reason}. Lost in all: {told}. Teachers left: {', '.join(self.teachers) or 'none'}, fewer than "
-                f"the {self.order.least_teachers} of --least-teachers; see that more are there and repeat the command",
+                f"the {self.order.least_teachers} of --least-teachers; see that more are there and {self._go_on()}",
             )
+            few.resumable = self.resumable
+            raise few from None
         self.follows, self.head = self.name, None
         self.attempts += 1
 
     def broken_off(self, error: SuperteachError) -> None:
         """Note what else ended the lesson; where no teacher could mend it there is nothing to go on from."""
-        if self.place is None or self.journal is None:
+        if self.journal is None:
             return
         if isinstance(error, InputError):
-            self.place.remove()
+            self.journal.remove()
         else:
             self.journal.interrupt(_facts(None, str(error), *self._where(), "resumed"))
 
     def stopped(self, lost: TeacherLost) -> TeacherLost:
         """The same loss, with where the lesson was and what to do."""
         stage, number = self._where()
-        go_on = "repeat the command"
         if self.journal is not None:
             self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
-            go_on = "repeat the command with --resume to go on from there"
+        # Whoever gave a bad reply was there all the time.
+        mend = (
+            "its own log may say why; mend it" if isinstance(lost, BadReply) else "see that it is there again"
+        )
         told = type(lost)(
             lost.teacher,
-            f"{lost.reason} (round {number}, {stage}); see that it is there again and {go_on}, or use --on-loss drop "
-            "to teach without it",
+            f"{lost.reason} (round {number}, {stage}); {mend} and {self._go_on()}, or use --on-loss drop to teach "
+            "without it",
         )
-        told.resumable = self.journal is not None
+        told.resumable = self.resumable
+        return told
+
+    def _go_on(self) -> str:
+        if self.resumable:
+            return "repeat the command with --resume to go on from there"
+        return "repeat the command"
+
+    def _away(self, lost: TeacherLost) -> TeacherLost:
+        """Nobody is dropped from a lesson before it has been taken up again: its journal would be lost with them."""
+        told = type(lost)(
+            lost.teacher,
+            f"{lost.reason}. The unfinished lesson is with {', '.join(self.teachers)}, and its journal stays: see that "
+            f"{lost.teacher} is there and repeat the command with --resume, or repeat it without --resume to begin anew "
+            "with the others",
+        )
+        told.resumable = True
         return told
 
 

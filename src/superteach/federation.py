@@ -42,6 +42,7 @@ class Federation:
         self._ledger: list[Entry] = []
         self._asked = 0
         self._posted: dict[int, tuple[int, Query]] = {}
+        self._under_way: Query | None = None
         self.stage = "start"
 
     @property
@@ -64,6 +65,19 @@ class Federation:
         """Every round so far."""
         return tuple(self._ledger)
 
+    def spent(self) -> dict[str, int]:
+        """Rounds and bytes so far, those of a round that was broken off too: who was not lost has answered it."""
+        asked = [(1, query) for _, query in self._posted.values()]
+        if self._under_way is not None:
+            asked.append((self.teachers, self._under_way))
+        return {
+            "rounds": len(self._ledger) + len(asked),
+            "bytes_in": sum(entry.bytes_in for entry in self._ledger)
+            + sum(8 * replies * query.reply_length for replies, query in asked),
+            "bytes_out": sum(entry.bytes_out for entry in self._ledger)
+            + sum(replies * query.nbytes for replies, query in asked),
+        }
+
     def note(self, risk: float) -> None:
         """Write the risk that the last round led to beside it."""
         self._ledger[-1] = replace(self._ledger[-1], risk=risk)
@@ -72,7 +86,9 @@ class Federation:
         """Broadcast a query and return what its summed reply says."""
         number = self._asked + 1
         started = time.perf_counter()
+        self._under_way = query
         total = self._engine.sum(query, number)
+        self._under_way = None
         self._asked = number  # a round that failed has not been, and its number is free
         return self._heard(query, number, total, started)
 

@@ -104,6 +104,16 @@ class Lesson:
     """Versions of what computed the lesson."""
 
     @property
+    def abandoned(self) -> dict[str, int]:
+        """Queries and bytes of one teacher in beginnings that were given up because another teacher was lost."""
+        lost = [facts for facts in self.interruptions if facts.get("rounds")]
+        return {
+            "rounds": sum(facts["rounds"] for facts in lost),
+            "bytes_in": sum(facts["bytes_in"] // facts["teachers"] for facts in lost),
+            "bytes_out": sum(facts["bytes_out"] // facts["teachers"] for facts in lost),
+        }
+
+    @property
     def coef(self) -> Array:
         """Coefficients without the intercept."""
         return self.model[:-1] if self.intercept else self.model

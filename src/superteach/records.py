@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +17,13 @@ Record = dict[str, Any]
 class Records:
     """A file of finished cells; a line torn by a crash is cut off when the file is opened again."""
 
-    def __init__(self, path: str | Path, settings: Record) -> None:
-        """Open `path` for the run that `settings` describe, or start it; another run's file is left alone."""
+    def __init__(self, path: str | Path, settings: Record, mode: int = 0o666) -> None:
+        """Open `path` for the run that `settings` describe, or start it; another run's file is left alone.
+
+        `mode` is that of a new file, as far as the user's mask allows.
+        """
         self.path = Path(path)
+        self._mode = mode
         self._known: dict[str, Record] = {}
         head = {"settings": json.loads(json.dumps(settings))}
         try:
@@ -48,10 +53,21 @@ class Records:
         self._known = cells
 
     def _append(self, record: Record) -> None:
-        with self.path.open("ab") as file:
-            file.write(json.dumps(record).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        """One line more, on disk; where there is no room for all of it, none of it stays."""
+        rest = memoryview(json.dumps(record).encode() + b"\n")
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, self._mode)
+        try:
+            before = os.fstat(handle).st_size
+            try:
+                while rest:
+                    rest = rest[os.write(handle, rest) :]
+                os.fsync(handle)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(handle, before)
+                raise
+        finally:
+            os.close(handle)
 
     def __contains__(self, cell: Record) -> bool:
         return _name(cell) in self._known

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import secrets
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,21 +55,59 @@ class Unfinished:
 
     def begin(self, agreed: Facts, dropped: list[Facts]) -> Journal:
         """A new journal, in place of an older one with the same settings."""
-        self.remove()
-        return Journal(self.path, {"order": self.settings, **agreed, "dropped": dropped})
+        self.path.unlink(missing_ok=True)
+        return Journal(self.path, {"order": self.settings, **agreed, "dropped": dropped, "owner": _owner()})
 
     def go_on(self, head: Facts, agreed: Facts) -> Journal:
-        """The journal that is there, if teachers still hold what they held."""
-        for name, value in json.loads(json.dumps(agreed)).items():
-            if head[name] != value:
+        """The journal that is there, taken over, if teachers still hold what they held."""
+        agreed = json.loads(json.dumps(agreed))
+        for name, value in agreed.items():
+            if name == "seals":
+                _check_seals(head[name], value)
+            elif head[name] != value:
                 raise SettingError(
                     f"the unfinished lesson had {name} {head[name]!r}, now it is {value!r}; {ANEW}"
                 )
-        return Journal(self.path, head)
+        mine = {**head, "owner": _owner()}
+        try:
+            self._take_over(head, mine)
+        except OSError as error:
+            raise SettingError(
+                f"{self.path}: cannot go on with this journal: {error.strerror or error}"
+            ) from None
+        return Journal(self.path, mine)
 
-    def remove(self) -> None:
-        """The lesson is finished, or cannot be."""
-        self.path.unlink(missing_ok=True)
+    def _take_over(self, head: Facts, mine: Facts) -> None:
+        """Put another first line in place, at once, so that whoever wrote it before sees that it is not his any more."""
+        if not self.path.exists():
+            return  # finished by another run meanwhile: this one asks for every sum again
+        first, _, rest = self.path.read_bytes().partition(b"\n")
+        if json.loads(first) != {"settings": head}:
+            raise SettingError("another command has taken this unfinished lesson up meanwhile; one is enough")
+        handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=".taken-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(json.dumps({"settings": mine}).encode() + b"\n" + rest)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self.path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def _check_seals(before: Facts, now: Facts) -> None:
+    others = [name for name, seal in now.items() if before.get(name) != seal]
+    if others:
+        raise SettingError(
+            f"teacher {others[0]}'s rows are not those of the unfinished lesson: rows, targets, costs or columns have "
+            f"changed since, or their order (or the secret in its kit is another one); {ANEW}"
+        )
+
+
+def _owner() -> str:
+    """Another one for every run, so that no two share a journal."""
+    return secrets.token_hex(8)
 
 
 def _head(path: Path) -> Facts | None:

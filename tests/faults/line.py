@@ -14,6 +14,7 @@ from superteach.engines.remote import Loopback
 from superteach.errors import TeacherLost
 from superteach.privacy.audit import Audit
 from superteach.site import Site
+from superteach.site.rows import own_secret
 
 
 class Killed(BaseException):
@@ -41,8 +42,9 @@ class FaultyLine(Loopback):
     def restart(self, name: str) -> None:
         """A new process of a teacher: the same rows, policy and log, and no memory."""
         old = self.sites[name]
-        audit = Audit(old.policy.folder.parent / "audit.jsonl")
-        self.sites[name] = Site(old.name, old.holding, old.policy, audit, old.coordinator)
+        home = old.policy.folder.parent
+        audit, secret = Audit(home / "audit.jsonl"), own_secret(home / "secret")
+        self.sites[name] = Site(old.name, old.holding, old.policy, audit, old.coordinator, secret=secret)
         self._struck.pop(name, None)
 
     def new_run(self) -> None:

@@ -2,106 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-import superteach as st
-from superteach.cli import work
-from superteach.conductor import Order, conduct
-from superteach.errors import BudgetError, SettingError, SuperteachError, TeacherLost
-from superteach.goals import PerturbedFit
-from superteach.learner import Learner
+from superteach.conductor import Order
+from superteach.errors import BadReply, BudgetError, SettingError, SuperteachError, TeacherLost
 from superteach.patience import MOST, persevere
 from superteach.queries import Census
-from superteach.teaching import teach
+from superteach.site.rows import Holding
 from superteach.unfinished import Unfinished
-from tests.faults.line import FaultyLine, Killed
-from tests.faults.table import MATCH, REAL, SIMULATED, Scenario
-
-TEACHERS = ("north", "south", "west", "east")
-ROWS, WIDTH = 80, 3
-
-
-class Stage:
-    """Four teachers with rows drawn from a seed, behind a line that can break."""
-
-    def __init__(self, seed, how, pool, site_of, folder):
-        self.how = {"learner": "logistic", **(how or MATCH)}
-        X, y = pool("squared" if self.how["learner"] == "ridge" else "logistic", 4 * ROWS, WIDTH, seed)
-        self.rows = {
-            name: (X[place * ROWS : (place + 1) * ROWS], y[place * ROWS : (place + 1) * ROWS])
-            for place, name in enumerate(TEACHERS)
-        }
-        self.line = FaultyLine(
-            {name: site_of(name, *rows, least_change=2) for name, rows in self.rows.items()}
-        )
-        self.folder, self.unfinished = folder, folder / "unfinished"
-        self.order = Order(list(TEACHERS), goal=None, goal_seed=seed, seed=seed, wait=0.2, **self.how)
-        self.runs = 0
-
-    def oracle(self, names):
-        """The lesson of these teachers in one process, by another way than the conductor's; and who chose what."""
-        first, teachers = 0, []
-        for name in names:
-            X, y = self.rows[name]
-            teachers.append(st.Teacher(name, X, y, np.arange(first, first + len(y)), least_change=2))
-            first += len(y)
-        engine = st.InProcess(teachers)
-        order = self.order
-        lesson = teach(
-            st.Federation(engine),
-            Learner.of(work.build_learner(order.learner, None, None, order.intercept)),
-            PerturbedFit(order.goal_seed),
-            budget=int(order.budget),
-            method=order.method,
-            least_change=order.least_change,
-            solver=None if order.solver is None else work.SOLVERS[order.solver](),
-            random_state=order.seed,
-        )
-        return lesson, {
-            name: np.sort(state.chosen) for name, state in zip(names, engine.states(), strict=True)
-        }
-
-    def attempt(self, resume):
-        self.runs += 1
-        self.line.new_run()
-        order = replace(self.order, resume=resume)
-        return conduct(self.line, f"lesson-{self.runs}", order, self.folder, None, self.unfinished)
-
-    def play(self, resume=False):
-        if self.order.on_loss == "wait":
-            return persevere(self.attempt, self.line.comes_back, self.order.wait, resume)
-        return self.attempt(resume)
-
-    def check(self, lesson, names, but=()):
-        """The lesson and the files of the teachers are the oracle's."""
-        expected, chosen = self.oracle(names)
-        assert lesson.model.tobytes() == expected.model.tobytes()
-        told = (lesson.risk, lesson.consistency, lesson.size, lesson.rows, lesson.path, lesson.teachers)
-        assert told == (
-            expected.risk, expected.consistency, expected.size, expected.rows, expected.path, tuple(names),
-        )  # fmt: skip
-        assert [(e.number, e.stage, e.query, e.bytes_in, e.bytes_out) for e in lesson.ledger] == [
-            (e.number, e.stage, e.query, e.bytes_in, e.bytes_out) for e in expected.ledger
-        ]
-        stored = json.loads((self.folder / "lesson.json").read_text())
-        for name in names:
-            folder = self.line.sites[name].policy.folder
-            assert not [path.name for path in folder.iterdir() if path.name.startswith(".")]
-            if name not in but:
-                written = (folder / f"{stored['lesson']}.csv").read_text().split()
-                assert [int(number) for number in written[1:]] == chosen[name].tolist()
-        assert list(self.unfinished.glob("*")) == [], "nothing is left of a finished lesson"
-        return stored
-
-
-@pytest.fixture
-def stage(pool, site_of, tmp_path):
-    return lambda seed, how=None: Stage(seed, how, pool, site_of, tmp_path)
+from tests.faults.line import Killed
+from tests.faults.stage import TEACHERS, killed_at
+from tests.faults.table import REAL, SIMULATED, Scenario
 
 
 def message_of(scenario: Scenario, rounds: int) -> int:
@@ -131,9 +46,11 @@ def test_a_fault_ends_as_stated(scenario, stage):
     scene = stage(scenario.seed, scenario.how)
     scene.order = replace(scene.order, on_loss=scenario.policy)
     message = message_of(scenario, scene.oracle(TEACHERS)[0].rounds)
-    for part in scenario.fault.split(", "):
+    for place, part in enumerate(scenario.fault.split(", ")):
         if part != "torn":
-            scene.line.plan(message, part, scenario.teachers)
+            # After a drop the coordinator is killed in the second beginning, with some sums on its disk.
+            later = 12 * (scenario.policy == "drop" and part == "coordinator") * place
+            scene.line.plan(message + later, part, scenario.teachers)
     rest = [name for name in TEACHERS if name not in scenario.teachers]
     lesson, ended, end = None, None, scenario.end
     try:
@@ -146,7 +63,8 @@ def test_a_fault_ends_as_stated(scenario, stage):
         assert end == "error", ended
         assert re.search(scenario.says, str(ended)), ended
         if isinstance(ended, TeacherLost) and scenario.policy == "abort":
-            assert re.search(r"\(round \d+, [a-z -]+\); see that it is there again", str(ended))
+            mend = "its own log may say why" if isinstance(ended, BadReply) else "see that it is there again"
+            assert re.search(rf"\(round \d+, [a-z -]+\); {mend}", str(ended))
     if end == "error":
         assert lesson is None
         assert not (scene.folder / "lesson.json").exists()
@@ -202,13 +120,6 @@ def looked_at(scenario, stored):
     assert all(facts["when"] and facts["then"] in ("dropped", "resumed") for facts in told)
 
 
-def killed_at(scene, message):
-    """A journal, left by a coordinator that was killed."""
-    scene.line.plan(message, "coordinator", ())
-    with pytest.raises(Killed):
-        scene.play()
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -246,8 +157,43 @@ def test_other_rows_are_refused(stage, site_of):
     with pytest.raises(SettingError, match=r"had rows \[80, 80, 80, 80\], now it is \[80, 79, 80, 80\]"):
         scene.play(resume=True)
     scene.line.sites["south"] = site_of("south", X * 1.001, y, least_change=2)
-    with pytest.raises(SuperteachError, match="otherwise than before the lesson was broken off"):
+    with pytest.raises(SettingError, match="teacher south's rows are not those of the unfinished lesson"):
         scene.play(resume=True)
+    scene.line.sites["south"] = right
+    scene.check(scene.play(resume=True), TEACHERS)
+
+
+@pytest.mark.parametrize("method", ["dual", "random", "match"])
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
+def test_other_targets_for_the_same_rows_are_refused(method, part, stage, site_of):
+    """Also where no question that is asked again would notice; nothing is asked, and the journal stays."""
+    scene = stage(36, {"learner": "ridge", "method": method, "budget": "60", "least_change": 2})
+    killed_at(scene, 2 + int(part * scene.oracle(TEACHERS)[0].rounds))
+    right = scene.line.sites["south"]
+    X, y = scene.rows["south"]
+    for other in (np.roll(y, 7), y + 50.0 * (np.arange(len(y)) == 5)):
+        scene.line.sites["south"] = site_of("south", X, other, least_change=2)
+        with pytest.raises(SettingError, match="teacher south's rows are not those of the unfinished lesson"):
+            scene.play(resume=True)
+        assert scene.line.messages == 2, "hello and agreement"
+    scene.line.sites["south"] = right
+    scene.check(scene.play(resume=True), TEACHERS)
+
+
+def test_a_teacher_that_computes_otherwise_than_before_ends_the_lesson(stage, site_of, monkeypatch):
+    """The same rows by their seal, and other sums: as another version of a library could give them."""
+    scene = stage(37)
+    killed_at(scene, 20)
+    right = scene.line.sites["south"]
+    X, y = scene.rows["south"]
+    scene.line.sites["south"] = site_of("south", X * 1.001, y, least_change=2)
+    with monkeypatch.context() as same:
+        whole, before = Holding.seal, right.holding
+        same.setattr(
+            Holding, "seal", lambda self, secret: whole(before if self.name == "south" else self, secret)
+        )
+        with pytest.raises(SuperteachError, match="otherwise than before the lesson was broken off"):
+            scene.play(resume=True)
     scene.line.sites["south"] = right
     scene.check(scene.play(resume=True), TEACHERS)
 
@@ -330,9 +276,18 @@ def test_two_lessons_do_not_share_a_journal(tmp_path):
         first.keep(2, Census(), np.array([5.0, 2.0]))
     first.interrupt({"why": "late"})
     second.keep(1, Census(), np.array([3.0, 1.0]))
+    first.remove()
+    assert second.there
     again = place.go_on(place.find(), {"teachers": ["a"]})
     assert again.sum_of(1, Census()).tolist() == [3.0, 1.0]
     assert (again.last, again.interruptions) == (1, [])
+    assert place.path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(SuperteachError, match="has begun since and took this one's journal"):
+        second.keep(2, Census(), np.array([3.0, 1.0]))
+    second.remove()
+    again.keep(2, Census(), np.array([3.0, 1.0]))
+    assert place.go_on(place.find(), {"teachers": ["a"]}).last == 2
+    assert [path.name for path in tmp_path.iterdir()] == [place.path.name]
 
 
 def test_an_asynchronous_lesson_keeps_no_journal(stage, tmp_path):

@@ -8,14 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from scipy import sparse
 
 import superteach as st
 from superteach import wire
 from superteach.agreement import agree, finish
 from superteach.classroom import enter
 from superteach.engines.remote import Loopback
-from superteach.errors import DataError, QueryRefused, TeacherLost, TeachingError
+from superteach.errors import DataError, QueryRefused, SettingError, TeacherLost, TeachingError
+from superteach.files import Pool
 from superteach.goals import MaxAUC, PerturbedFit
+from superteach.inputs import Part
 from superteach.learner import Learner
 from superteach.losses import Logistic, Squared
 from superteach.privacy.audit import Audit
@@ -23,7 +26,8 @@ from superteach.privacy.policy import Policy
 from superteach.queries import AskMoments, Census, Keep, Prepare, RankRows
 from superteach.selection import last_ranks
 from superteach.site import Site
-from superteach.site.rows import open_holding
+from superteach.site.rows import Holding, open_holding, own_secret
+from superteach.teacher.ranks import random_keys
 from superteach.teaching import teach
 
 WIDTH = 3
@@ -328,3 +332,105 @@ def test_a_site_can_be_built_from_a_file(tmp_path, pool):
         "rows": 30,
     }.items() <= reply.facts.items()
     assert json.dumps(reply.facts)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "columns", "text"])
+def test_a_seal_changes_with_any_value_and_with_the_secret(kind, pool, tmp_path, monkeypatch):
+    """Over several blocks of rows; the same rows in the same order give the same seal, in another process too."""
+    monkeypatch.setattr("superteach.site.rows._BLOCK_ROWS", 7)
+    X, y = pool("logistic", 30, WIDTH, 0)
+    secret = own_secret(tmp_path / "secret")
+
+    def seal(X, y, secret=secret, costs=None):
+        held = {"sparse": sparse.csr_array, "columns": np.asfortranarray}.get(kind, np.array)(X)
+        target = np.where(y > 0, "yes", "no").astype(object) if kind == "text" else y
+        part = Part("a", held, target, np.arange(30), costs=costs)
+        files = Pool((part,), ("x0", "x1", "x2"), (tmp_path / "a.csv",), (np.arange(30),))
+        return Holding("a", files, "y").seal(secret)
+
+    other, flipped = X.copy(), y.copy()
+    other[20, 2] = np.nextafter(other[20, 2], 9.0)
+    flipped[29] = -flipped[29]
+    seals = [
+        seal(X, y), seal(other, y), seal(X, flipped), seal(X[::-1], y[::-1]), seal(X, y, costs=np.ones(30)),
+        seal(X, y, costs=np.arange(30.0)), seal(X, y, own_secret(tmp_path / "another")),
+    ]  # fmt: skip
+    assert len(set(seals)) == len(seals)
+    assert seal(X, y, own_secret(tmp_path / "secret")) == seals[0]
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["another", "secret"]
+
+
+def test_a_damaged_secret_is_said(tmp_path):
+    """Rather than sealed with."""
+    (tmp_path / "secret").write_bytes(b"short")
+    with pytest.raises(SettingError, match="has 5 bytes, 32 are right"):
+        own_secret(tmp_path / "secret")
+
+
+def hello(site, lesson, follows=None):
+    return wire.read_reply(
+        site.answer(wire.pack("hello", {"lesson": lesson, "loss": "logistic", "follows": follows}))
+    )
+
+
+def agreed(site, lesson, follows=None):
+    """A lesson with this teacher alone."""
+    hello(site, lesson, follows)
+    told = {"lesson": lesson, "loss": "logistic", "columns": ["x0", "x1", "x2"], "classes": [-1.0, 1.0]}
+    place = {"position": 0, "teachers": 1, "first_id": 0}
+    assert wire.read_reply(site.answer(wire.pack("agree", told | place))).status == "ok"
+
+
+def test_a_second_hello_does_not_wind_the_count_back(pool, site_of):
+    """Whatever lessons a beginning says it follows, their rounds are added."""
+    site = site_of("a", *pool("logistic", 30, WIDTH, 0), most_rounds=3)
+    agreed(site, "A")
+    assert [ask(site, number, Census(), "A").status for number in (1, 2, 3, 4)] == ["ok"] * 3 + ["refused"]
+    hello(site, "A.2", "A")
+    hello(site, "B")
+    agreed(site, "A.2", "B")
+    assert "used up" in ask(site, 1, Census(), "A.2").reason
+
+
+def choose(site, lesson, seed, rows, number=1):
+    """Random rows of a teacher's, this many, by rank; the reply to Keep."""
+    ask(site, number, Prepare(Logistic(), 0.0), lesson)
+    ask(site, number + 1, RankRows("random", seed=seed), lesson)
+    last = int(np.sort(random_keys(np.arange(60, dtype=np.uint64), seed))[rows - 1])
+    return ask(site, number + 2, Keep(last.to_bytes(8, "big") + b"\xff" * 8), lesson)
+
+
+def test_a_choice_a_few_rows_from_one_of_the_lesson_it_follows_is_refused(pool, site_of):
+    """Sums over 20 and over 21 rows would give the row away; the same rows, or many others, are no harm."""
+    site = site_of("a", *pool("logistic", 60, WIDTH, 0), least_change=4)
+    agreed(site, "A")
+    assert choose(site, "A", 1, 20).values[0] == 20.0
+    assert choose(site, "A", 1, 40, 4).values[0] == 40.0
+    agreed(site, "A.2", "A")
+    assert choose(site, "A.2", 1, 20).values[0] == 20.0
+    refused = choose(site, "A.2", 1, 21, 4)
+    assert (refused.status, refused.values) == ("refused", None)
+    assert "Keep differs from the one of the lesson it follows in 1 row, fewer than 4" in refused.reason
+    assert site._lessons["A.2"].state.chosen is None, "what was refused is not chosen"
+    agreed(site, "A.3", "A.2")  # two beginnings ago is not forgotten
+    assert "in 2 rows" in choose(site, "A.3", 1, 38).reason
+    assert choose(site, "A.3", 1, 30, 4).values[0] == 30.0
+    assert choose(site, "A.3", 2, 20, 7).status == "ok"
+    agreed(site, "B")  # another lesson follows none
+    assert choose(site, "B", 1, 21).status == "ok"
+
+
+def test_the_rows_of_an_abandoned_beginning_are_removed(pool, site_of):
+    """By the teacher itself, when another one takes its place; files of other lessons stay, whoever is named."""
+    site = site_of("a", *pool("logistic", 60, WIDTH, 0))
+    folder = site.policy.folder
+    for lesson in ("A", "B"):
+        agreed(site, lesson)
+        choose(site, lesson, 1, 20)
+        site.answer(wire.pack("finish", {"lesson": lesson}))
+    (folder / "old.csv").write_text("row\n")
+    assert sorted(path.name for path in folder.iterdir()) == ["A.csv", "B.csv", "old.csv"]
+    hello(site, "A.2", "A")
+    hello(site, "C", "old")
+    assert sorted(path.name for path in folder.iterdir()) == ["B.csv", "old.csv"]

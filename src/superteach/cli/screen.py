@@ -111,10 +111,12 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     table.add_row("rows chosen", f"{lesson.size:,}", f"of {lesson.rows:,}, {percent(lesson.fraction)}")
     table.add_row("risk", f"{lesson.risk:.6g}", f"distance to the goal; all rows: {lesson.pool_risk:.6g}")
     table.add_row("consistency", f"{lesson.consistency:.4f}", "of predictions with the goal's, on all rows")
+    before = lesson.abandoned["rounds"]
     table.add_row(
         "rounds",
         f"{lesson.rounds:,}",
-        f"{_bytes(lesson.bytes)} between {len(rows_of)} teachers and coordinator",
+        f"{_bytes(lesson.bytes)} between {len(rows_of)} teachers and coordinator"
+        + (f", and {before:,} rounds before the lesson began anew" if before else ""),
     )
     table.add_row("seconds", f"{lesson.seconds:.2f}", "")
     _print(table)

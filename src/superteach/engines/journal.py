@@ -9,6 +9,7 @@ first time, to the last bit.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from superteach.records import Records
 
 LOOKS = (AskMoments, AskValues, Census, ChosenCost, ColumnSums, Compare, CountRanks)
 """Questions that leave a teacher as it was; all others are asked again."""
+_log = logging.getLogger(__name__)
 ANEW = "begin the lesson anew, without --resume"
 
 
@@ -41,7 +43,7 @@ class Journal:
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         """Open the journal of a lesson with these settings, or begin it."""
-        self._records = Records(path, dict(settings))
+        self._records = Records(path, dict(settings), mode=0o600)
         self._head = self._first_line()
         self._rounds = {
             record["cell"]["round"]: record for record in self._records if "round" in record["cell"]
@@ -51,6 +53,11 @@ class Journal:
     def last(self) -> int:
         """The last round that is kept, 0 where there is none."""
         return max(self._rounds, default=0)
+
+    @property
+    def there(self) -> bool:
+        """Whether the file is still this lesson's."""
+        return self._first_line() == self._head
 
     @property
     def ended_by_a_loss(self) -> bool:
@@ -75,12 +82,18 @@ class Journal:
         return np.frombuffer(bytes.fromhex(kept["sum"]), np.float64).copy()
 
     def keep(self, number: int, query: Query, total: npt.NDArray[np.float64]) -> None:
-        """Put the sum of a round on disk, unless the place was taken over meanwhile: sums of two lessons do not mix."""
-        if self._first_line() != self._head:
+        """Put the sum of a round on disk, unless the place was taken over meanwhile: sums of two lessons do not mix.
+
+        Where the file is gone the lesson goes on without one: it can be finished, only not resumed.
+        """
+        found = {"question": _digest(number, query), "sum": total.tobytes().hex()}
+        if not (first := self._first_line()):
+            self._rounds[number] = found
+            return
+        if first != self._head:
             raise TeachingError(
                 "a lesson with the same settings has begun since and took this one's journal; one of them is enough"
             )
-        found = {"question": _digest(number, query), "sum": total.tobytes().hex()}
         self._rounds[number] = self._records.get({"round": number}, lambda: found)
 
     def _first_line(self) -> bytes:
@@ -91,10 +104,18 @@ class Journal:
             return b""
 
     def interrupt(self, facts: Mapping[str, Any]) -> None:
-        """Note what broke the lesson off."""
-        if self._first_line() != self._head:
+        """Note what broke the lesson off; a note that cannot be written changes nothing of what is done about it."""
+        if not self.there:
             return
-        self._records.get({"interruption": len(self.interruptions)}, lambda: {"facts": dict(facts)})
+        try:
+            self._records.get({"interruption": len(self.interruptions)}, lambda: {"facts": dict(facts)})
+        except TeachingError as error:
+            _log.warning("%s", error)
+
+    def remove(self) -> None:
+        """The lesson is finished, or cannot be; a journal that another lesson has begun in its place stays."""
+        if self.there:
+            self._records.path.unlink(missing_ok=True)
 
 
 def _digest(number: int, query: Query) -> str:

@@ -17,11 +17,11 @@ from nvflare.lighter.utils import load_crt_chain, verify_folder_signature_and_ge
 
 from superteach import wire
 from superteach.errors import QueryRefused, SuperteachError
-from superteach.nvflare import AUDIT, FIELD, JOINED, TOPIC
+from superteach.nvflare import AUDIT, FIELD, JOINED, SECRET, TOPIC
 from superteach.privacy.audit import Audit
 from superteach.privacy.policy import read_policy
 from superteach.site import Site
-from superteach.site.rows import open_holding
+from superteach.site.rows import open_holding, own_secret
 
 
 class TeacherExecutor(Executor):  # type: ignore[misc]
@@ -81,7 +81,8 @@ def open_site(kit: Path, name: str, coordinator: str, fingerprint: str) -> Site:
         audit.add({"coordinator": coordinator, "kind": "lesson", "verdict": f"refused: {error}"})
         raise
     holding = open_holding(name, told["data"], told["target"], told["features"])
-    return Site(name, holding, policy, audit, coordinator, fingerprint, told["threads"])
+    secret = own_secret(kit / SECRET)
+    return Site(name, holding, policy, audit, coordinator, fingerprint, told["threads"], secret)
 
 
 def signer_of(app: Path, root: Path) -> tuple[str, str]:

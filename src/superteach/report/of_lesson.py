@@ -288,15 +288,18 @@ def _left(page: Page, lesson: Lesson) -> None:
     each = len(lesson.teachers) or 1
     received = sum(entry.bytes_in for entry in lesson.ledger)
     sent = sum(entry.bytes_out for entry in lesson.ledger)
+    before = lesson.abandoned
     alone = sum(entry.teacher is not None for entry in lesson.ledger)
     section.prose(
         "Every teacher answered the same ",
         number(lesson.rounds - alone),
-        " queries with sums and counts over its rows, ",
+        " queries",
+        *([", and ", number(before["rounds"]), " before the lesson began anew,"] if before["rounds"] else []),
+        " with sums and counts over its rows, ",
         *(["and was asked alone in a share of ", number(alone), " asynchronous ones, "] if alone else []),
-        size(received // each),
+        size(received // each + before["bytes_in"]),
         " on average, and was sent " if alone else " in all, and was sent ",
-        size(sent // each),
+        size(sent // each + before["bytes_out"]),
         ". No row, row number or score left anyone. Sums over few rows can still tell about them; the queries "
         "below say what each one shows.",
     )
@@ -316,7 +319,8 @@ def _left(page: Page, lesson: Lesson) -> None:
             ]
             for (stage, query), entries in groups.items()
         ],
-        "The ledger, added up; bytes are those of the numbers, per teacher.",
+        "The ledger, added up; bytes are those of the numbers, per teacher."
+        + (" Queries before the lesson began anew are not in it." if before["rounds"] else ""),
     )
 
 

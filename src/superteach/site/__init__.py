@@ -15,11 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import secrets
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from superteach import wire
@@ -50,7 +54,7 @@ from superteach.queries import (
     Refine,
     Weigh,
 )
-from superteach.site.rows import Holding
+from superteach.site.rows import SECRET_BYTES, Holding
 from superteach.teacher import Teacher
 from superteach.teacher.state import State
 
@@ -88,6 +92,12 @@ class _Lesson:
     last: tuple[bytes, bytes] | None = None
     """Digest of the last message and the answer to it: asked twice, a question is answered once."""
     finished: dict[str, Any] | None = None
+    written: Path | None = None
+    """The file of the chosen rows."""
+    heard: list[npt.NDArray[np.uint8]] = field(default_factory=list)
+    """Every choice of which a sum or a count left, one bit a row."""
+    before: list[npt.NDArray[np.uint8]] = field(default_factory=list)
+    """Those of the beginnings that this lesson follows."""
 
 
 @dataclass
@@ -104,6 +114,9 @@ class Site:
     """SHA-256 of that certificate."""
     threads: int = 1
     """Of the linear algebra library; with 1 the last bits are the same on every machine of a kind."""
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(SECRET_BYTES), repr=False)
+    """With which rows are sealed in a hello; a teacher with a folder keeps it there, over its processes."""
+    _seal: str | None = None
     _lessons: dict[str, _Lesson] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -172,8 +185,20 @@ class Site:
         if isinstance(follows, str) and follows != lesson:
             facts["follows"] = follows[:100]
             if (before := self._lessons.pop(follows, None)) is not None:
-                known.rounds = before.rounds  # beginning anew does not wind the count back
-        return self.holding.schema(loss.classifies)
+                known.rounds += before.rounds  # beginning anew does not wind the count back
+                known.before += [*before.before, *before.heard]
+                self._discard(before)
+        if self._seal is None:
+            self._seal = self.holding.seal(self.secret)
+        return {**self.holding.schema(loss.classifies), "seal": self._seal}
+
+    def _discard(self, lesson: _Lesson) -> None:
+        """Remove the chosen rows of a beginning that another one takes the place of."""
+        try:
+            if lesson.written is not None:
+                lesson.written.unlink(missing_ok=True)
+        except OSError:
+            _log.exception("the chosen rows of lesson %s, which was begun anew, stay", lesson.name)
 
     def _agree(self, lesson: str, header: dict[str, Any]) -> dict[str, Any]:
         known = self._lessons.get(lesson)
@@ -217,8 +242,10 @@ class Site:
         known.rounds += 1
         state, sealed = known.teacher.answer(query, known.state, Turn(number, known.position, known.teachers))
         self._check_rows(query, state, known.teacher)
+        choice = self._new_choice(query, state, known)
         if not isinstance(sealed, Sealed):
             raise TeachingError("a teacher's reply is sealed")
+        known.heard += choice
         known.state, known.number = state, number
         reply = wire.pack_reply(sealed)
         known.last = (digest, reply)
@@ -252,6 +279,26 @@ class Site:
         if scope in ("chosen", "unknown") and state.chosen is not None:
             self.policy.check_rows(len(state.chosen), "those chosen here")
 
+    def _new_choice(self, query: Query, state: State, known: _Lesson) -> list[npt.NDArray[np.uint8]]:
+        """A choice not heard of before, one bit a row; refused where it is a few rows from one of a beginning it follows."""
+        assert known.teacher is not None
+        assert known.state is not None
+        if state.chosen is None or state.chosen is known.state.chosen:
+            return []
+        mask = np.zeros(known.teacher.rows.count, dtype=bool)
+        mask[state.chosen] = True
+        choice = np.packbits(mask)
+        changes = [int(np.bitwise_count(choice ^ other).sum()) for other in known.before]
+        least = min(changes, default=0)
+        if 0 < least < self.policy.least_change:
+            rows = "1 row" if least == 1 else f"{least} rows"
+            raise QueryRefused(
+                f"the choice of {query.name} differs from the one of the lesson it follows in {rows}, fewer than "
+                f"{self.policy.least_change} (least_change); sums of both could be subtracted; use --on-loss wait, or "
+                "begin a lesson with another budget"
+            )
+        return [choice]
+
     def _finish(self, lesson: str, facts: dict[str, Any]) -> dict[str, Any]:
         known = self._lessons.get(lesson)
         if known is None or known.state is None or known.teacher is None:
@@ -260,7 +307,7 @@ class Site:
             if known.state.chosen is None:
                 raise QueryRefused(f"lesson {lesson} ends before any row is chosen")
             try:
-                self.holding.write_chosen(lesson, known.state.chosen, self.policy)
+                known.written = self.holding.write_chosen(lesson, known.state.chosen, self.policy)
             except OSError as error:  # the choice stands; whoever asks again may find room
                 _log.exception("the chosen rows could not be written")
                 facts["fault"] = f"the chosen rows could not be written: {error.strerror}"

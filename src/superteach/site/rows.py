@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import hmac
 import json
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +17,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from superteach.errors import QueryRefused
+from superteach.errors import QueryRefused, SettingError
 from superteach.files import Pool, read_pool
 from superteach.inputs import Part, find_classes
 from superteach.privacy.policy import Policy
+
+_BLOCK_ROWS = 1 << 14
+SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +56,20 @@ class Holding:
             "rows": self.count,
             "hash": hashlib.sha256(json.dumps(shape).encode()).hexdigest(),
         }
+
+    def seal(self, secret: bytes) -> str:
+        """HMAC-SHA256 over columns, rows, targets and costs: who lacks the secret can compare two, and guess no row."""
+        part = self.pool.parts[0]
+        code = hmac.new(secret, digestmod=hashlib.sha256)
+        code.update(json.dumps([list(self.pool.columns), self.target, self.count]).encode())
+        held: list[Any] = [part.take_features(), part.take_target()]
+        costs = part.take_costs()
+        for values in held if costs is None else [*held, costs]:
+            for first in range(0, self.count, _BLOCK_ROWS):
+                for array in _arrays(values[first : first + _BLOCK_ROWS]):
+                    code.update(f"{array.dtype.str}{array.shape}".encode())
+                    code.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        return code.hexdigest()
 
     def part(self, columns: Sequence[str], first_id: int) -> Part:
         """The rows with the agreed columns in the agreed order, and ids no other teacher has."""
@@ -84,6 +105,38 @@ def open_holding(name: str, data: str | Path, target: str, features: Sequence[st
     """Read and check a teacher's file."""
     pool = read_pool([data], target, None, features)
     return Holding(name, replace(pool, parts=(replace(pool.parts[0], name=name),)), target)
+
+
+def own_secret(path: Path) -> bytes:
+    """A secret of this teacher's own, made when it is first asked for; it never leaves its folder."""
+    if not path.exists():
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(secrets.token_bytes(SECRET_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):  # another lesson's process was first
+                os.link(temporary, path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    secret = path.read_bytes()
+    if len(secret) != SECRET_BYTES:
+        raise SettingError(
+            f"{str(path)!r} has {len(secret)} bytes, {SECRET_BYTES} are right; remove it, and a new one is made "
+            "(unfinished lessons cannot be resumed then)"
+        )
+    return secret
+
+
+def _arrays(values: Any) -> tuple[npt.NDArray[Any], ...]:
+    """The plain arrays that some rows are made of; texts as NumPy writes them, all of one width."""
+    if sparse.issparse(values):
+        values = values.tocsr()
+        values.sort_indices()
+        return values.indptr, values.indices, values.data
+    values = np.asarray(values)
+    return (values.astype(np.str_) if values.dtype == object else values,)
 
 
 def _labels(part: Part) -> list[Any]:
