@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from superteach.teacher import pairs
+from superteach.teacher import pairs, refine
 
 
 def lowest(moves: pairs.Moves, residual: np.ndarray) -> float:
@@ -59,3 +59,18 @@ def test_pairs_of_swaps_share_no_row_and_cancel_best(count):
     if count:
         lengths = np.linalg.norm(found.shifts, axis=1)
         assert np.all(np.diff(lengths) >= 0.0)
+
+
+@pytest.mark.parametrize("least", [1, 10])
+def test_a_residual_of_many_rows_is_made_up_for_by_many(least):
+    """A thousand exchanges long: pairs alone, a few at a time, would leave nearly all of it."""
+    draw = np.random.default_rng(3)
+    shifts = 1e-4 * draw.standard_normal((20_000, 5)) * [1.0, 2.0, 0.5, 1.0, 3.0] + 1e-5
+    chosen, residual = (
+        np.sort(draw.choice(20_000, 4_000, replace=False)),
+        np.array([0.1, -0.1, 0.02, 0.0, 0.2]),
+    )
+    found = refine.improve(shifts, chosen, residual, least, draw)
+    left = residual + shifts[found].sum(axis=0) - shifts[chosen].sum(axis=0)
+    assert len(found) == len(np.unique(found)) == len(chosen)
+    assert np.linalg.norm(left) < 0.01 * np.linalg.norm(residual)

@@ -29,6 +29,8 @@ _SEARCHES = 6
 """Searches in one attempt, each from where the last one ended."""
 _ENOUGH = 0.98
 """A search that leaves more than this share of the residual ends the attempt."""
+_MANY_ROWS = 256
+"""Exchanges that it would take to make up for the residual, from which on many are made at once."""
 _STIRRED = 3
 """Attempts with moves drawn at random, where a turn must change many rows."""
 _FEW, _WEAK, _MOVES, _DRAWN = 30, 3_000, 4_000, 400
@@ -133,6 +135,7 @@ def _searched(
     flipped = np.zeros(len(shifts), dtype=bool)
     few, most = next((effort for rows, *effort in _EFFORTS if len(shifts) <= rows), _LARGE_EFFORT)
     for _ in range(_SEARCHES):
+        residual = _by_many(shifts, before, flipped, residual, draw)
         now = float(np.linalg.norm(residual))
         mask = before ^ flipped
         free = ~flipped if least > 2 else np.ones_like(flipped)  # a row flipped back would no longer count
@@ -145,6 +148,32 @@ def _searched(
         residual = residual + shifts[rows[enters]].sum(axis=0) - shifts[rows[~enters]].sum(axis=0)
         flipped[rows] = ~flipped[rows]
     return flipped
+
+
+def _by_many(shifts: Array, before: Mask, flipped: Mask, residual: Array, draw: np.random.Generator) -> Array:
+    """Where one exchange is nothing beside the residual, flip many rows at once, in place; the residual that is left.
+
+    Rows are drawn by the sign of s'C⁻¹e, with C the second moments of the shifts s: what those have in common lies
+    along e. The rest of k draws is √k shifts long, which the next search goes on from.
+    """
+    mask, free = before ^ flipped, ~flipped
+    along = shifts @ (np.linalg.pinv(shifts.T @ shifts / len(shifts), hermitian=True) @ residual)
+    inside, outside = (
+        np.flatnonzero(mask & free & (along > 0.0)),
+        np.flatnonzero(~mask & free & (along < 0.0)),
+    )
+    if not len(inside) or not len(outside):
+        return residual
+    one = shifts[outside].mean(axis=0) - shifts[inside].mean(axis=0)
+    count = min(-float(one @ residual) / float(one @ one), len(inside) / 2.0, len(outside) / 2.0)
+    if not count >= _MANY_ROWS:
+        return residual
+    leave, enter = (draw.choice(rows, int(count), replace=False) for rows in (inside, outside))
+    after = residual + shifts[enter].sum(axis=0) - shifts[leave].sum(axis=0)
+    if np.linalg.norm(after) < np.linalg.norm(residual):
+        flipped[leave] = flipped[enter] = True
+        return np.asarray(after)
+    return residual
 
 
 def _near(size: Array, rows: Positions, most: int, limit: float, draw: np.random.Generator) -> Positions:
