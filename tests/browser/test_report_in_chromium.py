@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.chrome.service import Service
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -121,7 +122,11 @@ def picture(browser: Any, name: str) -> None:
     folder = os.environ.get("SCREENSHOTS")
     if folder:
         Path(folder).mkdir(exist_ok=True)
-        drawn = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+        whole = {"captureBeyondViewport": True}
+        try:
+            drawn = browser.execute_cdp_cmd("Page.captureScreenshot", whole)
+        except TimeoutException:  # now and then Chromium loses sight of a page while drawing it
+            drawn = browser.execute_cdp_cmd("Page.captureScreenshot", whole)
         (Path(folder) / f"{name}.png").write_bytes(base64.b64decode(drawn["data"]))
 
 
