@@ -53,28 +53,19 @@ def _strike(town: Town, fault: signal.Signals, out: Path) -> tuple[float, float]
     rounds, begun = heard("number"), heard("follows")
     lesson = subprocess.Popen(
         [
-            *(
-                *CLI,
-                "teach",
-                "--federation",
-                str(town.folder),
+            *(*CLI, "teach", "--federation", str(town.folder), "--out", str(out)),
+            *[
                 "--learner",
                 "logistic",
                 "--goal",
                 "perturbed",
-            ),
-            *(
                 "--method",
                 "dual",
                 "--solver",
                 "block",
                 "--no-intercept",
-                "--budget",
-                "90",
-                "--on-loss",
-                "drop",
-            ),
-            *("--out", str(out)),
+            ],
+            *["--budget", "90", "--on-loss", "drop"],
         ],
         stdout=subprocess.DEVNULL,
     )

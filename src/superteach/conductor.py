@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -160,9 +160,7 @@ class _Run:
     """The one opened last, of this beginning or of an earlier one."""
     federation: Federation | None = None
     attempts: int = 1
-
-    def __post_init__(self) -> None:
-        self.dropped: list[Facts] = []
+    dropped: list[Facts] = field(default_factory=list)
 
     @property
     def name(self) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from superteach.disk import write_text
 from superteach.federation import Entry
 
 Array = npt.NDArray[np.float64]
@@ -259,24 +258,3 @@ def versions() -> dict[str, str]:
 
     packages = ("superteach", "numpy", "scipy", "scikit-learn")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    write_bytes(path, text.encode("utf-8"))
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there, so that no reader ever sees half of it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        # A temporary file is closed to everybody else; this one has the rights that a plain open would give.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

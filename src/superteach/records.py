@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from superteach.disk import write_bytes
 from superteach.errors import SettingError, TeachingError
 
 Record = dict[str, Any]
@@ -103,13 +104,8 @@ class Records:
         self._known = {name: self._known[name] for name in names}
         head = self.path.read_bytes().splitlines(keepends=True)[0]
         lines = [json.dumps(record).encode() + b"\n" for record in self._known.values()]
-        other = self.path.with_suffix(".arranged")
         try:
-            with other.open("wb") as file:
-                file.write(head + b"".join(lines))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(other, self.path)
+            write_bytes(self.path, head + b"".join(lines))
         except OSError as error:
             raise TeachingError(f"{self.path}: cannot write: {error.strerror or error}") from error
 

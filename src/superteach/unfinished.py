@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from superteach.disk import write_bytes
 from superteach.engines.journal import ANEW, Journal
 from superteach.errors import SettingError
 
@@ -84,16 +83,8 @@ class Unfinished:
         first, _, rest = self.path.read_bytes().partition(b"\n")
         if json.loads(first) != {"settings": head}:
             raise SettingError("another command has taken this unfinished lesson up meanwhile; one is enough")
-        handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=".taken-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(json.dumps({"settings": mine}).encode() + b"\n" + rest)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        head_line = json.dumps({"settings": mine}).encode() + b"\n"
+        write_bytes(self.path, head_line + rest, private=True)
 
 
 def _check_seals(before: Facts, now: Facts) -> None:

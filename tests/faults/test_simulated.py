@@ -290,7 +290,7 @@ def test_two_lessons_do_not_share_a_journal(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [place.path.name]
 
 
-def test_an_asynchronous_lesson_keeps_no_journal(stage, tmp_path):
+def test_an_asynchronous_lesson_keeps_no_journal(stage):
     """Its sums depend on who was faster: it is taught beside a folder of unfinished lessons, and resuming is refused."""
     scene = stage(
         5, {"method": "dual", "solver": "block", "intercept": False, "budget": "60", "staleness": 3}

@@ -42,8 +42,10 @@ def test_a_query_outside_the_policy_is_refused_on_both_sides(town, tmp_path):
     """West's policy lacks one query: the error names teacher, query and reason, and west's audit log has it."""
     out = tmp_path / "lesson"
     run = town.run(
-        *("teach", "--federation", str(town.folder), "--teachers", "south,west", "--learner", "logistic"),
-        *(
+        *("teach", "--federation", str(town.folder), "--teachers", "south,west", "--out", str(out)),
+        *[
+            "--learner",
+            "logistic",
             "--goal",
             "perturbed",
             "--method",
@@ -53,9 +55,7 @@ def test_a_query_outside_the_policy_is_refused_on_both_sides(town, tmp_path):
             "--no-intercept",
             "--budget",
             "60",
-            "--out",
-            str(out),
-        ),
+        ],
     )
     assert run.returncode == 1
     assert "teacher west refuses BlockRound: the policy does not allow BlockRound" in run.stderr

@@ -22,9 +22,10 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 
 from superteach.conductor import Order, conduct
+from superteach.disk import write_text
 from superteach.errors import SuperteachError, TeacherLost, TeachingError
 from superteach.federation import Entry
-from superteach.lesson import to_json, write_text
+from superteach.lesson import to_json
 from superteach.nvflare import FIELD, ORDER, STATUS, TOPIC
 
 FOLDER = "superteach"
@@ -54,9 +55,8 @@ class _Owing:
             return False
         self.seen += 1
         cut_off, swallowed = self.missed > 0, self.seen >= self.patience
-        if (
-            swallowed
-        ):  # or it is still at work, and the same message again and again would only take its threads
+        if swallowed:
+            # Or it is still at work, and the same message again and again would only take its threads.
             self.patience *= 2
         if cut_off or swallowed:
             self.missed = self.seen = 0

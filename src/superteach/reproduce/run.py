@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from superteach.disk import write_text
 from superteach.errors import SettingError
-from superteach.lesson import versions, write_text
+from superteach.lesson import versions
 from superteach.records import Record, Records
 from superteach.reproduce import curves, sensitivity, statements, table_findings, writing
 from superteach.reproduce import workers as workplace

@@ -73,13 +73,14 @@ class _Crew:
                 for worker in self._workers:
                     if worker.task is None and waiting:
                         self._hand_out(worker, waiting)
-                busy = {worker.line: worker for worker in self._workers if worker.task}
+                busy = [worker for worker in self._workers if worker.task]
                 assert busy, "no step's needs are met"
-                for line in wait(list(busy)):
-                    worker = busy[line]  # type: ignore[index]
-                    task, worker.task = worker.task, None
-                    assert task is not None
-                    yield task, _received(worker, task)
+                ready = wait([worker.line for worker in busy])
+                for worker in busy:
+                    if worker.line in ready:
+                        task, worker.task = worker.task, None
+                        assert task is not None
+                        yield task, _received(worker, task)
         finally:
             for worker in self._workers:
                 worker.line.close()

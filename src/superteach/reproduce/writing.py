@@ -11,8 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from superteach.disk import write_text
 from superteach.errors import MissingExtra
-from superteach.lesson import to_json, versions, write_text
+from superteach.lesson import to_json, versions
 from superteach.records import Record
 from superteach.reproduce import discussion
 from superteach.reproduce.plan import Draw, Findings, Scale, Target

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from superteach.disk import write_bytes
 from superteach.errors import QueryRefused, SettingError
 from superteach.files import Pool, read_pool
 from superteach.inputs import Part, find_classes
@@ -94,11 +95,13 @@ class Holding:
         stem = re.sub(r"[^\w.-]+", "_", lesson).strip("._") or "lesson"
         policy.folder.mkdir(parents=True, exist_ok=True)
         if policy.write == "numbers":
-            text = "row\n" + "".join(f"{number}\n" for number in numbers.tolist())
-            return _write(policy.folder / f"{stem}.csv", text.encode())
-        return _write(
-            policy.folder / f"{stem}{self.pool.files[0].suffix.lower()}", _rows(self.pool.files[0], numbers)
-        )
+            path = policy.folder / f"{stem}.csv"
+            content = ("row\n" + "".join(f"{number}\n" for number in numbers.tolist())).encode()
+        else:
+            path = policy.folder / f"{stem}{self.pool.files[0].suffix.lower()}"
+            content = _rows(self.pool.files[0], numbers)
+        write_bytes(path, content, private=True)
+        return path
 
 
 def open_holding(name: str, data: str | Path, target: str, features: Sequence[str] | None = None) -> Holding:
@@ -167,17 +170,3 @@ def _rows(source: Path, numbers: npt.NDArray[np.int64]) -> bytes:
     table = csv.read_csv(source, parse_options=layout, convert_options=kinds)
     csv.write_csv(table.take(where), sink, csv.WriteOptions(quoting_style="needed"))
     return bytes(sink.getvalue())
-
-
-def _write(path: Path, data: bytes) -> Path:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path

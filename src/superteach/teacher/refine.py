@@ -134,8 +134,8 @@ def _searched(
     """Rows to flip, found by searches that go on while each leaves much less than the one before."""
     flipped = np.zeros(len(shifts), dtype=bool)
     few, most = next((effort for rows, *effort in _EFFORTS if len(shifts) <= rows), _LARGE_EFFORT)
+    residual = _by_many(shifts, before, flipped, residual, draw)
     for _ in range(_SEARCHES):
-        residual = _by_many(shifts, before, flipped, residual, draw)
         now = float(np.linalg.norm(residual))
         mask = before ^ flipped
         free = ~flipped if least > 2 else np.ones_like(flipped)  # a row flipped back would no longer count
@@ -154,25 +154,25 @@ def _by_many(shifts: Array, before: Mask, flipped: Mask, residual: Array, draw: 
     """Where one exchange is nothing beside the residual, flip many rows at once, in place; the residual that is left.
 
     Rows are drawn by the sign of s'C⁻¹e, with C the second moments of the shifts s: what those have in common lies
-    along e. The rest of k draws is √k shifts long, which the next search goes on from.
+    along e. The rest of k draws is √k shifts long, so a few such steps leave what pairs can make up for.
     """
-    mask, free = before ^ flipped, ~flipped
-    along = shifts @ (np.linalg.pinv(shifts.T @ shifts / len(shifts), hermitian=True) @ residual)
-    inside, outside = (
-        np.flatnonzero(mask & free & (along > 0.0)),
-        np.flatnonzero(~mask & free & (along < 0.0)),
-    )
-    if not len(inside) or not len(outside):
-        return residual
-    one = shifts[outside].mean(axis=0) - shifts[inside].mean(axis=0)
-    count = min(-float(one @ residual) / float(one @ one), len(inside) / 2.0, len(outside) / 2.0)
-    if not count >= _MANY_ROWS:
-        return residual
-    leave, enter = (draw.choice(rows, int(count), replace=False) for rows in (inside, outside))
-    after = residual + shifts[enter].sum(axis=0) - shifts[leave].sum(axis=0)
-    if np.linalg.norm(after) < np.linalg.norm(residual):
+    moments = np.linalg.pinv(shifts.T @ shifts / len(shifts), hermitian=True)
+    for _ in range(_SEARCHES):
+        mask, free, along = before ^ flipped, ~flipped, shifts @ (moments @ residual)
+        inside = np.flatnonzero(mask & free & (along > 0.0))
+        outside = np.flatnonzero(~mask & free & (along < 0.0))
+        if not len(inside) or not len(outside):
+            break
+        one = shifts[outside].mean(axis=0) - shifts[inside].mean(axis=0)
+        count = min(-float(one @ residual) / float(one @ one), len(inside) / 2.0, len(outside) / 2.0)
+        if not count >= _MANY_ROWS:
+            break
+        leave, enter = (draw.choice(rows, int(count), replace=False) for rows in (inside, outside))
+        after = residual + shifts[enter].sum(axis=0) - shifts[leave].sum(axis=0)
+        if not np.linalg.norm(after) < np.linalg.norm(residual):
+            break
         flipped[leave] = flipped[enter] = True
-        return np.asarray(after)
+        residual = np.asarray(after)
     return residual
 
 
