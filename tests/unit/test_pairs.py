@@ -44,23 +44,6 @@ def test_no_pair_is_nearer_than_the_one_found(seed, width, scale):
     assert not len(pairs.best_pair(moves, residual, 0.99 * best))
 
 
-@pytest.mark.parametrize("count", [0, 1, 7])
-def test_pairs_of_swaps_share_no_row_and_cancel_best(count):
-    """Whatever is offered as a small pair names four rows once each, and its shift is that of the rows."""
-    draw = np.random.default_rng(count)
-    shifts = draw.standard_normal((30, 3))
-    inside, outside = np.arange(count), np.arange(10, 24)
-    found = pairs.small_pairs(pairs.swaps(shifts, inside, outside), 50)
-    assert len(found.rows) == (0 if count < 2 else 50)
-    for rows, shift in zip(found.rows, found.shifts, strict=True):
-        assert len(set(rows)) == 4
-        leave, enter = rows[np.isin(rows, inside)], rows[np.isin(rows, outside)]
-        np.testing.assert_allclose(shift, shifts[enter].sum(axis=0) - shifts[leave].sum(axis=0))
-    if count:
-        lengths = np.linalg.norm(found.shifts, axis=1)
-        assert np.all(np.diff(lengths) >= 0.0)
-
-
 @pytest.mark.parametrize("least", [1, 10])
 def test_a_residual_of_many_rows_is_made_up_for_by_many(least):
     """A thousand exchanges long: pairs alone, a few at a time, would leave nearly all of it."""

@@ -36,6 +36,8 @@ Array = npt.NDArray[np.float64]
 TEMPERATURE = 0.03
 FINE_SHARE = 0.5
 """Weakest rows set aside for fine adjustments, as a multiple of the lesson's size."""
+STEADY_ROWS = 5
+"""Rows for each coefficient that steady a classifier: its weak rows are those far on the right side, which do not."""
 MOST_TURNS, MANY_TURNS = 18, 200
 RELAX_STEPS = 40
 TINY = 64
@@ -159,7 +161,15 @@ class Matcher(Search):
         """The fractional choice of so many rows, or a proof that there is none."""
         self._room.federation.stage = "relax"
         target = np.append(self._penalty(size).gradient(self._goal), size)
-        return relax(self._room.federation, self._goal, target, self._room.rows, seed, self._least)
+        fine = self._fine_share(size)
+        return relax(self._room.federation, self._goal, target, self._room.rows, seed, self._least, fine)
+
+    def _fine_share(self, size: int) -> float:
+        """Weak rows to set aside for a lesson of so many rows."""
+        if not self._room.learner.loss.classifies:
+            return FINE_SHARE
+        spare = size / (STEADY_ROWS * len(self._goal)) - 1.0
+        return FINE_SHARE * min(max(0.0, spare / 3.0), 1.0)
 
     def _penalty(self, size: int) -> Quadratic:
         learner = self._room.learner
@@ -182,13 +192,19 @@ class Matcher(Search):
 
 
 def relax(
-    federation: Federation, goal: Array, target: Array, rows: int, seed: int, least: int = 1
+    federation: Federation,
+    goal: Array,
+    target: Array,
+    rows: int,
+    seed: int,
+    least: int = 1,
+    fine: float = FINE_SHARE,
 ) -> tuple[Array, Certificate | None]:
     """The fractional choice that balances the goal, or a proof that there is none."""
     width, size = len(goal), target[-1]
     gram = federation.sum(AskMoments("square", "all", np.zeros(width), 2)).curvature
     metric = np.linalg.pinv(gram, hermitian=True, rcond=1e-12) * rows / width  # leverages of 1 on average
-    costs = federation.sum(Balance(goal, metric, FINE_SHARE * size / rows, TEMPERATURE, seed, least))
+    costs = federation.sum(Balance(goal, metric, fine * size / rows, TEMPERATURE, seed, least))
     function = Function(federation.sum, "relax", "all", Quadratic(np.zeros(width + 1), target))
 
     def stop(point: Array, sums: Moments, whole: Moments) -> str | None:

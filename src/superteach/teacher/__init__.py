@@ -263,7 +263,7 @@ def _balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn)
         leverage[where] = block.quadratic(query.metric)
         strength[where] = np.abs(slope) * np.sqrt(leverage[where])
     uniform = ranks.random_keys(teacher.ids, query.seed) / 2.0**64
-    costs = refine.costs(uniform, leverage, strength, query.fine, teacher.costs)
+    costs = refine.costs(uniform, leverage, strength, query.fine, least, teacher.costs)
     balance = refine.Balancing(pull, costs, query.temperature)
     return replace(state, balance=balance), np.array([np.maximum(costs, 0.0).sum()])
 

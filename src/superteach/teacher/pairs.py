@@ -21,37 +21,12 @@ class Moves:
     rows: Positions
     shifts: Array
 
-    def without(self, flipped: Mask) -> Moves:
-        """Those that touch none of the flipped rows."""
-        free = ~flipped[self.rows].any(axis=1)
-        return Moves(self.rows[free], self.shifts[free])
-
 
 def swaps(shifts: Array, inside: Positions, outside: Positions) -> Moves:
     """Every exchange of one chosen row for another row."""
     both = (shifts[outside][None, :, :] - shifts[inside][:, None, :]).reshape(-1, shifts.shape[1])
     leave, enter = np.divmod(np.arange(len(both)), max(1, len(outside)))
     return Moves(np.column_stack([inside[leave], outside[enter]]), both)
-
-
-def small_pairs(swaps: Moves, most: int) -> Moves:
-    """Pairs of swaps that all but cancel, so many, smallest first: they change rows but hardly the model."""
-    each = -(-2 * most // max(1, len(swaps.rows)))
-    left, right = _factors(swaps.shifts, swaps.shifts)
-    first, second = [], []
-    for start in range(0, len(left), _BLOCK):
-        products = left[start : start + _BLOCK] @ right
-        few = np.argpartition(products, min(each, products.shape[1] - 1), axis=1)[:, :each]
-        first.append(np.repeat(np.arange(start, start + len(few)), few.shape[1]))
-        second.append(few.ravel())
-    one, two = (np.concatenate(part) if part else np.empty(0, dtype=np.int64) for part in (first, second))
-    rows = np.concatenate([swaps.rows[one], swaps.rows[two]], axis=1)
-    # The same four rows make two pairs of swaps, each found from both ends.
-    _, kept = np.unique(np.sort(rows, axis=1), axis=0, return_index=True)
-    kept = kept[(rows[kept, 0] != rows[kept, 2]) & (rows[kept, 1] != rows[kept, 3])]
-    total = swaps.shifts[one[kept]] + swaps.shifts[two[kept]]
-    order = np.argsort(np.einsum("ij,ij->i", total, total), kind="stable")[:most]
-    return Moves(rows[kept[order]], total[order])
 
 
 def best_pair(moves: Moves, residual: Array, most: float) -> Positions:

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.losses import Logistic, Terms
-from superteach.teacher.pairs import best_pair, small_pairs, swaps
+from superteach.teacher.halves import best_exchange, ways
+from superteach.teacher.pairs import best_pair, swaps
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
@@ -21,6 +22,9 @@ Mask = npt.NDArray[np.bool_]
 
 _STEADY = 0.5
 """Weight of a row's leverage (1 on average) against the random number in its cost."""
+_SEVERAL, _FINER = 4, 1.6
+"""A pair of swaps changes so many rows. Turns that must change more look at exchanges of many weak rows, of which
+so many times more are then set aside."""
 _EFFORTS = ((2_000, 60, 9_000), (10_000, 120, 25_000))
 """For teachers of up to so many rows: how many chosen rows a search looks at, and how many swaps of them with
 others; it sees all pairs of these. Where there are more rows weak ones abound, and fewer swaps do."""
@@ -31,11 +35,11 @@ _ENOUGH = 0.98
 """A search that leaves more than this share of the residual ends the attempt."""
 _MANY_ROWS = 256
 """Exchanges that it would take to make up for the residual, from which on many are made at once."""
-_STIRRED = 3
-"""Attempts with moves drawn at random, where a turn must change many rows."""
-_FEW, _WEAK, _MOVES, _DRAWN = 30, 3_000, 4_000, 400
-"""Weak chosen rows, swaps of them with weak others, how many of their pairs are kept as moves, and among how
-many one is drawn."""
+_SAMPLE = 4_096
+"""Rows that tell whether so many exchanges are needed."""
+_FINE, _EACH, _WAYS = 80, 5, 30_000
+"""Weak rows whose exchanges are looked at, at most; how many at least of the chosen and of the others; and how
+many ways half of them may have, which is what the search takes time for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,9 @@ class Balancing:
         return Terms(self.temperature * value, -slope, curvature / self.temperature)
 
 
-def costs(uniform: Array, leverage: Array, strength: Array, fine: float, own: Array | None) -> Array:
+def costs(
+    uniform: Array, leverage: Array, strength: Array, fine: float, least: int, own: Array | None
+) -> Array:
     """What choosing a row costs; among choices that teach the goal the relaxation takes the cheapest.
 
     Random numbers break ties. Rows with a high leverage steady the learner, so that what is left after
@@ -65,7 +71,8 @@ def costs(uniform: Array, leverage: Array, strength: Array, fine: float, own: Ar
         spread = float(np.ptp(own))
         return np.asarray((own - own.min()) / (spread or 1.0) + 0.05 * uniform)
     drawn = uniform - _STEADY * leverage
-    weak = np.argsort(strength, kind="stable")[: round(fine * len(strength))]
+    share = fine if least <= _SEVERAL else _FINER * fine
+    weak = _weakest(strength, np.arange(len(strength)), round(share * len(strength)))
     order = weak[np.argsort(uniform[weak], kind="stable")]
     drawn[order[::2]] = drawn.min() - 1.0
     drawn[order[1::2]] += 0.5
@@ -104,28 +111,33 @@ def far_enough(found: Positions, past: tuple[Positions, ...], least: int) -> boo
 def _attempts(
     shifts: Array, before: Mask, residual: Array, least: int, draw: np.random.Generator
 ) -> Iterator[Mask]:
-    """Rows to flip: one search after another; and, where many must change, moves at random and one search."""
+    """Rows to flip: one search for pairs after another, and then every exchange of the weakest rows."""
     size = np.sqrt(np.einsum("ij,ij->i", shifts, shifts))
-    yield _searched(shifts, size, before, residual, least, draw)
-    if least <= 4:
+    searched = _searched(shifts, size, before, residual, least, draw)
+    yield searched
+    if least <= _SEVERAL:
         return
-    inside, outside = np.flatnonzero(before), np.flatnonzero(~before)
-    inside = _weakest(size, inside, _FEW)
-    outside = _weakest(size, outside, _WEAK // max(1, len(inside)))
-    moves = small_pairs(swaps(shifts, inside, outside), _MOVES)
-    for _ in range(_STIRRED):
-        flipped = np.zeros(len(shifts), dtype=bool)
-        rest = residual
-        # A move flips four rows, so the pair of moves at the end flips eight.
-        for _ in range(max(0, -(-(least - 8) // 4))):
-            free = np.flatnonzero(~flipped[moves.rows].any(axis=1))[:_DRAWN]
-            if not len(free):
-                break
-            drawn = draw.choice(free)
-            flipped[moves.rows[drawn]] = True
-            rest = rest + moves.shifts[drawn]
-        flipped[best_pair(moves.without(flipped), rest, float(np.linalg.norm(residual)))] = True
-        yield flipped
+    for flipped in (searched, np.zeros_like(searched)) if searched.any() else (searched,):
+        mask = before ^ flipped
+        rest = residual + shifts[flipped & mask].sum(axis=0) - shifts[flipped & before].sum(axis=0)
+        missing = least - int(np.count_nonzero(flipped))
+        rows = _finest(size, mask, ~flipped, missing)  # a row flipped back would no longer count
+        more = flipped.copy()
+        more[rows] ^= best_exchange(shifts[rows], mask[rows], rest, missing)
+        yield more
+
+
+def _finest(size: Array, mask: Mask, free: Mask, least: int) -> Positions:
+    """The weakest rows, among them enough that leave and enough that enter: as many as there is work for."""
+    inside, outside = (
+        rows[np.argsort(size[rows], kind="stable")]
+        for rows in (_weakest(size, np.flatnonzero(side & free), _FINE) for side in (mask, ~mask))
+    )
+    weakest = np.argsort(np.concatenate([size[inside], size[outside]]), kind="stable") < len(inside)
+    few = max(_EACH, least // 2 + 1)
+    leave, enter = np.maximum(np.cumsum(weakest), few), np.maximum(np.cumsum(~weakest), few)
+    most = sum(ways(int(a), int(b)) <= _WAYS for a, b in zip(leave[:_FINE], enter[:_FINE], strict=True))
+    return np.concatenate([inside[: leave[most - 1]], outside[: enter[most - 1]]])
 
 
 def _searched(
@@ -156,24 +168,40 @@ def _by_many(shifts: Array, before: Mask, flipped: Mask, residual: Array, draw: 
     Rows are drawn by the sign of s'C⁻¹e, with C the second moments of the shifts s: what those have in common lies
     along e. The rest of k draws is √k shifts long, so a few such steps leave what pairs can make up for.
     """
-    moments = np.linalg.pinv(shifts.T @ shifts / len(shifts), hermitian=True)
+    some = slice(None, None, max(1, len(shifts) // _SAMPLE))
+    few = shifts[some]
+    moments = np.linalg.pinv(few.T @ few / len(few), hermitian=True)
     for _ in range(_SEARCHES):
-        mask, free, along = before ^ flipped, ~flipped, shifts @ (moments @ residual)
-        inside = np.flatnonzero(mask & free & (along > 0.0))
-        outside = np.flatnonzero(~mask & free & (along < 0.0))
-        if not len(inside) or not len(outside):
+        mask, free, direction = before ^ flipped, ~flipped, moments @ residual
+        # A few rows tell whether it would take many; then all are asked how many.
+        if _exchanges(few, mask[some], free[some], residual, direction)[0] < _MANY_ROWS:
             break
-        one = shifts[outside].mean(axis=0) - shifts[inside].mean(axis=0)
-        count = min(-float(one @ residual) / float(one @ one), len(inside) / 2.0, len(outside) / 2.0)
-        if not count >= _MANY_ROWS:
+        count, leaving, entering = _exchanges(shifts, mask, free, residual, direction)
+        count = min(count, len(leaving) / 2.0, len(entering) / 2.0)
+        if count < _MANY_ROWS:
             break
-        leave, enter = (draw.choice(rows, int(count), replace=False) for rows in (inside, outside))
+        leave, enter = (draw.choice(rows, int(count), replace=False) for rows in (leaving, entering))
         after = residual + shifts[enter].sum(axis=0) - shifts[leave].sum(axis=0)
         if not np.linalg.norm(after) < np.linalg.norm(residual):
             break
         flipped[leave] = flipped[enter] = True
         residual = np.asarray(after)
     return residual
+
+
+def _exchanges(
+    shifts: Array, mask: Mask, free: Mask, residual: Array, direction: Array
+) -> tuple[float, Positions, Positions]:
+    """How many exchanges of one row that helps for another make up for the residual, and which rows help."""
+    along = shifts @ direction
+    leaving, entering = (
+        np.flatnonzero(mask & free & (along > 0.0)),
+        np.flatnonzero(~mask & free & (along < 0.0)),
+    )
+    if not len(leaving) or not len(entering):
+        return 0.0, leaving, entering
+    one = shifts[entering].mean(axis=0) - shifts[leaving].mean(axis=0)
+    return -float(one @ residual) / max(float(one @ one), np.finfo(float).tiny), leaving, entering
 
 
 def _near(size: Array, rows: Positions, most: int, limit: float, draw: np.random.Generator) -> Positions:

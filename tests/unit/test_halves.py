@@ -1,0 +1,76 @@
+"""Meeting in the middle finds what trying every exchange finds."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from superteach.teacher import halves
+
+
+def everything(shifts: np.ndarray, chosen: np.ndarray, residual: np.ndarray, least: int) -> float:
+    """The shortest residual that any balanced exchange of at least so many rows leaves, by trying them all.
+
+    Each half, rows 0, 2, … and 1, 3, …, flips its part of the least number and is two rows out of balance at most.
+    """
+    flips = np.array(list(product([False, True], repeat=len(chosen))))
+    signs = np.where(chosen, -1, 1)
+    balance = np.column_stack([(flips * signs)[:, half::2].sum(axis=1) for half in (0, 1)])
+    count = np.column_stack([flips[:, half::2].sum(axis=1) for half in (0, 1)])
+    kept = (balance.sum(axis=1) == 0) & (np.abs(balance) <= 2).all(axis=1)
+    if least > 2:
+        kept &= (count >= -(-least // 2)).all(axis=1)
+    left = np.linalg.norm(residual + (flips[kept] * signs) @ shifts, axis=1)
+    return float(left.min()) if len(left) else np.inf
+
+
+def left_by(flipped: np.ndarray, shifts: np.ndarray, chosen: np.ndarray, residual: np.ndarray) -> float:
+    return float(np.linalg.norm(residual + (flipped * np.where(chosen, -1, 1)) @ shifts))
+
+
+@given(
+    seed=some.integers(0, 2**32),
+    rows=some.integers(0, 12),
+    width=some.integers(1, 5),
+    least=some.sampled_from([0, 1, 2, 4, 6]),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_dozen_rows_are_searched_whole(seed, rows, width, least):
+    """The exchange found is the best of all 2^w, has as many in as out, and enough of them."""
+    draw = np.random.default_rng(seed)
+    shifts = draw.standard_normal((rows, width)) * 10.0 ** draw.uniform(-2.0, 1.0, width)
+    chosen, residual = draw.random(rows) < 0.5, draw.standard_normal(width)
+    found = halves.best_exchange(shifts, chosen, residual, least)
+    best = everything(shifts, chosen, residual, least)
+    if not found.any():
+        assert best == np.inf or best == pytest.approx(np.linalg.norm(residual))
+        return
+    assert np.count_nonzero(found & chosen) == np.count_nonzero(found & ~chosen)
+    assert np.count_nonzero(found) >= least
+    assert left_by(found, shifts, chosen, residual) <= best * (1.0 + 1e-3) + 1e-6 * np.abs(shifts).max()
+
+
+def test_leaves_miss_little():
+    """Twenty rows, lists of hundreds of ways cut into small leaves: rarely much worse than the best of all."""
+    worse = []
+    for seed in range(10):
+        draw = np.random.default_rng(seed)
+        shifts, chosen = draw.standard_normal((20, 3)), np.arange(20) < 10
+        residual = draw.standard_normal(3)
+        halves_found = halves.best_exchange(shifts, chosen, residual, 6)
+        worse.append(
+            left_by(halves_found, shifts, chosen, residual) / everything(shifts, chosen, residual, 6)
+        )
+    assert np.median(worse) <= 1.01
+    assert max(worse) <= 3.0
+
+
+@pytest.mark.parametrize(("leave", "enter"), [(0, 4), (3, 3), (8, 2), (6, 18)])
+def test_the_work_is_known_beforehand(leave, enter):
+    """`ways` says how long the list of half the rows will be."""
+    half = np.arange(-(-leave // 2) + -(-enter // 2)) < -(-leave // 2)
+    assert len(halves._ways(np.ones((len(half), 1)), half, 0).codes) == halves.ways(leave, enter)
