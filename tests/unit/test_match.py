@@ -20,7 +20,8 @@ from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import PerturbedFit
 from superteach.losses import LOSSES, Squared
 from superteach.methods import match
-from superteach.queries import Keep, Prepare, Refine
+from superteach.queries import AskMoments, Keep, Prepare, RankRows, Recall, Refine
+from superteach.selection import last_ranks
 
 problems = pytest.mark.parametrize(
     ("kind", "free"),
@@ -400,3 +401,30 @@ def test_verdicts_without_a_certificate(alone, tmp_path):
     assert plain.verdict == "the taught model is at distance 0.5 from the goal"
     alone.save(tmp_path / "lesson.json")
     assert st.Lesson.load(tmp_path / "lesson.json").certificate is None
+
+
+def test_who_has_not_changed_says_the_same_again(pool, federation_of):
+    """Every turn's sum is that of the rows chosen now at the goal asked about, whoever worked it out when."""
+    X, y = pool("logistic", 300, 4, 0)
+    goal, other = np.array([0.5, -0.3, 0.2, 0.1]), np.array([0.4, -0.3, 0.2, 0.2])
+    asked = Question(federation_of, "logistic", X, y, goal, 40)
+    federation = asked.federation
+    federation.sum(RankRows("relaxed", asked.point))
+    federation.sum(Keep(last_ranks(federation, [40])[0]))
+    federation.sum(Recall("walk", True))
+
+    def turn(number, at):
+        said = federation.sum(Refine(number % 3, at, np.full(4, 0.05), np.eye(4) / 40.0, 1, 0, number))
+        truth = federation.sum(AskMoments("loss", "chosen", at, 2))
+        assert said.value == truth.value
+        assert said.gradient.tobytes() == truth.gradient.tobytes()
+        assert said.curvature.tobytes() == truth.curvature.tobytes()
+        return said.value
+
+    values = [turn(number, goal) for number in range(5)]
+    assert len(set(values)) > 1, "no turn has changed anything, so nothing was tested"
+    turn(5, other)
+    federation.sum(Recall("walk", False))
+    turn(6, goal)
+    federation.sum(Keep(b"\xff" * 16))
+    turn(7, goal)

@@ -27,7 +27,19 @@ from superteach.federation import Federation
 from superteach.lesson import Certificate
 from superteach.methods import nearest
 from superteach.problem import Quadratic, Scaling, ridge_penalty
-from superteach.queries import AskMoments, Balance, Census, Keep, Moments, RankRows, Recall, Refine, Size
+from superteach.queries import (
+    AskMoments,
+    Balance,
+    Census,
+    Keep,
+    Moments,
+    RankRows,
+    Recall,
+    Refine,
+    RowSet,
+    Size,
+)
+from superteach.solvers.descent import Solution
 from superteach.solvers.function import Function
 from superteach.solvers.newton import Newton
 
@@ -40,6 +52,10 @@ STEADY_ROWS = 5
 """Rows for each coefficient that steady a classifier: its weak rows are those far on the right side, which do not."""
 MOST_TURNS, MANY_TURNS = 18, 200
 RELAX_STEPS = 40
+MANY_ROWS = 100_000
+"""From so many rows on a pass over all of them costs more than rounds over a sample, where Newton then begins."""
+SIZE_PER_UNKNOWN = 250
+"""Rows of the lesson per unknown, from which on a sample says where the relaxation will end."""
 TINY = 64
 """Pools of so few rows are searched on the true risk when a search starts anew."""
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -205,21 +221,32 @@ def relax(
     gram = federation.sum(AskMoments("square", "all", np.zeros(width), 2)).curvature
     metric = np.linalg.pinv(gram, hermitian=True, rcond=1e-12) * rows / width  # leverages of 1 on average
     costs = federation.sum(Balance(goal, metric, fine * size / rows, TEMPERATURE, seed, least))
-    function = Function(federation.sum, "relax", "all", Quadratic(np.zeros(width + 1), target))
 
-    def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
-        # Ψ is at least Σ max(0, u'(g, 1)) − Σ max(0, c) − u'target, so a value below −Σ max(0, c) is a proof.
-        if whole.value < -costs - 1e-9 * abs(costs):
-            return "the goal cannot be balanced"
-        b_mass = np.sqrt(np.maximum(np.diag(whole.curvature), 0.0)) if whole.curvature is not None else 0.0
-        # Rounding will move the sums by a row or so in any case; a hundredth of that is exact enough.
-        if np.all(np.abs(whole.gradient) <= 0.01 * np.sqrt(TEMPERATURE) * b_mass + 1e-12 * np.abs(target)):
-            return "balanced"
-        return None
+    def descend(over: RowSet, share: float, start: Array, exact: float) -> Solution:
+        """Newton's way over a share of the rows, down to this much of what rounding will change."""
+        function = Function(federation.sum, "relax", over, Quadratic(np.zeros(width + 1), share * target))
+
+        def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
+            # Ψ is at least Σ max(0, u'(g, 1)) − Σ max(0, c) − u'target, so a value below −Σ max(0, c) is a proof.
+            if whole.value < -share * (costs + 1e-9 * abs(costs)):
+                return "the goal cannot be balanced"
+            assert whole.curvature is not None
+            spread = np.sqrt(TEMPERATURE) * np.sqrt(np.maximum(np.diag(whole.curvature), 0.0))
+            if np.all(np.abs(whole.gradient) <= exact * spread + 1e-12 * np.abs(target)):
+                return "balanced"
+            return None
+
+        return Newton(max_steps=RELAX_STEPS).minimise(function, start, stop)
 
     start = np.zeros(width + 1)
     start[-1] = TEMPERATURE * np.log(size / max(rows - size, 0.5))
-    solution = Newton(max_steps=RELAX_STEPS).minimise(function, start, stop)
+    if rows >= MANY_ROWS and size >= SIZE_PER_UNKNOWN * (width + 1):
+        sampled: Size = federation.sum(Census("sample"))
+        near = descend("sample", sampled.rows / rows, start, 0.1) if sampled.rows else None
+        # Where the sample's few rows cannot balance the goal, all rows may, and from their own start.
+        start = near.point if near is not None and near.reason == "balanced" else start
+    # Rounding will move the sums by a row or so in any case; a hundredth of that is exact enough.
+    solution = descend("all", 1.0, start, 0.01)
     certificate = None if solution.reason == "balanced" else certify(federation, solution.point, target)
     return solution.point, certificate
 

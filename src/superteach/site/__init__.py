@@ -71,7 +71,8 @@ SCOPES: dict[type[Query], str] = {
     **dict.fromkeys((Refine, ChosenCost), "chosen"),
     **dict.fromkeys((Census, Keep, Recall, Approach, Alone), "counts"),
 }
-"""Whose sum the reply to a query is: of all rows, of the chosen ones, or nothing but a count of rows."""
+"""Whose sum the reply to a query is: of all rows, of the chosen ones, or nothing but a count of rows; "as asked"
+may be of the sample too."""
 
 _log = logging.getLogger(__name__)
 
@@ -217,6 +218,7 @@ class Site:
             raise QueryRefused("an agreement lists the columns")
         part = self.holding.part(columns, first)
         known.teacher = make_teacher(part, columns, loss(), header.get("classes"), self.policy.least_change)
+        known.teacher.least_sample = max(known.teacher.least_sample, self.policy.least_rows)
         known.position, known.teachers = position, teachers
         known.loss, known.state, known.last = loss.name, known.teacher.start(), None
         return {}
@@ -269,7 +271,8 @@ class Site:
     def _check_rows(self, query: Query, state: State, teacher: Teacher) -> None:
         """Hold the policy's least number of rows against the rows behind this reply."""
         scope = _scope(query)
-        if scope in ("all", "unknown"):
+        teacher = teacher.sample if scope == "sample" else teacher
+        if scope in ("all", "sample", "unknown"):
             self.policy.check_rows(teacher.rows.count, "this teacher's")
         if isinstance(query, AskMoments | AskValues) and query.function == "positive":
             # Beside the sums over all rows these give the other class away too.

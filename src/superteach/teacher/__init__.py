@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,10 @@ from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted
 Array = npt.NDArray[np.float64]
 LOCAL_STEPS = 1000
 """Newton steps after which a teacher gives up on its own block in Algorithm 1."""
+STRIDE = 16
+"""Of so many rows one is in the sample."""
+LEAST_SAMPLE = 1_000
+"""Where it would have fewer rows there is none: it would say little of the rest, and too much of its rows."""
 Handler = Callable[["Teacher", Any, "State", Turn], tuple["State", Array]]
 
 
@@ -62,6 +67,19 @@ class Teacher:
         self.allow_few_rows = allow_few_rows
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
+        self.least_sample = LEAST_SAMPLE
+
+    @property
+    def sampled(self) -> slice:
+        """Where the rows of the sample are."""
+        return slice(0, self.rows.count if self.rows.count >= STRIDE * self.least_sample else 0, STRIDE)
+
+    @cached_property
+    def sample(self) -> Teacher:
+        """The sample as a teacher of its own: its rows side by side, which is what makes them cheap to sum over."""
+        return Teacher(
+            self.name, self.rows.take(self.sampled), self.target[self.sampled], self.ids[self.sampled]
+        )
 
     def start(self) -> State:
         """The state before the first query."""
@@ -79,7 +97,7 @@ class Teacher:
 def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> tuple[State, Array]:
     if query.rows == "chosen":
         return state, _size(teacher.target[known(state.chosen, "chosen rows")])
-    return state, _size(teacher.target)
+    return state, _size((teacher.sample if query.rows == "sample" else teacher).target)
 
 
 def _column_sums(
@@ -100,11 +118,22 @@ def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn)
 
 
 def _moments(teacher: Teacher, query: queries.AskMoments, state: State, turn: Turn) -> tuple[State, Array]:
-    return state, sum_moments(teacher, query, state)
+    return state, sum_moments(*_asked(teacher, query, state))
 
 
 def _values(teacher: Teacher, query: queries.AskValues, state: State, turn: Turn) -> tuple[State, Array]:
-    return state, sum_values(teacher, query, state)
+    return state, sum_values(*_asked(teacher, query, state))
+
+
+def _asked(teacher: Teacher, query: Any, state: State) -> tuple[Teacher, Any, State]:
+    """Who is to sum what: the teacher, or its sample with the pulls and costs of these rows."""
+    if query.rows != "sample":
+        return teacher, query, state
+    if query.function != "relax":
+        raise QueryRefused(f"teacher {teacher.name} sums 'relax' over its sample, not {query.function!r}")
+    balance: refine.Balancing = known(state.balance, "pulls")
+    pull, costs = balance.pull[teacher.sampled], balance.costs[teacher.sampled]
+    return teacher.sample, query, replace(state, balance=replace(balance, pull=pull, costs=costs))
 
 
 def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> tuple[State, Array]:
@@ -273,12 +302,15 @@ def _refine(teacher: Teacher, query: queries.Refine, state: State, turn: Turn) -
     if turn.position == query.position:
         shifts = np.empty((teacher.rows.count, len(query.residual)))
         for where, block in teacher.rows.blocks(state.scaling):
-            shifts[where] = block.mapped(query.metric) * balance.pull[where][:, None]
+            np.multiply(block.mapped(query.metric), balance.pull[where][:, None], out=shifts[where])
         draw = np.random.default_rng([query.seed, query.turn])
         least = max(query.least, teacher.least_change)
         chosen = refine.improve(shifts, chosen, query.residual, least, draw, state.past)
         state = replace(state, chosen=chosen, past=(*state.past, chosen) if least > 1 else ())
-    return state, sum_moments(teacher, queries.AskMoments("loss", "chosen", query.goal, 2), state)
+    if state.told is not None and state.told[0] is chosen and np.array_equal(state.told[1], query.goal):
+        return state, state.told[2]
+    reply = sum_moments(teacher, queries.AskMoments("loss", "chosen", query.goal, 2), state)
+    return replace(state, told=(chosen, query.goal, reply)), reply
 
 
 def _approach(teacher: Teacher, query: queries.Approach, state: State, turn: Turn) -> tuple[State, Array]:

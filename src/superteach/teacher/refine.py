@@ -33,7 +33,7 @@ _SEARCHES = 6
 """Searches in one attempt, each from where the last one ended."""
 _ENOUGH = 0.98
 """A search that leaves more than this share of the residual ends the attempt."""
-_MANY_ROWS = 256
+_MANY_ROWS = 32
 """Exchanges that it would take to make up for the residual, from which on many are made at once."""
 _SAMPLE = 4_096
 """Rows that tell whether so many exchanges are needed."""

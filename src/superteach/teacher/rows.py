@@ -192,6 +192,10 @@ class Rows:
             self._matrix = None
         self.count, self.features = features.shape
 
+    def take(self, some: slice) -> Any:
+        """Some of the rows as they came, rows × features."""
+        return (self._matrix if self._columns is None else self._columns.T)[some]
+
     def blocks(
         self, scaling: Scaling, chosen: npt.NDArray[np.int64] | None = None
     ) -> Iterator[tuple[Any, Block]]:

@@ -32,6 +32,8 @@ class State:
     balance: refine.Balancing | None = None
     past: tuple[npt.NDArray[np.int64], ...] = ()
     """Every choice whose sums were heard since the last count: any two rounds can be subtracted."""
+    told: tuple[npt.NDArray[np.int64], Array, Array] | None = None
+    """A choice, a goal and the moments answered for them in a turn of "match": who has not changed says it again."""
     before: npt.NDArray[np.int64] | None = None
     """The choice before the last turn, while it may still be taken back."""
     best: dict[str, tuple[npt.NDArray[np.int64], tuple[npt.NDArray[np.int64], ...]]] = field(
