@@ -54,6 +54,8 @@ MOST_TURNS, MANY_TURNS = 18, 200
 RELAX_STEPS = 40
 MANY_ROWS = 100_000
 """From so many rows on a pass over all of them costs more than rounds over a sample, where Newton then begins."""
+FEW_IDLE = 5
+"""Turns without gain after which refine ends, with so many rows: another look at them would gain a percent or so."""
 SIZE_PER_UNKNOWN = 250
 """Rows of the lesson per unknown, from which on a sample says where the relaxation will end."""
 TINY = 64
@@ -171,7 +173,10 @@ class Matcher(Search):
         federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
         federation.stage = "refine"
         penalty = self._penalty(size)
-        return refine(federation, room.scaling, self._goal, penalty, seed, self._least, self._tolerance)
+        patience = federation.teachers if room.rows < MANY_ROWS else min(FEW_IDLE, federation.teachers)
+        return refine(
+            federation, room.scaling, self._goal, penalty, seed, self._least, self._tolerance, patience
+        )
 
     def _relax(self, size: int, seed: int) -> tuple[Array, Certificate | None]:
         """The fractional choice of so many rows, or a proof that there is none."""
@@ -269,8 +274,9 @@ def refine(
     seed: int,
     least: int,
     tolerance: float,
+    patience: int,
 ) -> Outcome:
-    """Teachers take turns until a whole round of turns brings nothing, or the residual is small enough."""
+    """Teachers take turns until so many in a row bring nothing, or the residual is small enough."""
     risks: list[float] = []
 
     def residual_of(sums: Moments) -> tuple[Array, Array]:
@@ -296,6 +302,7 @@ def refine(
             federation.sum(Refine(position, goal, residual, metric, least, seed, turn))
         )
         idle = idle + 1 if risks[-1] >= 0.999 * risks[-2] else 0
-        if idle == federation.teachers:
-            return Outcome(np.array(risks), True, "no teacher could bring the model closer to the goal")
+        if idle == patience:
+            last = "no teacher" if patience == federation.teachers else f"none of the last {idle} teachers"
+            return Outcome(np.array(risks), True, f"{last} could bring the model closer to the goal")
     return Outcome(np.array(risks), False, f"the limit of {turns} turns was reached")
