@@ -105,7 +105,7 @@ class Records:
         head = self.path.read_bytes().splitlines(keepends=True)[0]
         lines = [json.dumps(record).encode() + b"\n" for record in self._known.values()]
         try:
-            write_bytes(self.path, head + b"".join(lines))
+            write_bytes(self.path, head + b"".join(lines), private=self._mode == 0o600)
         except OSError as error:
             raise TeachingError(f"{self.path}: cannot write: {error.strerror or error}") from error
 

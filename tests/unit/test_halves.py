@@ -22,8 +22,7 @@ def everything(shifts: np.ndarray, chosen: np.ndarray, residual: np.ndarray, lea
     balance = np.column_stack([(flips * signs)[:, half::2].sum(axis=1) for half in (0, 1)])
     count = np.column_stack([flips[:, half::2].sum(axis=1) for half in (0, 1)])
     kept = (balance.sum(axis=1) == 0) & (np.abs(balance) <= 2).all(axis=1)
-    if least > 2:
-        kept &= (count >= -(-least // 2)).all(axis=1)
+    kept &= (count >= -(-least // 2)).all(axis=1)
     left = np.linalg.norm(residual + (flips[kept] * signs) @ shifts, axis=1)
     return float(left.min()) if len(left) else np.inf
 
@@ -69,8 +68,18 @@ def test_leaves_miss_little():
     assert max(worse) <= 3.0
 
 
-@pytest.mark.parametrize(("leave", "enter"), [(0, 4), (3, 3), (8, 2), (6, 18)])
-def test_the_work_is_known_beforehand(leave, enter):
-    """`ways` says how long the list of half the rows will be."""
+@pytest.mark.parametrize(("leave", "enter"), [(0, 4), (3, 3), (8, 2), (6, 18), (36, 6)])
+def test_the_work_is_known_beforehand(leave, enter, monkeypatch):
+    """`ways` says how long the list of half the rows will be, and it is never longer on the way."""
     half = np.arange(-(-leave // 2) + -(-enter // 2)) < -(-leave // 2)
-    assert len(halves._ways(np.ones((len(half), 1)), half, 0).codes) == halves.ways(leave, enter)
+    lengths, join = [], np.concatenate
+
+    def watched(parts):
+        joined = join(parts)
+        lengths.append(len(joined))
+        return joined
+
+    monkeypatch.setattr(halves.np, "concatenate", watched)
+    found = halves._ways(np.ones((len(half), 1)), half, 0)
+    assert len(found.codes) == halves.ways(leave, enter)
+    assert max(lengths) <= halves.ways(leave, enter)

@@ -330,7 +330,7 @@ def spied(pool, least: int, own: list[int], goal=PerturbedFit(2)) -> tuple[Spy, 
     return engine, lesson
 
 
-@pytest.mark.parametrize("least", [1, 5, 10, 16])
+@pytest.mark.parametrize("least", [1, 5, 10, 16, 28])
 def test_a_turn_changes_enough_rows_or_none(pool, least):
     """Only the teacher whose turn it is moves, and never by fewer rows than agreed."""
     engine, lesson = spied(pool, least, [1, 1, 1, 1])

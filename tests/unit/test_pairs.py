@@ -57,3 +57,21 @@ def test_a_residual_of_many_rows_is_made_up_for_by_many(least):
     left = residual + shifts[found].sum(axis=0) - shifts[chosen].sum(axis=0)
     assert len(found) == len(np.unique(found)) == len(chosen)
     assert np.linalg.norm(left) < 0.01 * np.linalg.norm(residual)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 8, 300])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("least", [1, 2, 5, 10, 27, 28, 50, 200, 1000])
+def test_any_number_of_changes_may_be_asked_for(rows, share, least):
+    """Few rows, none or all chosen, more changes than rows: the size stays, and as many change as asked or none."""
+    draw = np.random.default_rng(rows + least)
+    shifts, residual = draw.standard_normal((rows, 3)), draw.standard_normal(3)
+    chosen = np.sort(draw.choice(rows, round(share * rows), replace=False))
+    found = refine.improve(shifts, chosen, residual, least, draw)
+    changed = len(np.setxor1d(found, chosen))
+    assert len(found) == len(np.unique(found)) == len(chosen)
+    assert found is chosen or changed >= least
+    left = residual + shifts[found].sum(axis=0) - shifts[chosen].sum(axis=0)
+    assert np.linalg.norm(left) <= np.linalg.norm(residual) * (1.0 + 1e-12)
+    if rows == 300 and share == 0.5 and least <= 50:
+        assert changed

@@ -112,7 +112,7 @@ def relax(pool, federation_of, monkeypatch):
 
     def solve(kind, goal, sampling):
         monkeypatch.setattr(room, "LEAST_SAMPLE", 100)
-        monkeypatch.setattr(match, "MANY_ROWS", 10_000 if sampling else 10**9)
+        monkeypatch.setattr(match, "LARGE_POOL", 10_000 if sampling else 10**9)
         loss = {"logistic": Logistic(), "squared": Squared()}[kind]
         X, y = pool(kind, 12_000, WIDTH, 1)
         federation, asked = federation_of(X, y, 3, loss), []
@@ -162,4 +162,21 @@ def test_small_pools_and_small_lessons_ask_for_no_sample(pool, federation_of):
     federation = federation_of(X, y, 3, Logistic())
     match.relax(federation, GOAL, np.append(GOAL, 1_200.0), len(y), 0)
     assert "Census" not in [entry.query for entry in federation.ledger]
-    assert match.MANY_ROWS >= 20_000
+    assert match.LARGE_POOL >= 20_000
+
+
+def test_small_teachers_at_the_head_of_the_roster_do_not_end_the_search(pool, monkeypatch):
+    """In a large pool a few idle turns end it, but not before the one who has the rows had a turn."""
+    monkeypatch.setattr(match, "LARGE_POOL", 2_000)
+    X, y = pool("logistic", 4_000, WIDTH, 3)
+    sizes = [2] * 7 + [4_000 - 14]
+    owner = np.repeat(np.arange(8), sizes)
+    risks = []
+    for order in (np.arange(8), np.arange(8)[::-1]):
+        teachers = [
+            st.Teacher(f"t{i}", X[owner == i], y[owner == i], np.flatnonzero(owner == i)) for i in order
+        ]
+        federation = st.Federation(st.InProcess(teachers))
+        risks.append(st.teach(federation, Learner(Logistic(), 1.0), GOAL, budget=80, least_change=1).risk)
+    assert max(risks) < 1e-3 * np.linalg.norm(GOAL)
+    assert risks[0] < 30.0 * risks[1], risks

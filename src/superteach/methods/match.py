@@ -52,7 +52,7 @@ STEADY_ROWS = 5
 """Rows for each coefficient that steady a classifier: its weak rows are those far on the right side, which do not."""
 MOST_TURNS, MANY_TURNS = 18, 200
 RELAX_STEPS = 40
-MANY_ROWS = 100_000
+LARGE_POOL = 100_000
 """From so many rows on a pass over all of them costs more than rounds over a sample, where Newton then begins."""
 FEW_IDLE = 5
 """Turns without gain after which refine ends, with so many rows: another look at them would gain a percent or so."""
@@ -173,7 +173,7 @@ class Matcher(Search):
         federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
         federation.stage = "refine"
         penalty = self._penalty(size)
-        patience = federation.teachers if room.rows < MANY_ROWS else min(FEW_IDLE, federation.teachers)
+        patience = federation.teachers if room.rows < LARGE_POOL else min(FEW_IDLE, federation.teachers)
         return refine(
             federation, room.scaling, self._goal, penalty, seed, self._least, self._tolerance, patience
         )
@@ -245,7 +245,7 @@ def relax(
 
     start = np.zeros(width + 1)
     start[-1] = TEMPERATURE * np.log(size / max(rows - size, 0.5))
-    if rows >= MANY_ROWS and size >= SIZE_PER_UNKNOWN * (width + 1):
+    if rows >= LARGE_POOL and size >= SIZE_PER_UNKNOWN * (width + 1):
         sampled: Size = federation.sum(Census("sample"))
         near = descend("sample", sampled.rows / rows, start, 0.1) if sampled.rows else None
         # Where the sample's few rows cannot balance the goal, all rows may, and from their own start.
@@ -302,7 +302,7 @@ def refine(
             federation.sum(Refine(position, goal, residual, metric, least, seed, turn))
         )
         idle = idle + 1 if risks[-1] >= 0.999 * risks[-2] else 0
-        if idle == patience:
+        if idle >= patience and turn + 1 >= federation.teachers:
             last = "no teacher" if patience == federation.teachers else f"none of the last {idle} teachers"
             return Outcome(np.array(risks), True, f"{last} could bring the model closer to the goal")
     return Outcome(np.array(risks), False, f"the limit of {turns} turns was reached")

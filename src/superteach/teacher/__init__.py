@@ -305,12 +305,14 @@ def _refine(teacher: Teacher, query: queries.Refine, state: State, turn: Turn) -
             np.multiply(block.mapped(query.metric), balance.pull[where][:, None], out=shifts[where])
         draw = np.random.default_rng([query.seed, query.turn])
         least = max(query.least, teacher.least_change)
-        chosen = refine.improve(shifts, chosen, query.residual, least, draw, state.past)
-        state = replace(state, chosen=chosen, past=(*state.past, chosen) if least > 1 else ())
+        found = refine.improve(shifts, chosen, query.residual, least, draw, state.past)
+        if found is not chosen:
+            state = replace(state, chosen=found, past=(*state.past, found) if least > 1 else ())
+            chosen = found
     if state.told is not None and state.told[0] is chosen and np.array_equal(state.told[1], query.goal):
         return state, state.told[2]
     reply = sum_moments(teacher, queries.AskMoments("loss", "chosen", query.goal, 2), state)
-    return replace(state, told=(chosen, query.goal, reply)), reply
+    return replace(state, told=(chosen, query.goal.copy(), reply)), reply
 
 
 def _approach(teacher: Teacher, query: queries.Approach, state: State, turn: Turn) -> tuple[State, Array]:

@@ -36,15 +36,15 @@ class Ways:
 
 
 def best_exchange(shifts: Array, chosen: Mask, residual: Array, least: int) -> Mask:
-    """Which of these rows to flip: as many leave as enter, at least `least` in all, and the residual is shortest.
+    """Which of these rows to flip: as many leave as enter, and what is left of the residual is short.
 
-    It is the shortest of all where a dozen rows are given. Of more rows only ways in the same leaf of a k-d
-    tree are compared, so that a near one beyond the border of a leaf can be missed.
+    Each half flips its part of `least` and is out of balance by two rows at most. Of all such exchanges the one
+    found leaves the least where a dozen rows are given; of more rows only ways in the same leaf of a k-d tree
+    are compared, so that a near one beyond the border of a leaf can be missed.
     """
     best = np.zeros(len(shifts), dtype=bool)
     halves = slice(0, None, 2), slice(1, None, 2)
-    # Two rows at least are flipped by any exchange, so only more than two must be asked for.
-    first, second = (_ways(shifts[half], chosen[half], -(-least // 2) if least > 2 else 0) for half in halves)
+    first, second = (_ways(shifts[half], chosen[half], -(-least // 2)) for half in halves)
     if not len(first.codes) or not len(second.codes):
         return best
     axes = np.linalg.eigh(first.shifts.T @ first.shifts)[1]
@@ -55,7 +55,10 @@ def best_exchange(shifts: Array, chosen: Mask, residual: Array, least: int) -> M
     for balance in np.unique(first.balance):
         alike = np.flatnonzero(first.balance == balance), np.flatnonzero(second.balance == -balance)
         for some, same in _leaves(ones, others, *alike):
-            nearest = same[np.argmin(left[some] @ right[same].T, axis=1)]
+            with np.errstate(
+                invalid="ignore"
+            ):  # BLAS kernels touch padding, and may raise the flag for nothing
+                nearest = same[np.argmin(left[some] @ right[same].T, axis=1)]
             gaps = np.square(ones[some] - others[nearest]).sum(axis=1)
             place = int(np.argmin(gaps))
             if gaps[place] < lowest:
@@ -69,17 +72,22 @@ def best_exchange(shifts: Array, chosen: Mask, residual: Array, least: int) -> M
 
 def _ways(shifts: Array, chosen: Mask, least: int) -> Ways:
     """All ways to flip at least so many of the rows, and to enter about as many as leave."""
-    order = np.argsort(~chosen, kind="stable")  # those that leave first: then the balance can only grow
-    codes, balance = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    totals, flips = np.zeros((1, shifts.shape[1])), np.zeros(1, dtype=np.int64)
-    for row in order:
+    order = np.argsort(
+        ~chosen, kind="stable"
+    )  # those that leave first: from then on the balance can only grow
+    codes, balance, flips = (np.zeros(1, dtype=np.int64) for _ in range(3))
+    totals = np.zeros((1, shifts.shape[1]))
+    for place, row in enumerate(order):
         sign = -1 if chosen[row] else 1
-        more = np.flatnonzero(balance + sign <= _ASKEW)
-        codes = np.concatenate([codes, codes[more] | 1 << row])
-        balance = np.concatenate([balance, balance[more] + sign])
-        totals = np.concatenate([totals, totals[more] + sign * shifts[row]])
-        flips = np.concatenate([flips, flips[more] + 1])
-    kept = (flips >= least) & (balance >= -_ASKEW)
+        to_come = int(np.count_nonzero(~chosen[order[place + 1 :]]))
+        # What those still to come cannot bring back into balance is left out at once.
+        stay = np.flatnonzero(balance >= -_ASKEW - to_come)
+        flip = np.flatnonzero((balance + sign >= -_ASKEW - to_come) & (balance + sign <= _ASKEW))
+        codes = np.concatenate([codes[stay], codes[flip] | 1 << row])
+        totals = np.concatenate([totals[stay], totals[flip] + sign * shifts[row]])
+        flips = np.concatenate([flips[stay], flips[flip] + 1])
+        balance = np.concatenate([balance[stay], balance[flip] + sign])
+    kept = flips >= least
     return Ways(codes[kept], totals[kept], balance[kept])
 
 

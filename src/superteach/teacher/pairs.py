@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _BLOCK = 256
 

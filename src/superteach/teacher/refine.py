@@ -33,13 +33,15 @@ _SEARCHES = 6
 """Searches in one attempt, each from where the last one ended."""
 _ENOUGH = 0.98
 """A search that leaves more than this share of the residual ends the attempt."""
-_MANY_ROWS = 32
+_MANY_EXCHANGES = 32
 """Exchanges that it would take to make up for the residual, from which on many are made at once."""
-_SAMPLE = 4_096
+_GLANCE = 4_096
 """Rows that tell whether so many exchanges are needed."""
 _FINE, _EACH, _WAYS = 80, 5, 30_000
 """Weak rows whose exchanges are looked at, at most; how many at least of the chosen and of the others; and how
-many ways half of them may have, which is what the search takes time for."""
+many ways half of them may have with ten columns, which is what the search takes time for."""
+_ASKED = 20
+"""Changes that such a search can be asked for; where a turn needs more, weak rows drawn at random are changed first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +95,19 @@ def improve(
     """
     before = np.zeros(len(shifts), dtype=bool)
     before[chosen] = True
-    best, lowest = before, float(np.linalg.norm(residual))
+    best, lowest = chosen, float(np.linalg.norm(residual))
     for flipped in _attempts(shifts, before, residual, least, draw):
-        mask = before ^ flipped
-        rest = residual + shifts[flipped & mask].sum(axis=0) - shifts[flipped & before].sum(axis=0)
-        norm = float(np.linalg.norm(rest))
-        if norm < lowest and far_enough(np.flatnonzero(mask), (chosen, *past), least):
-            best, lowest = mask, norm
-    return np.flatnonzero(best)
+        found = np.flatnonzero(before ^ flipped)
+        norm = float(np.linalg.norm(_left(shifts, before, flipped, residual)))
+        if norm < lowest and far_enough(found, (chosen, *past), least):
+            best, lowest = found, norm
+    return best
+
+
+def _left(shifts: Array, before: Mask, flipped: Mask, residual: Array) -> Array:
+    """The residual after these rows were flipped."""
+    entered, gone = shifts[flipped & ~before], shifts[flipped & before]
+    return np.asarray(residual + entered.sum(axis=0) - gone.sum(axis=0))
 
 
 def far_enough(found: Positions, past: tuple[Positions, ...], least: int) -> bool:
@@ -117,27 +124,46 @@ def _attempts(
     yield searched
     if least <= _SEVERAL:
         return
-    for flipped in (searched, np.zeros_like(searched)) if searched.any() else (searched,):
-        mask = before ^ flipped
-        rest = residual + shifts[flipped & mask].sum(axis=0) - shifts[flipped & before].sum(axis=0)
+    for start in (searched, np.zeros_like(searched)) if searched.any() else (searched,):
+        flipped = _stirred(size, before, start, least - _ASKED, draw)
         missing = least - int(np.count_nonzero(flipped))
-        rows = _finest(size, mask, ~flipped, missing)  # a row flipped back would no longer count
-        more = flipped.copy()
-        more[rows] ^= best_exchange(shifts[rows], mask[rows], rest, missing)
-        yield more
+        rows = _finest(size, before ^ flipped, ~flipped, missing, _WAYS * 10 // max(10, shifts.shape[1]))
+        rest = _left(shifts, before, flipped, residual)
+        # No row is flipped back: it would no longer count.
+        flipped[rows] = best_exchange(shifts[rows], before[rows], rest, missing)
+        yield flipped
 
 
-def _finest(size: Array, mask: Mask, free: Mask, least: int) -> Positions:
+def _stirred(size: Array, before: Mask, start: Mask, least: int, draw: np.random.Generator) -> Mask:
+    """The rows flipped so far and weak ones beside them, drawn at random, until they are at least so many."""
+    flipped = start.copy()
+    missing = least - int(np.count_nonzero(flipped))
+    sides = (
+        [_weakest(size, np.flatnonzero(side & ~flipped), missing) for side in (before, ~before)]
+        if missing > 0
+        else []
+    )
+    for rows in sides:
+        flipped[draw.choice(rows, min(-(-missing // 2), *map(len, sides)), replace=False)] = True
+    return flipped
+
+
+def _finest(size: Array, mask: Mask, free: Mask, least: int, work: int) -> Positions:
     """The weakest rows, among them enough that leave and enough that enter: as many as there is work for."""
     inside, outside = (
         rows[np.argsort(size[rows], kind="stable")]
         for rows in (_weakest(size, np.flatnonzero(side & free), _FINE) for side in (mask, ~mask))
     )
-    weakest = np.argsort(np.concatenate([size[inside], size[outside]]), kind="stable") < len(inside)
-    few = max(_EACH, least // 2 + 1)
-    leave, enter = np.maximum(np.cumsum(weakest), few), np.maximum(np.cumsum(~weakest), few)
-    most = sum(ways(int(a), int(b)) <= _WAYS for a, b in zip(leave[:_FINE], enter[:_FINE], strict=True))
-    return np.concatenate([inside[: leave[most - 1]], outside[: enter[most - 1]]])
+    if not len(inside) or not len(outside):
+        return inside[:0]
+    leaves = np.argsort(np.concatenate([size[inside], size[outside]]), kind="stable") < len(inside)
+    each = max(_EACH, least // 2 + 1)
+    leave, enter = (np.clip(np.cumsum(side), each, None)[:_FINE] for side in (leaves, ~leaves))
+    within = [
+        place for place, both in enumerate(zip(leave, enter, strict=True)) if ways(*map(int, both)) <= work
+    ]
+    most = within[-1] if within else 0
+    return np.concatenate([inside[: leave[most]], outside[: enter[most]]])
 
 
 def _searched(
@@ -168,17 +194,17 @@ def _by_many(shifts: Array, before: Mask, flipped: Mask, residual: Array, draw: 
     Rows are drawn by the sign of s'C⁻¹e, with C the second moments of the shifts s: what those have in common lies
     along e. The rest of k draws is √k shifts long, so a few such steps leave what pairs can make up for.
     """
-    some = slice(None, None, max(1, len(shifts) // _SAMPLE))
-    few = shifts[some]
-    moments = np.linalg.pinv(few.T @ few / len(few), hermitian=True)
+    some = slice(None, None, max(1, len(shifts) // _GLANCE))
+    glance = shifts[some]
+    moments = np.linalg.pinv(glance.T @ glance / len(glance), hermitian=True)
     for _ in range(_SEARCHES):
         mask, free, direction = before ^ flipped, ~flipped, moments @ residual
         # A few rows tell whether it would take many; then all are asked how many.
-        if _exchanges(few, mask[some], free[some], residual, direction)[0] < _MANY_ROWS:
+        if _exchanges(glance, mask[some], free[some], residual, direction)[0] < _MANY_EXCHANGES:
             break
         count, leaving, entering = _exchanges(shifts, mask, free, residual, direction)
         count = min(count, len(leaving) / 2.0, len(entering) / 2.0)
-        if count < _MANY_ROWS:
+        if count < _MANY_EXCHANGES:
             break
         leave, enter = (draw.choice(rows, int(count), replace=False) for rows in (leaving, entering))
         after = residual + shifts[enter].sum(axis=0) - shifts[leave].sum(axis=0)
