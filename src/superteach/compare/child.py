@@ -9,8 +9,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Literal
@@ -21,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from superteach.compare.task import Contestant, Skipped, Task
 from superteach.errors import MissingExtra, SettingError
+from superteach.signals import uninterrupted
 
 GRACE = 15.0
 """Seconds beyond its time after which a contestant is stopped by force."""
@@ -43,7 +42,7 @@ def choose(contestant: Contestant, task: Task, size: int, seed: int, grace: floa
     ours, theirs = context.Pipe()
     child = context.Process(target=_work, args=(theirs, contestant, task, size, seed))
     limit = task.seconds + grace
-    with _uninterrupted():
+    with uninterrupted():
         child.start()
         theirs.close()
     try:
@@ -60,16 +59,6 @@ def choose(contestant: Contestant, task: Task, size: int, seed: int, grace: floa
     finally:
         _end(child)
         ours.close()
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back for a moment: a child that is half started cannot be ended in an orderly way."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _context() -> Any:

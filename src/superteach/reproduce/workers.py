@@ -20,6 +20,7 @@ from superteach.errors import SuperteachError, TeachingError
 from superteach.records import Record, Records
 from superteach.reproduce import bench
 from superteach.reproduce.plan import Step
+from superteach.signals import uninterrupted
 
 Task = tuple[Step, Records]
 Begin = Callable[[Step], None]
@@ -62,7 +63,8 @@ class _Crew:
         for _ in range(count):
             ours, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(theirs,), daemon=True)
-            process.start()
+            with uninterrupted():
+                process.start()
             theirs.close()
             self._workers.append(_Worker(process, ours))
 
