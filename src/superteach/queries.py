@@ -7,7 +7,7 @@ rows. A teacher refuses anything that is not on the list.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -51,8 +51,7 @@ class Query:
     @property
     def nbytes(self) -> int:
         """Bytes of numbers in the broadcast."""
-        values = [getattr(self, field.name) for field in fields(self)]  # type: ignore[arg-type]
-        return sum(map(_payload, values))
+        return sum(map(_payload, vars(self).values()))
 
 
 def _payload(value: Any) -> int:

@@ -70,7 +70,7 @@ def test_leaves_miss_little():
 
 @pytest.mark.parametrize(("leave", "enter"), [(0, 4), (3, 3), (8, 2), (6, 18), (36, 6)])
 def test_the_work_is_known_beforehand(leave, enter, monkeypatch):
-    """`ways` says how long the list of half the rows will be, and it is never longer on the way."""
+    """`count_ways` says how long the list of half the rows will be, and it is never longer on the way."""
     half = np.arange(-(-leave // 2) + -(-enter // 2)) < -(-leave // 2)
     lengths, join = [], np.concatenate
 
@@ -81,5 +81,5 @@ def test_the_work_is_known_beforehand(leave, enter, monkeypatch):
 
     monkeypatch.setattr(halves.np, "concatenate", watched)
     found = halves._ways(np.ones((len(half), 1)), half, 0)
-    assert len(found.codes) == halves.ways(leave, enter)
-    assert max(lengths) <= halves.ways(leave, enter)
+    assert len(found.codes) == halves.count_ways(leave, enter)
+    assert max(lengths) <= halves.count_ways(leave, enter)

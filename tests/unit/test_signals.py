@@ -16,11 +16,16 @@ def test_an_interruption_waits_until_the_end():
     done = []
     handler = signal.getsignal(signal.SIGINT)
     other = threading.Thread(target=lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
-        other.start()
-        other.join()
-        os.kill(os.getpid(), signal.SIGINT)
-        done.append(True)
+
+    def twice_interrupted():
+        with uninterrupted():
+            other.start()
+            other.join()
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        twice_interrupted()
     assert done == [True]
     assert signal.getsignal(signal.SIGINT) is handler
 

@@ -91,7 +91,7 @@ def _ways(shifts: Array, chosen: Mask, least: int) -> Ways:
     return Ways(codes[kept], totals[kept], balance[kept])
 
 
-def ways(leave: int, enter: int) -> int:
+def count_ways(leave: int, enter: int) -> int:
     """How many ways half of so many rows that may leave and of so many that may enter have to go through."""
     leave, enter = -(-leave // 2), -(-enter // 2)
     return sum(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.losses import Logistic, Terms
-from superteach.teacher.halves import best_exchange, ways
+from superteach.teacher.halves import best_exchange, count_ways
 from superteach.teacher.pairs import best_pair, swaps
 
 Array = npt.NDArray[np.float64]
@@ -160,7 +160,9 @@ def _finest(size: Array, mask: Mask, free: Mask, least: int, work: int) -> Posit
     each = max(_EACH, least // 2 + 1)
     leave, enter = (np.clip(np.cumsum(side), each, None)[:_FINE] for side in (leaves, ~leaves))
     within = [
-        place for place, both in enumerate(zip(leave, enter, strict=True)) if ways(*map(int, both)) <= work
+        place
+        for place, both in enumerate(zip(leave, enter, strict=True))
+        if count_ways(*map(int, both)) <= work
     ]
     most = within[-1] if within else 0
     return np.concatenate([inside[: leave[most]], outside[: enter[most]]])
