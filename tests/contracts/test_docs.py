@@ -75,6 +75,7 @@ def length(said: str, query) -> int:
         "": 1,
         "per step": len(getattr(query, "steps", ())),
         "per prefix": len(getattr(query, "prefixes", ())),
+        "per slot": len(getattr(query, "owners", ())),
     }
     total = 0
     for part in said.split(", "):

@@ -237,4 +237,4 @@ def test_a_message_that_comes_again_during_the_work_on_it_is_worked_on_once(pool
 def test_every_query_says_whose_sum_it_is():
     """A teacher's least number of rows is held against the rows behind each reply, so a new query names them."""
     assert set(SCOPES) == set(queries.QUERIES)
-    assert set(SCOPES.values()) == {"all", "chosen", "counts", "as asked"}
+    assert set(SCOPES.values()) == {"all", "chosen", "changes", "counts", "as asked"}

@@ -57,6 +57,8 @@ TALK: list[Query] = [
     queries.AskMoments("reach", "all", np.append(POINT, 0.1), 1),
     queries.RankRows("relaxed", np.append(POINT, 0.1)),
     queries.Refine(TURN.position, GOAL, POINT, np.eye(WIDTH), 1, 6, 0),
+    queries.Propose(GOAL, np.eye(WIDTH), 1, 3, (TURN.position, TURN.position, 1), (0, 2, 0)),
+    queries.Accept(GOAL, (TURN.position, 1), (2, 0)),
     queries.Approach(TURN.position, True, POINT, np.eye(WIDTH), GOAL, np.eye(WIDTH), 2, 2, 1),
     queries.ChosenCost(),
     queries.Recall("walk", False),
@@ -268,7 +270,13 @@ def test_sums_are_those_of_one_teacher(position, pool, federation_of):
         for query in TALK[: position + 1]:
             alone = isinstance(
                 query,
-                queries.BlockRound | queries.BlockOffer | queries.Refine | queries.Approach | queries.Alone,
+                queries.BlockRound
+                | queries.BlockOffer
+                | queries.Refine
+                | queries.Propose
+                | queries.Accept
+                | queries.Approach
+                | queries.Alone,
             )
             if alone or getattr(query, "by", "") == "block":
                 continue

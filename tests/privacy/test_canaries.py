@@ -53,6 +53,8 @@ def test_no_row_crosses_the_line(method, pool, site_of):
         st.Teacher(name, X[part], y[part], own, least_change=2)
         for (name, part), own in zip(parts.items(), ids, strict=True)
     ]
+    for teacher in teachers:
+        teacher.least_proposed = rules["least_rows"]
     engine = Watched(teachers)
     same = teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(0), **how)
     assert same.model.tobytes() == lesson.model.tobytes()

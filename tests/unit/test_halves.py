@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from superteach.teacher import halves
+from superteach import halves
 
 
 def everything(shifts: np.ndarray, chosen: np.ndarray, residual: np.ndarray, least: int) -> float:
@@ -80,6 +80,8 @@ def test_the_work_is_known_beforehand(leave, enter, monkeypatch):
         return joined
 
     monkeypatch.setattr(halves.np, "concatenate", watched)
-    found = halves._ways(np.ones((len(half), 1)), half, 0)
+    found = halves._ways(
+        np.ones((len(half), 1)), np.where(half, -1, 1), 0, None, halves.ASKEW, np.arange(len(half))
+    )
     assert len(found.codes) == halves.count_ways(leave, enter)
     assert max(lengths) <= halves.count_ways(leave, enter)

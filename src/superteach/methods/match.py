@@ -25,9 +25,10 @@ from superteach import metrics, selection
 from superteach.classroom import Classroom
 from superteach.federation import Federation
 from superteach.lesson import Certificate
-from superteach.methods import nearest
+from superteach.methods import combine, nearest
 from superteach.problem import Quadratic, Scaling, ridge_penalty
 from superteach.queries import (
+    Accept,
     AskMoments,
     Balance,
     Census,
@@ -50,7 +51,7 @@ FINE_SHARE = 0.5
 """Weakest rows set aside for fine adjustments, as a multiple of the lesson's size."""
 STEADY_ROWS = 5
 """Rows for each coefficient that steady a classifier: its weak rows are those far on the right side, which do not."""
-MOST_TURNS, MANY_TURNS = 18, 200
+MOST_TURNS, MANY_TURNS = 10, 200
 RELAX_STEPS = 40
 LARGE_POOL = 100_000
 """From so many rows on a pass over all of them costs more than rounds over a sample, where Newton then begins."""
@@ -174,8 +175,17 @@ class Matcher(Search):
         federation.stage = "refine"
         penalty = self._penalty(size)
         patience = federation.teachers if room.rows < LARGE_POOL else min(FEW_IDLE, federation.teachers)
+        together = room.rows < LARGE_POOL
         return refine(
-            federation, room.scaling, self._goal, penalty, seed, self._least, self._tolerance, patience
+            federation,
+            room.scaling,
+            self._goal,
+            penalty,
+            seed,
+            self._least,
+            self._tolerance,
+            patience,
+            together,
         )
 
     def _relax(self, size: int, seed: int) -> tuple[Array, Certificate | None]:
@@ -275,8 +285,9 @@ def refine(
     least: int,
     tolerance: float,
     patience: int,
+    together: bool,
 ) -> Outcome:
-    """Teachers take turns until so many in a row bring nothing, or the residual is small enough."""
+    """Teachers take turns until so many in a row bring nothing, or the residual is small enough; then all together."""
     risks: list[float] = []
 
     def residual_of(sums: Moments) -> tuple[Array, Array]:
@@ -288,15 +299,19 @@ def refine(
         federation.note(risks[-1])
         return metric, residual
 
+    def content() -> Outcome:
+        return Outcome(
+            np.array(risks), True, f"the predicted risk {risks[-1]:.2g} is at most {tolerance:.2g}"
+        )
+
     metric, residual = residual_of(federation.sum(AskMoments("loss", "chosen", goal, 2)))
     idle = 0
     # With many teachers each has few rows to exchange, so all of them are needed, twice.
     turns = MOST_TURNS if federation.teachers <= MOST_TURNS else min(2 * federation.teachers, MANY_TURNS)
+    ended, reason = False, f"the limit of {turns} turns was reached"
     for turn in range(turns):
         if risks[-1] <= tolerance:
-            return Outcome(
-                np.array(risks), True, f"the predicted risk {risks[-1]:.2g} is at most {tolerance:.2g}"
-            )
+            return content()
         position = turn % federation.teachers
         metric, residual = residual_of(
             federation.sum(Refine(position, goal, residual, metric, least, seed, turn))
@@ -304,5 +319,16 @@ def refine(
         idle = idle + 1 if risks[-1] >= 0.999 * risks[-2] else 0
         if idle >= patience and turn + 1 >= federation.teachers:
             last = "no teacher" if patience == federation.teachers else f"none of the last {idle} teachers"
-            return Outcome(np.array(risks), True, f"{last} could bring the model closer to the goal")
-    return Outcome(np.array(risks), False, f"the limit of {turns} turns was reached")
+            ended, reason = True, f"{last} could bring the model closer to the goal"
+            break
+    if together:
+        offers = combine.gather(federation, goal, metric, least)
+        made = offers.best(residual)
+        if len(made):
+            owners, numbers = (tuple(some[made].tolist()) for some in (offers.owners, offers.numbers))
+            metric, residual = residual_of(federation.sum(Accept(goal, owners, numbers)))
+            if risks[-1] > risks[-2]:  # where H changes much the prediction can be wrong
+                residual_of(federation.sum(Accept(goal, (), ())))
+            elif risks[-1] <= tolerance:
+                return content()
+    return Outcome(np.array(risks), ended, reason)

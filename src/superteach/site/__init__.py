@@ -18,7 +18,7 @@ import logging
 import secrets
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from superteach.messages import Sealed, Turn
 from superteach.privacy.audit import Audit
 from superteach.privacy.policy import Policy
 from superteach.queries import (
+    Accept,
     Alone,
     Approach,
     AskMoments,
@@ -48,6 +49,7 @@ from superteach.queries import (
     CountRanks,
     Keep,
     Prepare,
+    Propose,
     Query,
     RankRows,
     Recall,
@@ -68,11 +70,12 @@ SCOPES: dict[type[Query], str] = {
     **dict.fromkeys(
         (ColumnSums, Prepare, Weigh, BlockRound, BlockOffer, RankRows, CountRanks, Compare, Balance), "all"
     ),
-    **dict.fromkeys((Refine, ChosenCost), "chosen"),
+    **dict.fromkeys((Refine, Accept, ChosenCost), "chosen"),
+    Propose: "changes",
     **dict.fromkeys((Census, Keep, Recall, Approach, Alone), "counts"),
 }
-"""Whose sum the reply to a query is: of all rows, of the chosen ones, or nothing but a count of rows; "as asked"
-may be of the sample too."""
+"""Whose sum the reply to a query is: of all rows, of the chosen ones, of the rows of each change, or nothing but a
+count of rows; "as asked" may be of the sample too."""
 
 _log = logging.getLogger(__name__)
 
@@ -219,6 +222,7 @@ class Site:
         part = self.holding.part(columns, first)
         known.teacher = make_teacher(part, columns, loss(), header.get("classes"), self.policy.least_change)
         known.teacher.least_sample = max(known.teacher.least_sample, self.policy.least_rows)
+        known.teacher.least_proposed = self.policy.least_rows
         known.position, known.teachers = position, teachers
         known.loss, known.state, known.last = loss.name, known.teacher.start(), None
         return {}
@@ -242,7 +246,10 @@ class Site:
         self.policy.check_query(query, known.rounds)
         self._check_size(query, known)
         known.rounds += 1
-        state, sealed = known.teacher.answer(query, known.state, Turn(number, known.position, known.teachers))
+        turn = Turn(number, known.position, known.teachers)
+        state, sealed = known.teacher.answer(query, known.state, turn)
+        if isinstance(query, Propose) and not self._may_propose(state, known):
+            state, sealed = known.teacher.answer(replace(query, each=0), known.state, turn)
         self._check_rows(query, state, known.teacher)
         choice = self._new_choice(query, state, known)
         if not isinstance(sealed, Sealed):
@@ -281,18 +288,20 @@ class Site:
                 self.policy.check_rows(rows, "this teacher's of one class")
         if scope in ("chosen", "unknown") and state.chosen is not None:
             self.policy.check_rows(len(state.chosen), "those chosen here")
+        if scope == "changes" and state.proposed is not None:
+            for rows in state.proposed.changes:
+                self.policy.check_rows(len(rows), "those of a change")
 
     def _new_choice(self, query: Query, state: State, known: _Lesson) -> list[npt.NDArray[np.uint8]]:
-        """A choice not heard of before, one bit a row; refused where it is a few rows from one of a beginning it follows."""
+        """Choices not heard of before, one bit a row; refused where one is a few rows from one of a beginning it follows."""
         assert known.teacher is not None
         assert known.state is not None
+        if state.proposed is not None and state.proposed is not known.state.proposed:
+            return [_bits(choice, known.teacher) for choice in state.proposed.choices]
         if state.chosen is None or state.chosen is known.state.chosen:
             return []
-        mask = np.zeros(known.teacher.rows.count, dtype=bool)
-        mask[state.chosen] = True
-        choice = np.packbits(mask)
-        changes = [int(np.bitwise_count(choice ^ other).sum()) for other in known.before]
-        least = min(changes, default=0)
+        choice = _bits(state.chosen, known.teacher)
+        least = _nearest(choice, known.before)
         if 0 < least < self.policy.least_change:
             rows = "1 row" if least == 1 else f"{least} rows"
             raise QueryRefused(
@@ -301,6 +310,13 @@ class Site:
                 "begin a lesson with another budget"
             )
         return [choice]
+
+    def _may_propose(self, state: State, known: _Lesson) -> bool:
+        """Whether all that is proposed keeps its distance from the beginnings that this lesson follows."""
+        assert known.teacher is not None
+        choices = state.proposed.choices if state.proposed is not None and known.before else ()
+        rows = (_nearest(_bits(choice, known.teacher), known.before) for choice in choices)
+        return not any(0 < least < self.policy.least_change for least in rows)
 
     def _finish(self, lesson: str, facts: dict[str, Any]) -> dict[str, Any]:
         known = self._lessons.get(lesson)
@@ -317,6 +333,17 @@ class Site:
                 return {"rows": len(known.state.chosen), "written": "nothing", "fault": facts["fault"]}
             known.finished = {"rows": len(known.state.chosen), "written": self.policy.write}
         return known.finished
+
+
+def _bits(chosen: npt.NDArray[np.int64], teacher: Teacher) -> npt.NDArray[np.uint8]:
+    mask = np.zeros(teacher.rows.count, dtype=bool)
+    mask[chosen] = True
+    return np.packbits(mask)
+
+
+def _nearest(choice: npt.NDArray[np.uint8], others: list[npt.NDArray[np.uint8]]) -> int:
+    """In how few rows a choice differs from one of the others."""
+    return min((int(np.bitwise_count(choice ^ other).sum()) for other in others), default=0)
 
 
 def _scope(query: Query) -> str:

@@ -24,7 +24,8 @@ from superteach.problem import DualProblem, Scaling
 from superteach.queries import Moments
 from superteach.solvers.function import Function
 from superteach.solvers.newton import Newton
-from superteach.teacher import approach, ranks, refine
+from superteach.teacher import approach, proposals, ranks, refine
+from superteach.teacher.proposals import Proposed
 from superteach.teacher.rows import LiftedBlock, Rows
 from superteach.teacher.state import State, known
 from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted_sum
@@ -68,6 +69,7 @@ class Teacher:
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
         self.least_sample = LEAST_SAMPLE
+        self.least_proposed = 1
 
     @property
     def sampled(self) -> slice:
@@ -250,7 +252,7 @@ def _count_ranks(
 
 def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> tuple[State, Array]:
     chosen = known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)
-    return replace(state, chosen=chosen, past=(chosen,)), _size(teacher.target[chosen])
+    return replace(state, chosen=chosen, past=(chosen,), proposed=None), _size(teacher.target[chosen])
 
 
 def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> tuple[State, Array]:
@@ -261,7 +263,7 @@ def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -
         chosen, past = known(state.best.get(query.of), "a remembered choice")
         # What was heard since then has been heard: the way on keeps its distance from that too.
         heard = {id(choice): choice for choice in (*past, *state.past)}
-        state = replace(state, chosen=chosen, past=tuple(heard.values()))
+        state = replace(state, chosen=chosen, past=tuple(heard.values()), proposed=None)
     return state, _size(teacher.target[known(state.chosen, "chosen rows")])
 
 
@@ -298,21 +300,76 @@ def _balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn)
 
 
 def _refine(teacher: Teacher, query: queries.Refine, state: State, turn: Turn) -> tuple[State, Array]:
-    chosen, balance = known(state.chosen, "chosen rows"), known(state.balance, "pulls")
+    chosen = known(state.chosen, "chosen rows")
     if turn.position == query.position:
-        shifts = np.empty((teacher.rows.count, len(query.residual)))
-        for where, block in teacher.rows.blocks(state.scaling):
-            np.multiply(block.mapped(query.metric), balance.pull[where][:, None], out=shifts[where])
+        shifts = _pulls(teacher, query.metric, state)
         draw = np.random.default_rng([query.seed, query.turn])
         least = max(query.least, teacher.least_change)
         found = refine.improve(shifts, chosen, query.residual, least, draw, state.past)
         if found is not chosen:
-            state = replace(state, chosen=found, past=(*state.past, found) if least > 1 else ())
-            chosen = found
-    if state.told is not None and state.told[0] is chosen and np.array_equal(state.told[1], query.goal):
+            past = (*state.past, found) if least > 1 else ()
+            state = replace(state, chosen=found, past=past, proposed=None)
+    return _told_moments(teacher, query.goal, state)
+
+
+def _pulls(
+    teacher: Teacher, metric: Array, state: State, looked: npt.NDArray[np.int64] | None = None
+) -> Array:
+    """M g_j of all rows, or of some."""
+    balance: refine.Balancing = known(state.balance, "pulls")
+    found = np.empty((teacher.rows.count if looked is None else len(looked), len(metric)))
+    start = 0
+    for where, block in teacher.rows.blocks(state.scaling, looked):
+        stop = start + _length(where)
+        np.multiply(block.mapped(metric), balance.pull[where][:, None], out=found[start:stop])
+        start = stop
+    return found
+
+
+def _told_moments(teacher: Teacher, goal: Array, state: State) -> tuple[State, Array]:
+    """The loss moments of the chosen rows at the goal, from memory where they were told before."""
+    chosen = known(state.chosen, "chosen rows")
+    if state.told is not None and state.told[0] is chosen and np.array_equal(state.told[1], goal):
         return state, state.told[2]
-    reply = sum_moments(teacher, queries.AskMoments("loss", "chosen", query.goal, 2), state)
-    return replace(state, told=(chosen, query.goal.copy(), reply)), reply
+    reply = sum_moments(teacher, queries.AskMoments("loss", "chosen", goal, 2), state)
+    return replace(state, told=(chosen, goal.copy(), reply)), reply
+
+
+def _propose(teacher: Teacher, query: queries.Propose, state: State, turn: Turn) -> tuple[State, Array]:
+    chosen, width = known(state.chosen, "chosen rows"), len(query.goal)
+    reply = np.zeros((len(query.owners), width + 1))
+    mine = [
+        (slot, number)
+        for slot, (owner, number) in enumerate(zip(query.owners, query.numbers, strict=True))
+        if owner == turn.position
+    ]
+    if mine and state.proposed is None:
+        least = max(query.least, teacher.least_change, teacher.least_proposed)
+        shifts = _pulls(teacher, query.metric, state)
+        offer = proposals.propose(shifts, chosen, query.each, least, state.past)
+        state = replace(state, proposed=offer, past=(*state.past, *offer.choices) if least > 1 else ())
+    for slot, number in mine:
+        offer = known(state.proposed, "proposals")
+        if 0 <= number < len(offer.changes):
+            rows = offer.changes[number]
+            signs = np.where(np.isin(rows, offer.chosen), -1.0, 1.0)
+            reply[slot, :width] = signs @ _pulls(teacher, np.eye(width), state, rows)
+            reply[slot, width] = signs.sum()
+    return state, reply.ravel()
+
+
+def _accept(teacher: Teacher, query: queries.Accept, state: State, turn: Turn) -> tuple[State, Array]:
+    offer = state.proposed or Proposed(known(state.chosen, "chosen rows"))
+    taken = [
+        number
+        for owner, number in zip(query.owners, query.numbers, strict=True)
+        if owner == turn.position and 0 <= number < len(offer.changes)
+    ]
+    if len(taken) > 1 and not offer.together:
+        raise QueryRefused(f"teacher {teacher.name} makes one of its changes, not {len(taken)}")
+    # All that this can lead to is in the past since it was proposed.
+    chosen = offer.choice(taken)
+    return _told_moments(teacher, query.goal, replace(state, chosen=chosen))
 
 
 def _approach(teacher: Teacher, query: queries.Approach, state: State, turn: Turn) -> tuple[State, Array]:
@@ -322,7 +379,7 @@ def _approach(teacher: Teacher, query: queries.Approach, state: State, turn: Tur
     before = None
     if turn.position == query.position:
         before, chosen = chosen, _nearer(teacher, query, state, chosen)
-        state = replace(state, past=(*state.past, chosen))
+        state = replace(state, past=(*state.past, chosen), proposed=None)
     state = replace(state, chosen=chosen, before=before)
     return state, _size(teacher.target[chosen])
 
@@ -349,7 +406,9 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
             choice = alone.by_minlp(rows, teacher.target, loss, len(chosen), query)
     found = chosen if choice.rows is None else choice.rows
     ended = [choice.ended and choice.rows is not None, choice.rows is None]
-    return replace(state, chosen=found, past=(found,)), np.append(_size(teacher.target[found]), ended)
+    return replace(state, chosen=found, past=(found,), proposed=None), np.append(
+        _size(teacher.target[found]), ended
+    )
 
 
 def _nearer(
@@ -377,9 +436,8 @@ def _nearer(
     changed = looked[after != mask[looked]]
     mask[changed] = ~mask[changed]
     found = np.flatnonzero(mask)
-    if not refine.far_enough(found, (chosen, *state.past), max(query.least, teacher.least_change)):
-        return chosen
-    return found
+    least = max(query.least, teacher.least_change)
+    return found if refine.far_enough(found, (chosen, *state.past), least) else chosen
 
 
 _HANDLERS: dict[type[queries.Query], Handler] = {
@@ -398,6 +456,8 @@ _HANDLERS: dict[type[queries.Query], Handler] = {
     queries.Compare: _compare,
     queries.Balance: _balance,
     queries.Refine: _refine,
+    queries.Propose: _propose,
+    queries.Accept: _accept,
     queries.Approach: _approach,
     queries.ChosenCost: _chosen_cost,
     queries.Alone: _alone,

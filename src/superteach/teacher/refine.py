@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from superteach.halves import best_exchange, count_ways
 from superteach.losses import Logistic, Terms
-from superteach.teacher.halves import best_exchange, count_ways
 from superteach.teacher.pairs import best_pair, swaps
 
 Array = npt.NDArray[np.float64]
@@ -22,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 
 _STEADY = 0.5
 """Weight of a row's leverage (1 on average) against the random number in its cost."""
-_SEVERAL, _FINER = 4, 1.6
+_SEVERAL, _FINER = 4, 2.2
 """A pair of swaps changes so many rows. Turns that must change more look at exchanges of many weak rows, of which
 so many times more are then set aside."""
 _EFFORTS = ((2_000, 60, 9_000), (10_000, 120, 25_000))
@@ -74,7 +74,7 @@ def costs(
         return np.asarray((own - own.min()) / (spread or 1.0) + 0.05 * uniform)
     drawn = uniform - _STEADY * leverage
     share = fine if least <= _SEVERAL else _FINER * fine
-    weak = _weakest(strength, np.arange(len(strength)), round(share * len(strength)))
+    weak = weakest(strength, np.arange(len(strength)), round(share * len(strength)))
     order = weak[np.argsort(uniform[weak], kind="stable")]
     drawn[order[::2]] = drawn.min() - 1.0
     drawn[order[1::2]] += 0.5
@@ -127,7 +127,7 @@ def _attempts(
     for start in (searched, np.zeros_like(searched)) if searched.any() else (searched,):
         flipped = _stirred(size, before, start, least - _ASKED, draw)
         missing = least - int(np.count_nonzero(flipped))
-        rows = _finest(size, before ^ flipped, ~flipped, missing, _WAYS * 10 // max(10, shifts.shape[1]))
+        rows = finest(size, before ^ flipped, ~flipped, missing, _WAYS * 10 // max(10, shifts.shape[1]))
         rest = _left(shifts, before, flipped, residual)
         # No row is flipped back: it would no longer count.
         flipped[rows] = best_exchange(shifts[rows], before[rows], rest, missing)
@@ -139,7 +139,7 @@ def _stirred(size: Array, before: Mask, start: Mask, least: int, draw: np.random
     flipped = start.copy()
     missing = least - int(np.count_nonzero(flipped))
     sides = (
-        [_weakest(size, np.flatnonzero(side & ~flipped), missing) for side in (before, ~before)]
+        [weakest(size, np.flatnonzero(side & ~flipped), missing) for side in (before, ~before)]
         if missing > 0
         else []
     )
@@ -148,11 +148,11 @@ def _stirred(size: Array, before: Mask, start: Mask, least: int, draw: np.random
     return flipped
 
 
-def _finest(size: Array, mask: Mask, free: Mask, least: int, work: int) -> Positions:
+def finest(size: Array, mask: Mask, free: Mask, least: int, work: int) -> Positions:
     """The weakest rows, among them enough that leave and enough that enter: as many as there is work for."""
     inside, outside = (
         rows[np.argsort(size[rows], kind="stable")]
-        for rows in (_weakest(size, np.flatnonzero(side & free), _FINE) for side in (mask, ~mask))
+        for rows in (weakest(size, np.flatnonzero(side & free), _FINE) for side in (mask, ~mask))
     )
     if not len(inside) or not len(outside):
         return inside[:0]
@@ -235,8 +235,9 @@ def _exchanges(
 def _near(size: Array, rows: Positions, most: int, limit: float, draw: np.random.Generator) -> Positions:
     """At most so many rows: drawn from those whose shift is within the limit, else the weakest."""
     within = rows[size[rows] <= limit]
-    return draw.choice(within, most, replace=False) if len(within) > most else _weakest(size, rows, most)
+    return draw.choice(within, most, replace=False) if len(within) > most else weakest(size, rows, most)
 
 
-def _weakest(size: Array, rows: Positions, most: int) -> Positions:
+def weakest(size: Array, rows: Positions, most: int) -> Positions:
+    """At most so many of the rows, those with the shortest shifts, in no order."""
     return rows[np.argpartition(size[rows], most)[:most]] if len(rows) > most else rows

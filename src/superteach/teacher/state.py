@@ -12,6 +12,7 @@ from superteach.errors import QueryRefused
 from superteach.losses import Loss
 from superteach.problem import Scaling
 from superteach.teacher import ranks, refine
+from superteach.teacher.proposals import Proposed
 
 Array = npt.NDArray[np.float64]
 
@@ -34,6 +35,8 @@ class State:
     """Every choice whose sums were heard since the last count: any two rounds can be subtracted."""
     told: tuple[npt.NDArray[np.int64], Array, Array] | None = None
     """A choice, a goal and the moments answered for them in a turn of "match": who has not changed says it again."""
+    proposed: Proposed | None = None
+    """The changes proposed, until the choice is another."""
     before: npt.NDArray[np.int64] | None = None
     """The choice before the last turn, while it may still be taken back."""
     best: dict[str, tuple[npt.NDArray[np.int64], tuple[npt.NDArray[np.int64], ...]]] = field(

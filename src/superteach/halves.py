@@ -1,0 +1,147 @@
+"""The best of all subsets of a few moves, searched at once by meeting in the middle.
+
+A move shifts the model and makes the lesson larger or smaller by some rows, or neither. With w moves there are 2^w
+subsets. The 2^{w/2} ways of each half are written down, and for each way of the one half the search looks for
+the way of the other that cancels it and the residual best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_LEAF = 512
+"""Ways that are compared with one another: fewer are faster, and miss more at their borders."""
+_GLANCE = 256
+"""Ways that tell where to split a list."""
+ASKEW = 2
+"""How many rows more may enter than leave in one half, or fewer; the other half makes up for it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """Subsets of a few moves: bit r of the code says whether move r is made."""
+
+    codes: Positions
+    shifts: Array
+    balance: Positions
+    """Rows that enter less rows that leave."""
+
+
+def best_exchange(shifts: Array, chosen: Mask, residual: Array, least: int) -> Mask:
+    """Which of these rows to flip: as many leave as enter, at least so many, and what is left of the residual is short."""
+    signs = np.where(chosen, -1, 1)
+    found = near_subsets(signs[:, None] * shifts, signs, residual, least)
+    return found[0] if len(found) else np.zeros(len(shifts), dtype=bool)
+
+
+def near_subsets(
+    moves: Array,
+    balance: Positions,
+    residual: Array,
+    least: int = 0,
+    most: int | None = None,
+    askew: int = ASKEW,
+    groups: Positions | None = None,
+    count: int = 1,
+) -> Mask:
+    """Which moves to make, a row of the answer for each of the best subsets, the best first.
+
+    The balance of a subset is zero, and what it leaves of the residual is short. Of moves in one group one is made
+    at most. Each half makes its part of `least` moves, `most` at most, and is out of balance by `askew` rows at most.
+    Of all such subsets the first leaves the least where a dozen moves are given; of more only ways in the same leaf
+    of a k-d tree are compared, so that a near one beyond the border of a leaf can be missed.
+    """
+    groups = np.arange(len(moves)) if groups is None else groups
+    labels = np.unique(groups)
+    halves = [np.flatnonzero(np.isin(groups, labels[side::2])) for side in (0, 1)]
+    first, second = (
+        _ways(moves[half], balance[half], -(-least // 2), most, askew, groups[half]) for half in halves
+    )
+    if not len(first.codes) or not len(second.codes):
+        return np.zeros((0, len(moves)), dtype=bool)
+    axes = np.linalg.eigh(first.shifts.T @ first.shifts)[1]
+    ones, others = (residual + first.shifts) @ axes, -(second.shifts @ axes)
+    left = np.column_stack([-2.0 * ones, np.ones(len(ones))]).astype(np.float32)
+    right = np.column_stack([others, np.einsum("ij,ij->i", others, others)]).astype(np.float32)
+    lengths, pairs = np.zeros(0), np.zeros((0, 2), dtype=np.int64)
+    for tilt in np.unique(first.balance):
+        alike = np.flatnonzero(first.balance == tilt), np.flatnonzero(second.balance == -tilt)
+        for some, same in _leaves(ones, others, *alike):
+            with np.errstate(
+                invalid="ignore"
+            ):  # BLAS kernels touch padding, and may raise the flag for nothing
+                nearest = same[np.argmin(left[some] @ right[same].T, axis=1)]
+            gaps = np.square(ones[some] - others[nearest]).sum(axis=1)
+            better = np.flatnonzero(gaps < lengths[-1]) if len(lengths) == count else np.arange(len(gaps))
+            if len(better):
+                lengths = np.concatenate([lengths, gaps[better]])
+                pairs = np.concatenate([pairs, np.column_stack([some[better], nearest[better]])])
+                kept = np.argsort(lengths, kind="stable")[:count]
+                lengths, pairs = lengths[kept], pairs[kept]
+    found = np.zeros((len(pairs), len(moves)), dtype=bool)
+    for half, ways, places in zip(halves, (first, second), pairs.T, strict=True):
+        found[:, half] = ways.codes[places][:, None] >> np.arange(len(half)) & 1
+    return found
+
+
+def _ways(
+    moves: Array, balance: Positions, least: int, most: int | None, askew: int, groups: Positions
+) -> Ways:
+    """All ways to make at least and at most so many of the moves, nearly in balance, one of a group at most."""
+    # Those by which rows leave come first: from then on the balance can only grow.
+    order = sorted(np.unique(groups), key=lambda group: balance[groups == group].min())
+    grows = [int(balance[groups == group].max(initial=0)) for group in order]
+    codes, tilts, made = (np.zeros(1, dtype=np.int64) for _ in range(3))
+    totals = np.zeros((1, moves.shape[1]))
+    for place, group in enumerate(order):
+        # What those still to come cannot bring back into balance is left out at once.
+        low = -askew - sum(grows[place + 1 :])
+        stay = np.flatnonzero(tilts >= low)
+        parts = [(codes[stay], totals[stay], made[stay], tilts[stay])]
+        for move in np.flatnonzero(groups == group):
+            tilted = tilts + balance[move]
+            fits = (tilted >= low) & (tilted <= askew)
+            make = np.flatnonzero(fits if most is None else fits & (made < most))
+            parts.append((codes[make] | 1 << move, totals[make] + moves[move], made[make] + 1, tilted[make]))
+        codes, totals, made, tilts = (np.concatenate(part) for part in zip(*parts, strict=True))
+    kept = made >= least
+    return Ways(codes[kept], totals[kept], tilts[kept])
+
+
+def count_ways(leave: int, enter: int) -> int:
+    """How many ways half of so many rows that may leave and of so many that may enter have to go through."""
+    leave, enter = -(-leave // 2), -(-enter // 2)
+    return sum(
+        comb(leave, out) * comb(enter, into)
+        for out in range(leave + 1)
+        for into in range(max(0, out - ASKEW), min(enter, out + ASKEW) + 1)
+    )
+
+
+def _leaves(
+    ones: Array, others: Array, some: Positions, same: Positions
+) -> Iterator[tuple[Positions, Positions]]:
+    """Split both lists at about the medians of the first, along its widest axis each time, until few are left."""
+    waiting = [(some, same)]
+    while waiting:
+        some, same = waiting.pop()
+        if not len(some) or not len(same):
+            continue
+        glance = ones[some[:: max(1, len(some) // _GLANCE)]]
+        axis = int(np.argmax(glance.std(axis=0)))
+        along, against = ones[some, axis], others[same, axis]
+        middle = np.median(glance[:, axis])
+        low, below = along <= middle, against <= middle
+        if max(len(some), len(same)) <= _LEAF or low.all() or not low.any():
+            yield some, same
+        else:
+            waiting += [(some[low], same[below]), (some[~low], same[~below])]

@@ -1,0 +1,117 @@
+"""The last step of refine, all teachers together: each proposes small changes, and those are made that cancel best.
+
+A turn has one teacher's rows to work with, and what it leaves is as long as that teacher's weakest pulls. All
+teachers together have weaker ones, and many more ways to combine them: with V changes proposed there are 2^V.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
+
+from superteach.federation import Federation
+from superteach.halves import near_subsets
+from superteach.queries import Propose
+
+Array = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
+
+MOST_ROUNDS = 9
+"""Rounds in which changes are proposed; a reply holds d + 1 of them, with d + 1 numbers each."""
+MOST_CHANGES = 99
+"""Changes to be proposed, all teachers together; more take longer to search through."""
+_WAYS = 100_000
+"""Ways that half of the changes may have with ten columns, which is what the search takes time for."""
+_DEPTHS = (4, 6, 50)
+"""Changes made in each half, at most: few of many, and more of the finest; or as many as there are teachers."""
+_ASKEW = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Proposals:
+    """Changes that teachers proposed: whose they are, what they shift, and by how many rows the lesson would grow.
+
+    Of several rows as many enter as leave, and one such change of a teacher can be made. Of single rows any can.
+    """
+
+    owners: Positions
+    numbers: Positions
+    shifts: Array
+    balance: Positions
+
+    def best(self, residual: Array) -> Positions:
+        """Which to make, all at once, so that as little as possible of the residual is left; none if none helps."""
+        with ThreadpoolController().limit(
+            limits=1
+        ):  # threads that wait for each other cost more than they bring
+            return self._best(residual)
+
+    def _best(self, residual: Array) -> Positions:
+        order = np.argsort(np.linalg.norm(self.shifts, axis=1), kind="stable")
+        found, lowest = order[:0], float(np.linalg.norm(residual))
+        for depth in _DEPTHS[:2] if np.any(self.balance) else _DEPTHS[2:]:
+            some = self._few(order, depth)
+            subsets = near_subsets(
+                self.shifts[some], self.balance[some], residual, 0, depth, _ASKEW, self._groups(some)
+            )
+            made = some[subsets[0]] if len(subsets) else some[:0]
+            left = float(np.linalg.norm(residual + self.shifts[made].sum(axis=0)))
+            if left < lowest:
+                found, lowest = made, left
+        return found
+
+    def _groups(self, some: Positions) -> Positions:
+        """Changes of one group exclude each other; groups alike are side by side, so that halves get some of each."""
+        alone = np.where(self.balance[some] == 0, -1, np.arange(len(some)))
+        keys = np.column_stack([self.balance[some], np.where(alone < 0, self.owners[some], 0), alone])
+        return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1].ravel())
+
+    def _few(self, order: Positions, depth: int) -> Positions:
+        """The finest changes, as many as can be searched through."""
+        most = _WAYS * 10 // max(10, self.shifts.shape[1])
+        few, many = 0, min(len(order), MOST_CHANGES) + 1
+        while many - few > 1:
+            middle = (few + many) // 2
+            few, many = (middle, many) if self._ways(order[:middle], depth) <= most else (few, middle)
+        return order[:few]
+
+    def _ways(self, some: Positions, depth: int) -> int:
+        """How many ways half of the changes have: every second group."""
+        groups, ways = self._groups(some), {(0, 0): 1}
+        for group in range(0, int(groups.max(initial=-1)) + 1, 2):
+            members, then = self.balance[some][groups == group].tolist(), dict(ways)
+            for (tilt, made), count in ways.items():
+                for more in members if made < depth else ():
+                    key = tilt + more, made + 1
+                    then[key] = then.get(key, 0) + count
+            ways = then
+        return sum(count for (tilt, _), count in ways.items() if abs(tilt) <= _ASKEW)
+
+
+def gather(federation: Federation, goal: Array, metric: Array, least: int) -> Proposals:
+    """Ask for changes, as many of every teacher, in a few rounds; with more teachers than that, of some of them."""
+    slots = len(goal) + 1
+    most = min(MOST_CHANGES, MOST_ROUNDS * slots)
+    each = max(1, most // federation.teachers)
+    askers = np.unique(np.linspace(0, federation.teachers - 1, min(federation.teachers, most)).astype(int))
+    owners, numbers = np.repeat(askers, each), np.tile(np.arange(each), len(askers))
+    replies = [
+        federation.sum(
+            Propose(
+                goal,
+                metric,
+                least,
+                each,
+                tuple(owners[first : first + slots].tolist()),
+                tuple(numbers[first : first + slots].tolist()),
+            )
+        )
+        for first in range(0, len(owners), slots)
+    ]
+    pulls = np.concatenate(replies)
+    given = np.flatnonzero(np.any(pulls != 0.0, axis=1))
+    shifts = pulls[given, :-1] @ metric.T
+    return Proposals(owners[given], numbers[given], shifts, np.rint(pulls[given, -1]).astype(np.int64))

@@ -1,0 +1,98 @@
+"""Small changes that one teacher could make, for the coordinator to pick from those of all teachers.
+
+The row with the weakest pull is the finest tool there is, and all teachers together have finer ones than each alone.
+So every teacher tells what some changes of its choice would do: sums of pulls, of rows that enter less rows that leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach.halves import near_subsets
+from superteach.teacher.refine import finest, weakest
+
+Array = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_SHARE = 4
+"""Of single rows proposed, one in so many at least is chosen, and one in so many is not."""
+_WAYS, _CANDIDATES = 60_000, 10_000
+"""Ways of half the weak rows that a change of several is sought among, with ten columns; and how many of the best
+are looked through for such as lie far apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proposed:
+    """A choice, and the rows that each change of it would flip."""
+
+    chosen: Positions
+    changes: tuple[Positions, ...] = ()
+
+    @property
+    def together(self) -> bool:
+        """Whether several may be made: those of single rows, which have no row in common."""
+        return all(len(rows) == 1 for rows in self.changes)
+
+    @property
+    def choices(self) -> tuple[Positions, ...]:
+        """The choice that each change alone leads to."""
+        return tuple(self.choice([number]) for number in range(len(self.changes)))
+
+    def choice(self, made: Sequence[int]) -> Positions:
+        """The choice that these changes lead to."""
+        flipped = np.concatenate([self.changes[number] for number in made]) if len(made) else ()
+        return np.setxor1d(self.chosen, flipped) if len(made) else self.chosen
+
+
+def propose(
+    shifts: Array, chosen: Positions, count: int, least: int, past: tuple[Positions, ...]
+) -> Proposed:
+    """At most so many changes: of one row each; or of at least `least` rows, as many in as out, one of which is made.
+
+    The sums of each are told, so the choice that it leads to is at least that far from all told before.
+    """
+    before = np.zeros(len(shifts), dtype=bool)
+    before[chosen] = True
+    size = np.sqrt(np.einsum("ij,ij->i", shifts, shifts))
+    if least <= 1:
+        return Proposed(chosen, _singles(size, before, count))
+    rows = finest(size, before, np.ones_like(before), least, _WAYS * 10 // max(10, shifts.shape[1]))
+    if not count or not len(rows):
+        return Proposed(chosen)
+    signs, nothing = np.where(before[rows], -1, 1), np.zeros(shifts.shape[1])
+    flips = near_subsets(signs[:, None] * shifts[rows], signs, nothing, least, count=_CANDIDATES)
+    flips = flips[_far_from(flips, before, rows, past, least)]
+    picked: list[Positions] = []
+    while len(flips) and len(picked) < count:
+        picked.append(np.sort(rows[flips[0]]))
+        flips = flips[np.count_nonzero(flips ^ flips[0], axis=1) >= least]
+    return Proposed(chosen, tuple(picked))
+
+
+def _far_from(flips: Mask, before: Mask, rows: Positions, past: tuple[Positions, ...], least: int) -> Mask:
+    """Which flips of these rows lead to a choice that is at least so far from all earlier ones."""
+    far = np.ones(len(flips), dtype=bool)
+    for old in past:
+        differs = before.copy()
+        differs[old] = ~differs[old]
+        beside = np.count_nonzero(differs) - np.count_nonzero(differs[rows])
+        far &= beside + np.count_nonzero(flips ^ differs[rows], axis=1) >= least
+    return far
+
+
+def _singles(size: Array, before: Mask, count: int) -> tuple[Positions, ...]:
+    """The weakest rows, one change each, with some on both sides."""
+    inside, outside = (
+        rows[np.argsort(size[rows], kind="stable")]
+        for rows in (weakest(size, np.flatnonzero(side), count) for side in (before, ~before))
+    )
+    both = np.argsort(np.concatenate([size[inside], size[outside]]), kind="stable")[:count]
+    some = -(-count // _SHARE)
+    leave = min(max(int(np.count_nonzero(both < len(inside))), some), count - some)
+    rows = np.concatenate([inside[:leave], outside[: count - leave]])
+    return tuple(rows[np.argsort(size[rows], kind="stable")][:, None])
