@@ -6,7 +6,7 @@ teachers together have weaker ones, and many more ways to combine them: with V c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,11 @@ MOST_ROUNDS = 9
 """Rounds in which changes are proposed; a reply holds d + 1 of them, with d + 1 numbers each."""
 MOST_CHANGES = 99
 """Changes to be proposed, all teachers together; more take longer to search through."""
-_WAYS = 100_000
+_WAYS = 80_000
 """Ways that half of the changes may have with ten columns, which is what the search takes time for."""
-_DEPTHS = (4, 6, 50)
-"""Changes made in each half, at most: few of many, and more of the finest; or as many as there are teachers."""
+_DEPTHS, _TEACHERS = (4, 6, 4), (50,)
+"""Changes made in each half, at most, in one search after another: few of many, more of the finest, and few again. Of
+changes of several rows, where a teacher makes one, as many as there are teachers."""
 _ASKEW = 1
 
 
@@ -50,18 +51,25 @@ class Proposals:
             return self._best(residual)
 
     def _best(self, residual: Array) -> Positions:
-        order = np.argsort(np.linalg.norm(self.shifts, axis=1), kind="stable")
-        found, lowest = order[:0], float(np.linalg.norm(residual))
-        for depth in _DEPTHS[:2] if np.any(self.balance) else _DEPTHS[2:]:
-            some = self._few(order, depth)
-            subsets = near_subsets(
-                self.shifts[some], self.balance[some], residual, 0, depth, _ASKEW, self._groups(some)
-            )
-            made = some[subsets[0]] if len(subsets) else some[:0]
-            left = float(np.linalg.norm(residual + self.shifts[made].sum(axis=0)))
-            if left < lowest:
-                found, lowest = made, left
-        return found
+        made, signs = np.zeros(len(self.owners), dtype=bool), np.ones(len(self.owners), dtype=np.int64)
+        # Each search goes on from where the last one ended: what is made can be taken back.
+        for depth in _DEPTHS if np.any(self.balance) else _TEACHERS:
+            turned = replace(self, shifts=signs[:, None] * self.shifts, balance=signs * self.balance)
+            found = turned._search(residual, depth)
+            residual = residual + turned.shifts[found].sum(axis=0)
+            made[found] ^= True
+            signs[found] *= -1
+        return np.flatnonzero(made)
+
+    def _search(self, residual: Array, depth: int) -> Positions:
+        """The changes that leave least of the residual, so many in each half at most; none if none helps."""
+        some = self._few(np.argsort(np.linalg.norm(self.shifts, axis=1), kind="stable"), depth)
+        subsets = near_subsets(
+            self.shifts[some], self.balance[some], residual, 0, depth, _ASKEW, self._groups(some)
+        )
+        found = some[subsets[0]] if len(subsets) else some[:0]
+        shorter = np.linalg.norm(residual + self.shifts[found].sum(axis=0)) < np.linalg.norm(residual)
+        return found if shorter else found[:0]
 
     def _groups(self, some: Positions) -> Positions:
         """Changes of one group exclude each other; groups alike are side by side, so that halves get some of each."""
