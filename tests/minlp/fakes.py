@@ -28,7 +28,9 @@ def run(task, formulation, seconds, tell):
         raise ValueError("no such luck")
     elif deed == 5:
         os._exit(3)
-    elif deed == 6:
+    elif deed in (6, 10):
+        if deed == 10:
+            tell("bound", 1e3)
         return "proven"
     elif deed in (8, 9):
         return "limit"

@@ -45,6 +45,29 @@ def test_gradient_matching_is_solved_to_its_optimum(kind, width, pair):
     assert found["objective"] == pytest.approx(found["best"], rel=1e-4)
 
 
+@pytest.mark.parametrize(("kind", "seed"), [("ridge", 31), ("logistic", 35), ("logistic", 39)])
+def test_an_optimum_below_scips_tolerance_is_found_and_proven(kind, seed):
+    """Matched to 1e-6, one coefficient of 16 rows: the square of that is nothing to SCIP in the pool's own unit."""
+    found = compare(kind, 1, seed, "gradient", "scip", SECONDS)
+    assert found["best"] < 3e-6
+    assert found["wrong"] == []
+    assert found["status"] == "optimal"
+    assert found["objective"] == pytest.approx(found["best"], rel=1e-6)
+    assert found["best"] * (1.0 - 1e-4) <= found["bound"] <= found["best"]
+
+
+def test_a_goal_that_is_matched_exactly_is_an_optimum():
+    """Rows whose pulls add up to Λθ*: an objective of rounding errors, and no bound below it to be asked for."""
+    X = np.random.default_rng(4).standard_normal((ROWS, 1)) + 3.0
+    goal, ridge = np.ones(1), 0.5
+    y = X[:, 0] + np.random.default_rng(5).standard_normal(ROWS)
+    y[1] = X[1, 0] + (ridge - (y[0] - X[0, 0]) * X[0, 0]) / X[1, 0]
+    found = minlp.solve(X, y, LOSSES["ridge"], ridge, goal, 2, formulation="gradient", solver="scip")
+    assert found.status == "optimal"
+    assert found.objective < 1e-12
+    assert found.risk < 1e-9
+
+
 @pytest.mark.parametrize(("kind", "width"), [("ridge", 2), ("logistic", 1)])
 def test_bonmin_claims_no_proof(kind, width):
     """A local answer: never below the lowest risk, no bound, and better than most choices of that size."""
@@ -65,6 +88,8 @@ def test_the_judge_finds_wrong_claims():
         "bound above the optimum",
         "claims an optimum that is none",
     ]
+    open_gap = minlp.Outcome(np.array([0]), "optimal", 1.0, 0.9, 1.0, 1.0)
+    assert wrongs(open_gap, 1.0, 1.0) == ["claims an optimum that its bound leaves open"]
     assert wrongs(minlp.Outcome(None, "", 0.5, None, None, 1.0), 1.0, 1.0) == ["objective below the optimum"]
 
 

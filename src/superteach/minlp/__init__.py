@@ -13,7 +13,7 @@ the learner is fitted again on the rows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,9 +24,9 @@ from superteach.errors import DataError, GoalError, LearnerError, MissingExtra, 
 from superteach.losses import Logistic, Loss, Squared
 from superteach.minlp import guard
 from superteach.minlp.guard import interruptible
-from superteach.minlp.task import Array, Positions, Task
+from superteach.minlp.task import Positions, Task, gradient_norm
 
-__all__ = ["SOLVERS", "Outcome", "Task", "interruptible", "solve"]
+__all__ = ["OPTIMAL", "SOLVERS", "Outcome", "Task", "interruptible", "solve"]
 
 SOLVERS: dict[tuple[str, str], str] = {
     ("stationary", "bonmin"): "superteach.minlp.bonmin",
@@ -39,6 +39,8 @@ _PACKAGES = {"bonmin": "casadi", "scip": "pyscipopt", "highs": "highspy"}
 _KILOBYTES = {"bonmin": 2.0, "scip": 4.0, "highs": 1.0}
 """What a solver needs for each number in the pool at least, measured at a few thousand rows."""
 _NO_PROOF = ("bonmin",)
+OPTIMAL = 1e-4
+"""The largest gap between an objective and its bound at which "optimal" is said."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +105,7 @@ def solve(
     if bound is not None and objective is not None:
         bound = min(bound, objective)
     found = Outcome(rows, "", objective, bound, risk, record.seconds)
-    return Outcome(rows, _status(record, found, gigabytes), objective, bound, risk, record.seconds)
+    return replace(found, status=_status(record, found, gigabytes, task.zero))
 
 
 def check(
@@ -169,25 +171,31 @@ def _task(
 
 
 def _objective(task: Task, rows: Positions, formulation: str, solver: str, risk: float) -> float:
-    if formulation != "gradient":
-        return risk
-    columns, target = task.matching
-    left: Array = columns[:, rows].sum(axis=1) - target
-    return float(np.abs(left).sum() if solver == "highs" else np.linalg.norm(left))
+    return gradient_norm(task, rows, 1 if solver == "highs" else 2) if formulation == "gradient" else risk
 
 
-def _status(record: guard.Record, found: Outcome, gigabytes: float) -> str:
+def _status(record: guard.Record, found: Outcome, gigabytes: float, zero: float) -> str:
     """How the solve ended, in words that claim no more than is so."""
-    if record.word == "proven":
-        return "optimal" if found.rows is not None else "failed: the solver claims an optimum and shows none"
-    if record.word == "finished":
-        return "finished, no proof" if found.rows is not None else "finished, no point found"
+    if record.word == "proven" and found.rows is None:
+        return "failed: the solver claims an optimum and shows none"
+    if record.word == "proven" and (_at_most(found.gap, OPTIMAL) or _at_most(found.objective, zero)):
+        return "optimal"
+    if record.word in ("proven", "finished"):
+        return f"finished, {_proof(found)}"
     if record.word == "memory":
         return f"out of memory: limit {gigabytes:g} GB"
     if record.word not in (None, "limit"):
         return str(record.word)
     if record.word is None and not record.overrun:
         return f"crashed: signal {-record.code}" if record.code < 0 else f"crashed: exit status {record.code}"
+    return f"time limit, {_proof(found)}"
+
+
+def _proof(found: Outcome) -> str:
     if found.rows is None:
-        return "time limit, no point found"
-    return "time limit, no proof" if found.gap is None else f"time limit, gap {100.0 * found.gap:.3g} %"
+        return "no point found"
+    return "no proof" if found.gap is None else f"gap {100.0 * found.gap:.3g} %"
+
+
+def _at_most(value: float | None, limit: float) -> bool:
+    return value is not None and value <= limit

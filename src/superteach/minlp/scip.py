@@ -10,6 +10,9 @@
 which is exact for b ∈ {0,1}. Only models nearer to θ* than a known lesson's, at distance R, are of
 interest; within that ball x_j'θ* − R‖x_j‖ ≤ x_j'θ ≤ x_j'θ* + R‖x_j‖, and ℓ' is increasing: that is where
 L_j and U_j come from. SCIP's optimum and bound are global.
+
+SCIP sees no difference between squares nearer to each other than its feasibility tolerance. So each programme is solved
+again in the unit of the lesson it found, as long as that lesson is small in the unit before.
 """
 
 from __future__ import annotations
@@ -21,13 +24,15 @@ from typing import Any
 import numpy as np
 
 from superteach.losses import Squared
-from superteach.minlp.task import Array, Positions, Task, greedy, slope
+from superteach.minlp.task import Array, Positions, Task, gradient_norm, greedy, slope
 
 Tell = Callable[[str, Any], None]
 TOLERANCE = 1e-8
 """SCIP's feasibility tolerance; objectives are scaled to be near 1."""
 SLACK = 1e-5
-"""What a bound on the scaled, squared objective is lowered by, for SCIP's tolerances."""
+"""Share by which a bound on the scaled, squared objective is lowered, for SCIP's tolerances."""
+SMALL = 1e-3
+"""A scaled, squared objective below which SCIP's tolerances, which are absolute there, are more than that share."""
 
 
 def run(task: Task, formulation: str, seconds: float, tell: Tell) -> str:
@@ -39,7 +44,7 @@ def run(task: Task, formulation: str, seconds: float, tell: Tell) -> str:
     tell("rows", chosen)
     radius = task.risk(chosen)
     # A lesson found well inside the ball makes a smaller ball, whose programme is tighter and better scaled.
-    while radius > 1e-9 * max(1.0, float(np.linalg.norm(task.goal))):
+    while radius > task.zero:
         word, chosen = _bounded(task, chosen, radius, deadline, tell)
         found = task.risk(chosen)
         if word != "proven" or found > 0.5 * radius:
@@ -100,7 +105,7 @@ class _Programme:
 
     def _bounded(self, bound: float) -> None:
         if abs(bound) < 1e20:
-            self._tell("bound", self._unit * float(np.sqrt(max(bound - SLACK * max(bound, 1e-3), 0.0))))
+            self._tell("bound", self._unit * float(np.sqrt(max(bound - SLACK * max(bound, SMALL), 0.0))))
 
     def solve(self) -> str:
         self.model.setParam("limits/time", max(self._deadline - time.monotonic(), 0.1))
@@ -119,14 +124,37 @@ class _Programme:
 
 
 def _gradient(task: Task, deadline: float, tell: Tell) -> str:
+    best = np.inf
+
+    def tell_better(kind: str, value: Any) -> None:
+        """SCIP's order of points that are equal within its tolerance is not ours."""
+        nonlocal best
+        if kind == "rows":
+            if (size := gradient_norm(task, value, 2)) >= best:
+                return
+            best = size
+        tell(kind, value)
+
+    unit, reach = float(np.linalg.norm(task.matching[0], axis=0).mean()) or 1.0, None
+    while True:
+        word = _matched(task, unit, reach, deadline, tell_better)
+        if word == "infeasible":
+            # A lesson is known, so these numbers are beyond SCIP, and its word proves nothing.
+            return "finished"
+        if word != "proven" or best <= task.zero or best >= SMALL**0.5 * unit:
+            return word
+        unit, reach = best, 2.0
+
+
+def _matched(task: Task, unit: float, reach: float | None, deadline: float, tell: Tell) -> str:
+    """Match gradients in this unit, among lessons within `reach` units."""
     columns, target = task.matching
-    unit = float(np.linalg.norm(columns, axis=0).mean()) or 1.0
     programme = _Programme(task, deadline, tell, unit)
     model = programme.model
-    left = [model.addVar(lb=None) for _ in range(task.width)]
+    left = [model.addVar(lb=None if reach is None else -reach, ub=reach) for _ in range(task.width)]
     for variable, row, aim in zip(left, columns / unit, target / unit, strict=True):
         model.addCons(_total(programme.b, row) - variable == aim)
-    square = model.addVar(lb=0.0)
+    square = model.addVar(lb=0.0, ub=None if reach is None else reach**2)
     model.addCons(sum(variable * variable for variable in left) <= square)
     model.setObjective(square, "minimize")
     return programme.solve()

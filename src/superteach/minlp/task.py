@@ -61,6 +61,11 @@ class Task:
         """Λ for each coefficient, 0 for a free intercept."""
         return ridge_penalty(self.ridge, self.width, self.free_intercept).diagonal
 
+    @property
+    def zero(self) -> float:
+        """A distance between models, or one to first order, that counts as none."""
+        return 1e-9 * max(1.0, float(np.linalg.norm(self.goal)))
+
     @cached_property
     def matching(self) -> tuple[Array, Array]:
         """A and c such that A b − c = H⁻¹(Σ b_j g_j − Λθ*), with g_j = −ℓ'(x_j'θ*) x_j.
@@ -113,6 +118,12 @@ def slope(loss: Loss, eta: Any, y: Any, exp: Callable[[Any], Any]) -> Any:
         return -y / (1.0 + exp(y * eta))
     assert isinstance(loss, Squared)
     return eta - y
+
+
+def gradient_norm(task: Task, rows: Positions, order: int) -> float:
+    """‖A b − c‖ of these rows in the 1-norm or the 2-norm."""
+    columns, target = task.matching
+    return float(np.linalg.norm(columns[:, rows].sum(axis=1) - target, order))
 
 
 def greedy(task: Task) -> Positions:
