@@ -23,7 +23,7 @@ MOST_ROUNDS = 9
 """Rounds in which changes are proposed; a reply holds d + 1 of them, with d + 1 numbers each."""
 MOST_CHANGES = 99
 """Changes to be proposed, all teachers together; more take longer to search through."""
-_WAYS = 80_000
+_WAYS = 100_000
 """Ways that half of the changes may have with ten columns, which is what the search takes time for."""
 _DEPTHS, _TEACHERS = (4, 6, 4), (50,)
 """Changes made in each half, at most, in one search after another: few of many, more of the finest, and few again. Of

@@ -27,8 +27,10 @@ _SEVERAL, _FINER = 4, 2.2
 so many times more are then set aside."""
 _EFFORTS = ((2_000, 60, 9_000), (10_000, 120, 25_000))
 """For teachers of up to so many rows: how many chosen rows a search looks at, and how many swaps of them with
-others; it sees all pairs of these. Where there are more rows weak ones abound, and fewer swaps do."""
-_LARGE_EFFORT = (60, 2_000)
+others; it sees all pairs of these."""
+_SMALL_EFFORT, _LARGE_EFFORT = (60, 4_000), (60, 2_000)
+"""The same for turns that may change a few rows, because the step of all teachers together does the rest; and for
+more rows, where weak ones abound."""
 _SEARCHES = 6
 """Searches in one attempt, each from where the last one ended."""
 _ENOUGH = 0.98
@@ -174,6 +176,8 @@ def _searched(
     """Rows to flip, found by searches that go on while each leaves much less than the one before."""
     flipped = np.zeros(len(shifts), dtype=bool)
     few, most = next((effort for rows, *effort in _EFFORTS if len(shifts) <= rows), _LARGE_EFFORT)
+    if least <= _SEVERAL and len(shifts) <= _EFFORTS[-1][0]:
+        few, most = _SMALL_EFFORT
     residual = _by_many(shifts, before, flipped, residual, draw)
     for _ in range(_SEARCHES):
         now = float(np.linalg.norm(residual))
