@@ -55,15 +55,17 @@ class Proposals:
         # Each search goes on from where the last one ended: what is made can be taken back.
         for depth in _DEPTHS if np.any(self.balance) else _TEACHERS:
             turned = replace(self, shifts=signs[:, None] * self.shifts, balance=signs * self.balance)
-            found = turned._search(residual, depth)
+            # Who has made one change of several rows can take it back, and make no other.
+            busy = np.isin(self.owners, self.owners[made]) & (self.balance == 0)
+            found = turned._search(residual, depth, np.flatnonzero(made | ~busy))
             residual = residual + turned.shifts[found].sum(axis=0)
             made[found] ^= True
             signs[found] *= -1
         return np.flatnonzero(made)
 
-    def _search(self, residual: Array, depth: int) -> Positions:
+    def _search(self, residual: Array, depth: int, free: Positions) -> Positions:
         """The changes that leave least of the residual, so many in each half at most; none if none helps."""
-        some = self._few(np.argsort(np.linalg.norm(self.shifts, axis=1), kind="stable"), depth)
+        some = self._few(free[np.argsort(np.linalg.norm(self.shifts[free], axis=1), kind="stable")], depth)
         subsets = near_subsets(
             self.shifts[some], self.balance[some], residual, 0, depth, _ASKEW, self._groups(some)
         )
