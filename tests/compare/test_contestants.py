@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from superteach.compare.contestants import (
     ALL,
     bit_flip,
+    by_name,
     facility_location,
     gradient_match,
     herding,
@@ -20,6 +21,7 @@ from superteach.compare.contestants import (
     leverage,
 )
 from superteach.compare.referee import Referee
+from superteach.compare.sources import Synthetic
 from superteach.compare.task import GOAL, Task
 from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic, Squared
@@ -264,3 +266,16 @@ def test_pulls_are_the_losss_own_gradient():
     assert pulls[:, 3] == pytest.approx(wrong * task.y)
     assert curvature == pytest.approx(wrong * (1.0 - wrong))
     assert isinstance(task.learner.loss, Logistic)
+
+
+def test_bit_flip_bears_a_goal_that_no_rows_balance():
+    """Its relaxation runs away there; the fractions it had before are finite, and a search starts from them."""
+    referee = Synthetic("ridge", 5000, 10).referee(5, 4, 120.0)
+    contestant = by_name(["bit-flip"])[0]
+    land = bit_flip.Landscape(referee.task(contestant), 1500)
+    steady = 0.5 * bit_flip.leverages(land.design) * 5000 / 10
+    draw = np.random.default_rng(4)
+    draw.permutation(5000)
+    with np.errstate(all="ignore"):
+        share = bit_flip.relax(land.pulls, land.target, 1500, draw.random(5000) - steady)
+    assert np.isfinite(share).all()

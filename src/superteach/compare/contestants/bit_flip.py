@@ -87,8 +87,11 @@ def relax(pulls: Array, target: Array, size: int, costs: Array, steps: int = 60)
         length = 1.0
         while value(point + length * step) > now + 1e-4 * length * float(gradient @ step) and length > 1e-8:
             length *= 0.5
+        after = value(point + length * step)
+        if not np.isfinite(after):  # where no fractions balance the goal the dual runs away
+            break
         point = point + length * step
-        before, now = now, value(point)
+        before, now = now, after
         if before - now <= 1e-12 * abs(before):
             break
     return np.asarray(expit((rows @ point - costs) / TEMPERATURE))
