@@ -67,6 +67,8 @@ def main() -> None:
         panel.set_xlabel("rows of all teachers, by $b_j$")
     right.semilogy(np.arange(len(risks)), risks, color=COLOURS[2], marker="o", ms=4, lw=2)
     right.set_title(f"3 refine: {risks[0]:.2g} becomes {risks[-1]:.2g}")
+    last = len(risks) - 1
+    right.annotate("all together", (last, risks[-1]), (last - 0.4, risks[-1]), ha="right", va="center")
     right.set_xlabel("turn of one teacher (0: after rounding)")
     right.set_ylabel(r"residual $\Vert e\Vert$, the predicted risk")
     for panel in (left, middle, right):

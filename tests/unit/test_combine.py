@@ -186,3 +186,10 @@ def test_all_together_end_nearer(K, intercept, pool):
     if "Accept" in names:
         assert lesson.objective[-1] <= lesson.objective[: len(lesson.objective) - names.count("Accept")].min()
         assert lesson.risk == pytest.approx(lesson.objective[-1], rel=0.2, abs=1e-9)
+
+
+def test_where_a_change_must_be_large_there_is_none():
+    """Small changes of very many rows do not exist, and looking for one would take all memory."""
+    shifts = np.random.default_rng(0).standard_normal((400, 10))
+    assert propose(shifts, np.arange(100), 9, 21, ()).changes == ()
+    assert len(propose(shifts, np.arange(100), 9, 20, ()).changes) > 0

@@ -52,6 +52,8 @@ FINE_SHARE = 0.5
 STEADY_ROWS = 5
 """Rows for each coefficient that steady a classifier: its weak rows are those far on the right side, which do not."""
 MOST_TURNS, MANY_TURNS = 10, 200
+MOST_CHANGED, LONE_TURNS = 20, 18
+"""Where a change must flip more rows than that it is not small: no step of all together follows, but more turns."""
 RELAX_STEPS = 40
 LARGE_POOL = 100_000
 """From so many rows on a pass over all of them costs more than rounds over a sample, where Newton then begins."""
@@ -175,7 +177,7 @@ class Matcher(Search):
         federation.stage = "refine"
         penalty = self._penalty(size)
         patience = federation.teachers if room.rows < LARGE_POOL else min(FEW_IDLE, federation.teachers)
-        together = room.rows < LARGE_POOL
+        together = room.rows < LARGE_POOL and self._least <= MOST_CHANGED
         return refine(
             federation,
             room.scaling,
@@ -307,7 +309,8 @@ def refine(
     metric, residual = residual_of(federation.sum(AskMoments("loss", "chosen", goal, 2)))
     idle = 0
     # With many teachers each has few rows to exchange, so all of them are needed, twice.
-    turns = MOST_TURNS if federation.teachers <= MOST_TURNS else min(2 * federation.teachers, MANY_TURNS)
+    few = MOST_TURNS if least <= MOST_CHANGED else LONE_TURNS
+    turns = few if federation.teachers <= few else min(2 * federation.teachers, MANY_TURNS)
     ended, reason = False, f"the limit of {turns} turns was reached"
     for turn in range(turns):
         if risks[-1] <= tolerance:

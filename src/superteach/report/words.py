@@ -27,7 +27,7 @@ STAGES = {
     "dual": "solve the teaching problem",
     "relax": "balance fractions of rows",
     "round": "make the fractions whole",
-    "refine": "exchange rows, turn by turn",
+    "refine": "exchange rows, turn by turn, then all together",
     "approach": "come as near as rows allow",
     "bound": "bound how near any lesson can come",
     "selection": "choose rows by counts alone",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.halves import near_subsets
-from superteach.teacher.refine import finest, weakest
+from superteach.teacher.refine import ASKED, finest, weakest
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
@@ -54,13 +54,16 @@ def propose(
 ) -> Proposed:
     """At most so many changes: of one row each; or of at least `least` rows, as many in as out, one of which is made.
 
-    The sums of each are told, so the choice that it leads to is at least that far from all told before.
+    The sums of each are told, so the choice that it leads to is at least that far from all told before. Where a change
+    must flip very many rows there is none that is small.
     """
     before = np.zeros(len(shifts), dtype=bool)
     before[chosen] = True
     size = np.sqrt(np.einsum("ij,ij->i", shifts, shifts))
     if least <= 1:
         return Proposed(chosen, _singles(size, before, count))
+    if least > ASKED:
+        return Proposed(chosen)
     rows = finest(size, before, np.ones_like(before), least, _WAYS * 10 // max(10, shifts.shape[1]))
     if not count or not len(rows):
         return Proposed(chosen)

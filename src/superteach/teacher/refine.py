@@ -42,7 +42,7 @@ _GLANCE = 4_096
 _FINE, _EACH, _WAYS = 80, 5, 30_000
 """Weak rows whose exchanges are looked at, at most; how many at least of the chosen and of the others; and how
 many ways half of them may have with ten columns, which is what the search takes time for."""
-_ASKED = 20
+ASKED = 20
 """Changes that such a search can be asked for; where a turn needs more, weak rows drawn at random are changed first."""
 
 
@@ -127,7 +127,7 @@ def _attempts(
     if least <= _SEVERAL:
         return
     for start in (searched, np.zeros_like(searched)) if searched.any() else (searched,):
-        flipped = _stirred(size, before, start, least - _ASKED, draw)
+        flipped = _stirred(size, before, start, least - ASKED, draw)
         missing = least - int(np.count_nonzero(flipped))
         rows = finest(size, before ^ flipped, ~flipped, missing, _WAYS * 10 // max(10, shifts.shape[1]))
         rest = _left(shifts, before, flipped, residual)
