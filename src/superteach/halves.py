@@ -20,6 +20,8 @@ Mask = npt.NDArray[np.bool_]
 
 _LEAF = 512
 """Ways that are compared with one another: fewer are faster, and miss more at their borders."""
+_BITS = 62
+"""Moves that a code has bits for."""
 _GLANCE = 256
 """Ways that tell where to split a list."""
 ASKEW = 2
@@ -63,6 +65,8 @@ def near_subsets(
     groups = np.arange(len(moves)) if groups is None else groups
     labels = np.unique(groups)
     halves = [np.flatnonzero(np.isin(groups, labels[side::2])) for side in (0, 1)]
+    if max(map(len, halves)) > _BITS:
+        raise ValueError(f"{len(moves)} moves are too many: a half has room for {_BITS}")
     first, second = (
         _ways(moves[half], balance[half], -(-least // 2), most, askew, groups[half]) for half in halves
     )

@@ -10,14 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import superteach as st
+from superteach.classroom import enter
 from superteach.errors import QueryRefused
 from superteach.goals import PerturbedFit
 from superteach.halves import near_subsets
-from superteach.losses import LOSSES, Logistic
+from superteach.losses import LOSSES, Logistic, Squared
 from superteach.messages import Turn
 from superteach.methods.combine import Proposals
+from superteach.methods.match import Matcher
 from superteach.queries import Accept, AskMoments, Balance, Keep, Prepare, Propose, RankRows, Refine
 from superteach.teacher.proposals import Proposed, propose
+from superteach.teacher.ranks import random_keys
 
 
 def lowest(shifts, balance, groups, residual) -> float:
@@ -55,16 +58,28 @@ def test_the_best_subset_is_found(seed, single, several):
 
 
 def test_several_subsets_come_in_order():
-    """The best hundred of all subsets of a dozen moves, up to those that lie beyond the border of a leaf."""
+    """For every way of one half the nearest of the other, against all subsets of a dozen moves."""
     draw = np.random.default_rng(0)
-    moves, balance = draw.standard_normal((12, 3)), np.tile([-1, 1], 6)
+    moves, balance = draw.standard_normal((12, 3)), np.tile([-1, -1, 1, 1], 3)
     found = near_subsets(moves, balance, np.zeros(3), least=2, askew=6, count=100)
     lengths = np.linalg.norm(found @ moves, axis=1)
-    assert len(np.unique(found, axis=0)) == len(found) == 64 or len(found) > 20
-    assert np.all(np.diff(lengths) >= -1e-6)
     every = np.array(list(product([False, True], repeat=12)))
-    fits = (every @ balance == 0) & (every[:, ::2].sum(axis=1) >= 1) & (every[:, 1::2].sum(axis=1) >= 1)
-    assert lengths[0] == pytest.approx(np.linalg.norm(every[fits] @ moves, axis=1).min(), rel=1e-4)
+    fits = every[(every @ balance == 0) & every[:, ::2].any(axis=1) & every[:, 1::2].any(axis=1)]
+    nearest: dict[bytes, float] = {}
+    for subset, length in zip(fits, np.linalg.norm(fits @ moves, axis=1), strict=True):
+        key = subset[::2].tobytes()
+        nearest[key] = min(nearest.get(key, np.inf), float(length))
+    np.testing.assert_allclose(lengths, sorted(nearest.values())[:100], rtol=1e-4, atol=1e-6)
+    assert len(np.unique(found, axis=0)) == len(found) == min(100, len(nearest))
+
+
+def test_a_half_has_bits_for_so_many_moves():
+    """A code is one number: moves beyond its bits would be lost without a word."""
+    with pytest.raises(ValueError, match="too many: a half has room for 62"):
+        near_subsets(np.ones((126, 2)), np.tile([1, -1], 63), np.zeros(2), most=1)
+    alone = Proposals(np.zeros(99, int), np.arange(99), np.ones((99, 2)), np.zeros(99, int))
+    with pytest.raises(ValueError, match="too many"):
+        alone.best(np.ones(2))
 
 
 @given(seed=some.integers(0, 2**32), least=some.sampled_from([2, 4, 9, 10, 15]), turns=some.integers(0, 3))
@@ -140,6 +155,12 @@ def test_a_teacher_proposes_once(pool):
     again, sealed = teacher.answer(query, state, Turn(2, 0, 1))
     assert again.proposed is state.proposed
     np.testing.assert_array_equal(query.read(sealed.values), slots)
+    for other in (Keep(b"\x60" + b"\xff" * 15), Keep(b"\x50" + b"\xff" * 15)):
+        moved, _ = teacher.answer(other, state, Turn(3, 0, 1))
+        again, sealed = teacher.answer(query, moved, Turn(4, 0, 1))
+        assert not sealed.values.any(), "nothing is told of another choice"
+        after, _ = teacher.answer(Accept(goal, (0,), (0,)), again, Turn(5, 0, 1))
+        assert after.chosen is moved.chosen, "and nothing that was proposed for the last one is made"
 
 
 def test_a_turn_after_proposals_keeps_its_distance(pool):
@@ -161,6 +182,9 @@ def test_single_rows_are_the_weakest_of_both_sides():
     flips = list(chain.from_iterable(offer.changes))
     assert flips == [0, 1, 2, 3, 4, 5, 30, 31]
     assert offer.together
+    assert [int(rows[0]) for rows in propose(shifts, np.arange(30, 40), 2, 1, ()).changes] == [0, 30]
+    for chosen, side in ((np.arange(0), range(8)), (np.arange(40), range(8))):
+        assert [int(rows[0]) for rows in propose(shifts, chosen, 8, 1, ()).changes] == list(side)
     assert not Proposed(np.arange(3), (np.array([0, 5]),)).together
 
 
@@ -182,10 +206,76 @@ def test_all_together_end_nearer(K, intercept, pool):
     )
     names = [entry.query for entry in lesson.ledger]
     assert lesson.size == 80
-    assert names.count("Propose") <= 9
-    if "Accept" in names:
-        assert lesson.objective[-1] <= lesson.objective[: len(lesson.objective) - names.count("Accept")].min()
-        assert lesson.risk == pytest.approx(lesson.objective[-1], rel=0.2, abs=1e-9)
+    assert 0 < names.count("Propose") <= 9
+    assert names.count("Accept") == 1
+    assert lesson.objective[-1] < lesson.objective[:-1].min()
+    assert lesson.risk == pytest.approx(lesson.objective[-1], rel=0.2, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_teachers_with_different_rules_work_together(seed, pool):
+    """Some propose single rows, some changes of several, of which one is made."""
+    X, y = pool("squared", 1200, 4, seed)
+    parts = np.array_split(np.arange(1200), 8)
+    teachers = [
+        st.Teacher(f"t{i}", X[part], y[part], part, least_change=1 if i % 2 else 6)
+        for i, part in enumerate(parts)
+    ]
+    federation = st.Federation(st.InProcess(teachers))
+    lesson = st.teach(
+        federation, st.Learner(Squared(), 1.0), PerturbedFit(seed), budget=160, method="match", least_change=1
+    )
+    assert lesson.size == 160
+    assert "Accept" in [entry.query for entry in lesson.ledger]
+    assert lesson.objective[-1] <= lesson.objective[:-1].min()
+
+
+@pytest.mark.parametrize("how", [{"restarts": 3}, {"budget": (40, 44)}, {"budget": "best"}])
+def test_changes_of_several_rows_are_told_once_in_a_lesson(how, pool):
+    """Searches of many sizes or starts would tell of nearly the same changes again and again."""
+    X, y = pool("squared", 1200, 4, 3)
+    parts = np.array_split(np.arange(1200), 6)
+    engine = st.InProcess([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
+    settings = {"budget": 120, "method": "match", "least_change": 6, **how}
+    lesson = st.teach(st.Federation(engine), st.Learner(Squared(), 1.0), PerturbedFit(3), **settings)
+    assert "Propose" not in [entry.query for entry in lesson.ledger]
+    single = st.teach(
+        st.Federation(engine),
+        st.Learner(Squared(), 1.0),
+        PerturbedFit(3),
+        **{**settings, "budget": 120, "restarts": 1},
+    )
+    assert "Propose" in [entry.query for entry in single.ledger]
+
+
+def test_what_the_learner_refuses_is_taken_back(pool, monkeypatch):
+    """Changes that leave a classifier one class are undone, and the lesson is what the turns made it."""
+    X, y = pool("logistic", 960, 3, 8)
+    engine = st.InProcess([st.Teacher("a", X, y, np.arange(960))])
+    settings = {"budget": 80, "method": "match", "least_change": 1}
+    monkeypatch.setattr(Matcher, "_taught", lambda matcher: False)
+    lesson = st.teach(st.Federation(engine), st.Learner(Logistic(), 1.0), PerturbedFit(1), **settings)
+    assert [entry.query for entry in lesson.ledger].count("Accept") == 2
+    assert lesson.objective[-1] == lesson.objective[-3] > lesson.objective[-2]
+    assert lesson.risk == pytest.approx(lesson.objective[-1], rel=0.2)
+
+
+@pytest.mark.parametrize(("positive", "fits"), [(1, True), (0, False), (4, False)])
+def test_a_classifier_needs_both_classes(positive, fits):
+    """A count of the chosen rows tells; a learner that never refuses is not asked about."""
+    X = np.arange(24.0).reshape(8, 3)
+    ranks = random_keys(np.arange(8, dtype=np.uint64), 1)
+    first = np.argsort(ranks)[:4]
+    y = np.where(np.arange(8) % 2, 1.0, -1.0)
+    y[first] = np.where(np.arange(4) < positive, 1.0, -1.0)
+    y[np.setdiff1d(np.arange(8), first)] = [1.0, -1.0, 1.0, -1.0]
+    for loss, expected in ((Logistic(), fits), (Squared(), True)):
+        engine = st.InProcess([st.Teacher("a", X, y, np.arange(8))])
+        room = enter(st.Federation(engine), st.Learner(loss, 1.0), None, standardize=False)
+        room.federation.sum(RankRows("random", seed=1))
+        room.federation.sum(Keep(int(ranks[first[-1]]).to_bytes(8, "big") + b"\xff" * 8))
+        assert set(engine.states()[0].chosen) == set(first)
+        assert Matcher(room, np.ones(3), 0, 1, 0.0)._taught() is expected
 
 
 def test_where_a_change_must_be_large_there_is_none():

@@ -25,9 +25,15 @@ MOST_CHANGES = 99
 """Changes to be proposed, all teachers together; more take longer to search through."""
 _WAYS = 100_000
 """Ways that half of the changes may have with ten columns, which is what the search takes time for."""
-_DEPTHS, _TEACHERS = (4, 6, 4), (50,)
+_DEPTHS, _DEEPEST = (4, 6, 4), (50,)
 """Changes made in each half, at most, in one search after another: few of many, more of the finest, and few again. Of
 changes of several rows, where a teacher makes one, as many as there are teachers."""
+_ALTERNATIVES = 25
+"""Changes of several rows of one teacher that are looked at: one of them can be made."""
+MOST_COLUMNS = 25
+"""With more columns so few changes do not cancel."""
+LEAST_TEACHERS = 5
+"""With fewer teachers there are too few ways to combine changes of which each makes one."""
 _ASKEW = 1
 
 
@@ -53,7 +59,7 @@ class Proposals:
     def _best(self, residual: Array) -> Positions:
         made, signs = np.zeros(len(self.owners), dtype=bool), np.ones(len(self.owners), dtype=np.int64)
         # Each search goes on from where the last one ended: what is made can be taken back.
-        for depth in _DEPTHS if np.any(self.balance) else _TEACHERS:
+        for depth in _DEPTHS if np.any(self.balance) else _DEEPEST:
             turned = replace(self, shifts=signs[:, None] * self.shifts, balance=signs * self.balance)
             # Who has made one change of several rows can take it back, and make no other.
             busy = np.isin(self.owners, self.owners[made]) & (self.balance == 0)
@@ -101,12 +107,22 @@ class Proposals:
         return sum(count for (tilt, _), count in ways.items() if abs(tilt) <= _ASKEW)
 
 
+def useful(teachers: int, columns: int, least: int) -> bool:
+    """Whether the step is worth its rounds."""
+    return columns <= MOST_COLUMNS and (least <= 1 or teachers >= LEAST_TEACHERS)
+
+
 def gather(federation: Federation, goal: Array, metric: Array, least: int) -> Proposals:
-    """Ask for changes, as many of every teacher, in a few rounds; with more teachers than that, of some of them."""
+    """Ask for changes, as many of every teacher, in a few rounds; of many teachers some are asked."""
     slots = len(goal) + 1
     most = min(MOST_CHANGES, MOST_ROUNDS * slots)
-    each = max(1, most // federation.teachers)
-    askers = np.unique(np.linspace(0, federation.teachers - 1, min(federation.teachers, most)).astype(int))
+    if least <= 1:
+        each = max(2, most // federation.teachers)  # one that enters and one that leaves
+        asked = min(federation.teachers, most // each)
+    else:  # no more than can be searched through, with none or one of each teacher
+        asked = min(federation.teachers, most // 3)
+        each = max(1, min(most // asked, int(_WAYS ** (2.0 / asked)) - 1, _ALTERNATIVES))
+    askers = np.unique(np.linspace(0, federation.teachers - 1, asked).astype(int))
     owners, numbers = np.repeat(askers, each), np.tile(np.arange(each), len(askers))
     replies = [
         federation.sum(
@@ -122,6 +138,7 @@ def gather(federation: Federation, goal: Array, metric: Array, least: int) -> Pr
         for first in range(0, len(owners), slots)
     ]
     pulls = np.concatenate(replies)
-    given = np.flatnonzero(np.any(pulls != 0.0, axis=1))
-    shifts = pulls[given, :-1] @ metric.T
-    return Proposals(owners[given], numbers[given], shifts, np.rint(pulls[given, -1]).astype(np.int64))
+    balance = np.rint(pulls[:, -1]).astype(np.int64)
+    looked = (balance != 0) | (numbers < _ALTERNATIVES)
+    given = np.flatnonzero(np.any(pulls != 0.0, axis=1) & looked)
+    return Proposals(owners[given], numbers[given], pulls[given, :-1] @ metric.T, balance[given])

@@ -16,6 +16,7 @@ n rows teaches the goal exactly.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,8 +53,10 @@ FINE_SHARE = 0.5
 STEADY_ROWS = 5
 """Rows for each coefficient that steady a classifier: its weak rows are those far on the right side, which do not."""
 MOST_TURNS, MANY_TURNS = 10, 200
+FEW_COLUMNS = 12
+"""With more columns a residual is not made up for by a few rows: turns have the more work, and there are more."""
 MOST_CHANGED, LONE_TURNS = 20, 18
-"""Where a change must flip more rows than that it is not small: no step of all together follows, but more turns."""
+"""Where a change must flip more rows than that it is not small. Without a step of all together there are more turns."""
 RELAX_STEPS = 40
 LARGE_POOL = 100_000
 """From so many rows on a pass over all of them costs more than rounds over a sample, where Newton then begins."""
@@ -178,6 +181,9 @@ class Matcher(Search):
         penalty = self._penalty(size)
         patience = federation.teachers if room.rows < LARGE_POOL else min(FEW_IDLE, federation.teachers)
         together = room.rows < LARGE_POOL and self._least <= MOST_CHANGED
+        together = together and combine.useful(federation.teachers, len(self._goal), self._least)
+        # Of changes of several rows a teacher tells once in a lesson, so not in one search of many.
+        together = together and (self._least <= 1 or self._single)
         return refine(
             federation,
             room.scaling,
@@ -188,6 +194,24 @@ class Matcher(Search):
             self._tolerance,
             patience,
             together,
+            self._taught,
+        )
+
+    def _taught(self) -> bool:
+        """Whether the learner accepts the present choice: a classifier needs rows of both classes."""
+        learner = self._room.learner
+        if not learner.refuses(1, 0) and not learner.refuses(1, 1):
+            return True
+        kept: Size = self._room.federation.sum(Census("chosen"))
+        return not learner.refuses(kept.rows, kept.positive)
+
+    @property
+    def _single(self) -> bool:
+        """Whether the lesson has one search, or this is its first: one size, no restarts."""
+        return (
+            self._restarts == 1
+            and self._searched <= 1
+            and (self._range is None or self._range[0] == self._range[1])
         )
 
     def _relax(self, size: int, seed: int) -> tuple[Array, Certificate | None]:
@@ -288,8 +312,12 @@ def refine(
     tolerance: float,
     patience: int,
     together: bool,
+    taught: Callable[[], bool] = lambda: True,
 ) -> Outcome:
-    """Teachers take turns until so many in a row bring nothing, or the residual is small enough; then all together."""
+    """Teachers take turns until so many in a row bring nothing, or the residual is small enough; then all together.
+
+    What all together changed is taken back where the learner cannot be taught with it.
+    """
     risks: list[float] = []
 
     def residual_of(sums: Moments) -> tuple[Array, Array]:
@@ -309,7 +337,8 @@ def refine(
     metric, residual = residual_of(federation.sum(AskMoments("loss", "chosen", goal, 2)))
     idle = 0
     # With many teachers each has few rows to exchange, so all of them are needed, twice.
-    few = MOST_TURNS if least <= MOST_CHANGED else LONE_TURNS
+    brief = together and len(goal) <= FEW_COLUMNS
+    few = MOST_TURNS if brief or patience < federation.teachers else LONE_TURNS
     turns = few if federation.teachers <= few else min(2 * federation.teachers, MANY_TURNS)
     ended, reason = False, f"the limit of {turns} turns was reached"
     for turn in range(turns):
@@ -317,20 +346,22 @@ def refine(
             return content()
         position = turn % federation.teachers
         metric, residual = residual_of(
-            federation.sum(Refine(position, goal, residual, metric, least, seed, turn))
+            federation.sum(Refine(position, goal, residual, metric, least, seed, turn, brief))
         )
         idle = idle + 1 if risks[-1] >= 0.999 * risks[-2] else 0
         if idle >= patience and turn + 1 >= federation.teachers:
             last = "no teacher" if patience == federation.teachers else f"none of the last {idle} teachers"
             ended, reason = True, f"{last} could bring the model closer to the goal"
             break
+    if risks[-1] <= tolerance:
+        return content()
     if together:
         offers = combine.gather(federation, goal, metric, least)
         made = offers.best(residual)
         if len(made):
             owners, numbers = (tuple(some[made].tolist()) for some in (offers.owners, offers.numbers))
             metric, residual = residual_of(federation.sum(Accept(goal, owners, numbers)))
-            if risks[-1] > risks[-2]:  # where H changes much the prediction can be wrong
+            if risks[-1] > risks[-2] or not taught():  # where H changes much the prediction can be wrong
                 residual_of(federation.sum(Accept(goal, (), ())))
             elif risks[-1] <= tolerance:
                 return content()

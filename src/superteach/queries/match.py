@@ -69,6 +69,8 @@ class Refine(ChosenMoments):
     """A turn changes at least so many rows, or none."""
     seed: int
     turn: int
+    brief: bool = False
+    """Whether a step of all teachers together will do the rest, so that a shorter search is enough."""
 
 
 @dataclass(frozen=True, eq=False)

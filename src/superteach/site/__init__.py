@@ -102,6 +102,8 @@ class _Lesson:
     """Every choice of which a sum or a count left, one bit a row."""
     before: list[npt.NDArray[np.uint8]] = field(default_factory=list)
     """Those of the beginnings that this lesson follows."""
+    proposed: bool = False
+    """Whether one of those was told of changes."""
 
 
 @dataclass
@@ -191,6 +193,8 @@ class Site:
             if (before := self._lessons.pop(follows, None)) is not None:
                 known.rounds += before.rounds  # beginning anew does not wind the count back
                 known.before += [*before.before, *before.heard]
+                told = before.state is not None and before.state.proposed is not None
+                known.proposed = before.proposed or told
                 self._discard(before)
         if self._seal is None:
             self._seal = self.holding.seal(self.secret)
@@ -312,8 +316,13 @@ class Site:
         return [choice]
 
     def _may_propose(self, state: State, known: _Lesson) -> bool:
-        """Whether all that is proposed keeps its distance from the beginnings that this lesson follows."""
+        """Whether all that is proposed keeps its distance from the beginnings that this lesson follows.
+
+        Of changes of several rows a lesson tells once, however often it begins.
+        """
         assert known.teacher is not None
+        if known.proposed and state.proposed is not None and not state.proposed.together:
+            return False
         choices = state.proposed.choices if state.proposed is not None and known.before else ()
         rows = (_nearest(_bits(choice, known.teacher), known.before) for choice in choices)
         return not any(0 < least < self.policy.least_change for least in rows)

@@ -252,7 +252,7 @@ def _count_ranks(
 
 def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> tuple[State, Array]:
     chosen = known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)
-    return replace(state, chosen=chosen, past=(chosen,), proposed=None), _size(teacher.target[chosen])
+    return replace(state, chosen=chosen, past=(chosen,), proposed=_over(state)), _size(teacher.target[chosen])
 
 
 def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> tuple[State, Array]:
@@ -263,7 +263,7 @@ def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -
         chosen, past = known(state.best.get(query.of), "a remembered choice")
         # What was heard since then has been heard: the way on keeps its distance from that too.
         heard = {id(choice): choice for choice in (*past, *state.past)}
-        state = replace(state, chosen=chosen, past=tuple(heard.values()), proposed=None)
+        state = replace(state, chosen=chosen, past=tuple(heard.values()), proposed=_over(state))
     return state, _size(teacher.target[known(state.chosen, "chosen rows")])
 
 
@@ -305,10 +305,10 @@ def _refine(teacher: Teacher, query: queries.Refine, state: State, turn: Turn) -
         shifts = _pulls(teacher, query.metric, state)
         draw = np.random.default_rng([query.seed, query.turn])
         least = max(query.least, teacher.least_change)
-        found = refine.improve(shifts, chosen, query.residual, least, draw, state.past)
+        found = refine.improve(shifts, chosen, query.residual, least, draw, state.past, query.brief)
         if found is not chosen:
             past = (*state.past, found) if least > 1 else ()
-            state = replace(state, chosen=found, past=past, proposed=None)
+            state = replace(state, chosen=found, past=past, proposed=_over(state))
     return _told_moments(teacher, query.goal, state)
 
 
@@ -343,14 +343,15 @@ def _propose(teacher: Teacher, query: queries.Propose, state: State, turn: Turn)
         for slot, (owner, number) in enumerate(zip(query.owners, query.numbers, strict=True))
         if owner == turn.position
     ]
-    if mine and state.proposed is None:
-        least = max(query.least, teacher.least_change, teacher.least_proposed)
+    least = max(query.least, teacher.least_change, teacher.least_proposed)
+    if mine and (state.proposed is None or (least <= 1 and not state.proposed.stands)):
         shifts = _pulls(teacher, query.metric, state)
         offer = proposals.propose(shifts, chosen, query.each, least, state.past)
         state = replace(state, proposed=offer, past=(*state.past, *offer.choices) if least > 1 else ())
     for slot, number in mine:
         offer = known(state.proposed, "proposals")
-        if 0 <= number < len(offer.changes):
+        # What was told of another choice is of no use, and other sums over nearly the same rows are told to nobody.
+        if offer.stands and 0 <= number < len(offer.changes):
             rows = offer.changes[number]
             signs = np.where(np.isin(rows, offer.chosen), -1.0, 1.0)
             reply[slot, :width] = signs @ _pulls(teacher, np.eye(width), state, rows)
@@ -358,8 +359,15 @@ def _propose(teacher: Teacher, query: queries.Propose, state: State, turn: Turn)
     return state, reply.ravel()
 
 
+def _over(state: State) -> Proposed | None:
+    """What was proposed, when the choice becomes another."""
+    return None if state.proposed is None else replace(state.proposed, stands=False)
+
+
 def _accept(teacher: Teacher, query: queries.Accept, state: State, turn: Turn) -> tuple[State, Array]:
-    offer = state.proposed or Proposed(known(state.chosen, "chosen rows"))
+    offer = Proposed(known(state.chosen, "chosen rows"))
+    if state.proposed is not None and state.proposed.stands:
+        offer = state.proposed
     taken = [
         number
         for owner, number in zip(query.owners, query.numbers, strict=True)
@@ -379,8 +387,8 @@ def _approach(teacher: Teacher, query: queries.Approach, state: State, turn: Tur
     before = None
     if turn.position == query.position:
         before, chosen = chosen, _nearer(teacher, query, state, chosen)
-        state = replace(state, past=(*state.past, chosen), proposed=None)
-    state = replace(state, chosen=chosen, before=before)
+        state = replace(state, past=(*state.past, chosen))
+    state = replace(state, chosen=chosen, before=before, proposed=_over(state))
     return state, _size(teacher.target[chosen])
 
 
@@ -398,7 +406,7 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
     if 0 < len(chosen) < teacher.rows.count:
         if query.inside == "match":
             itself = copy(teacher)
-            itself.least_change = 1  # between its own walls nothing can be subtracted
+            itself.least_change = itself.least_proposed = 1  # between its own walls nothing can be subtracted
             choice = alone.by_match(itself, loss, state.scaling, len(chosen), query)
         else:
             identity = np.eye(len(query.goal))
@@ -406,7 +414,7 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
             choice = alone.by_minlp(rows, teacher.target, loss, len(chosen), query)
     found = chosen if choice.rows is None else choice.rows
     ended = [choice.ended and choice.rows is not None, choice.rows is None]
-    return replace(state, chosen=found, past=(found,), proposed=None), np.append(
+    return replace(state, chosen=found, past=(found,), proposed=_over(state)), np.append(
         _size(teacher.target[found]), ended
     )
 

@@ -32,6 +32,8 @@ class Proposed:
 
     chosen: Positions
     changes: tuple[Positions, ...] = ()
+    stands: bool = True
+    """Whether the choice is still that one, or one that the changes led to."""
 
     @property
     def together(self) -> bool:
@@ -95,7 +97,9 @@ def _singles(size: Array, before: Mask, count: int) -> tuple[Positions, ...]:
         for rows in (weakest(size, np.flatnonzero(side), count) for side in (before, ~before))
     )
     both = np.argsort(np.concatenate([size[inside], size[outside]]), kind="stable")[:count]
-    some = -(-count // _SHARE)
+    some = count // 2 if count < _SHARE else -(-count // _SHARE)
     leave = min(max(int(np.count_nonzero(both < len(inside))), some), count - some)
+    # Where one side has too few, the other fills their places.
+    leave = min(max(leave, count - len(outside)), len(inside))
     rows = np.concatenate([inside[:leave], outside[: count - leave]])
     return tuple(rows[np.argsort(size[rows], kind="stable")][:, None])

@@ -29,8 +29,7 @@ _EFFORTS = ((2_000, 60, 9_000), (10_000, 120, 25_000))
 """For teachers of up to so many rows: how many chosen rows a search looks at, and how many swaps of them with
 others; it sees all pairs of these."""
 _SMALL_EFFORT, _LARGE_EFFORT = (60, 4_000), (60, 2_000)
-"""The same for turns that may change a few rows, because the step of all teachers together does the rest; and for
-more rows, where weak ones abound."""
+"""The same for brief turns that may change a few rows; and for more rows, where weak ones abound."""
 _SEARCHES = 6
 """Searches in one attempt, each from where the last one ended."""
 _ENOUGH = 0.98
@@ -90,15 +89,17 @@ def improve(
     least: int,
     draw: np.random.Generator,
     past: tuple[Positions, ...] = (),
+    brief: bool = False,
 ) -> Positions:
     """Exchange chosen rows for others so that the residual shrinks; none, or at least `least` changes.
 
-    The least number holds against every earlier choice too: any two rounds can be subtracted.
+    The least number holds against every earlier choice too: any two rounds can be subtracted. A brief turn looks at
+    fewer swaps, because a step of all teachers together will do the rest.
     """
     before = np.zeros(len(shifts), dtype=bool)
     before[chosen] = True
     best, lowest = chosen, float(np.linalg.norm(residual))
-    for flipped in _attempts(shifts, before, residual, least, draw):
+    for flipped in _attempts(shifts, before, residual, least, draw, brief):
         found = np.flatnonzero(before ^ flipped)
         norm = float(np.linalg.norm(_left(shifts, before, flipped, residual)))
         if norm < lowest and far_enough(found, (chosen, *past), least):
@@ -118,11 +119,11 @@ def far_enough(found: Positions, past: tuple[Positions, ...], least: int) -> boo
 
 
 def _attempts(
-    shifts: Array, before: Mask, residual: Array, least: int, draw: np.random.Generator
+    shifts: Array, before: Mask, residual: Array, least: int, draw: np.random.Generator, brief: bool
 ) -> Iterator[Mask]:
     """Rows to flip: one search for pairs after another, and then every exchange of the weakest rows."""
     size = np.sqrt(np.einsum("ij,ij->i", shifts, shifts))
-    searched = _searched(shifts, size, before, residual, least, draw)
+    searched = _searched(shifts, size, before, residual, least, draw, brief)
     yield searched
     if least <= _SEVERAL:
         return
@@ -171,12 +172,18 @@ def finest(size: Array, mask: Mask, free: Mask, least: int, work: int) -> Positi
 
 
 def _searched(
-    shifts: Array, size: Array, before: Mask, residual: Array, least: int, draw: np.random.Generator
+    shifts: Array,
+    size: Array,
+    before: Mask,
+    residual: Array,
+    least: int,
+    draw: np.random.Generator,
+    brief: bool,
 ) -> Mask:
     """Rows to flip, found by searches that go on while each leaves much less than the one before."""
     flipped = np.zeros(len(shifts), dtype=bool)
     few, most = next((effort for rows, *effort in _EFFORTS if len(shifts) <= rows), _LARGE_EFFORT)
-    if least <= _SEVERAL and len(shifts) <= _EFFORTS[-1][0]:
+    if brief and least <= _SEVERAL and len(shifts) <= _EFFORTS[-1][0]:
         few, most = _SMALL_EFFORT
     residual = _by_many(shifts, before, flipped, residual, draw)
     for _ in range(_SEARCHES):

@@ -36,7 +36,7 @@ class State:
     told: tuple[npt.NDArray[np.int64], Array, Array] | None = None
     """A choice, a goal and the moments answered for them in a turn of "match": who has not changed says it again."""
     proposed: Proposed | None = None
-    """The changes proposed, until the choice is another."""
+    """The changes proposed last; of several rows they are told once in a lesson."""
     before: npt.NDArray[np.int64] | None = None
     """The choice before the last turn, while it may still be taken back."""
     best: dict[str, tuple[npt.NDArray[np.int64], tuple[npt.NDArray[np.int64], ...]]] = field(
