@@ -24,6 +24,8 @@ _BITS = 62
 """Moves that a code has bits for."""
 _GLANCE = 256
 """Ways that tell where to split a list."""
+ASKED = 20
+"""Moves that a search may be asked for: with more there is no small exchange, and half of them have too many ways."""
 ASKEW = 2
 """How many rows more may enter than leave in one half, or fewer; the other half makes up for it."""
 

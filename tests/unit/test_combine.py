@@ -57,6 +57,17 @@ def test_the_best_subset_is_found(seed, single, several):
         assert left == pytest.approx(best, rel=1e-3, abs=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_of_single_rows_the_best_of_all_subsets_is_found(seed):
+    """Nine rows of three teachers, as they come: searches that go on from one another leave no better subset."""
+    draw = np.random.default_rng(seed)
+    owners, balance = draw.integers(0, 3, 9), draw.choice([-1, 1], 9)
+    shifts, residual = draw.standard_normal((9, 2)), draw.standard_normal(2)
+    made = Proposals(owners, np.arange(9), shifts, balance).best(residual)
+    left = float(np.linalg.norm(residual + shifts[made].sum(axis=0)))
+    assert left == pytest.approx(lowest(shifts, balance, np.arange(9), residual), rel=1e-3, abs=1e-6)
+
+
 def test_several_subsets_come_in_order():
     """For every way of one half the nearest of the other, against all subsets of a dozen moves."""
     draw = np.random.default_rng(0)

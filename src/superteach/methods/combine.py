@@ -13,7 +13,7 @@ import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from superteach.federation import Federation
-from superteach.halves import near_subsets
+from superteach.halves import ASKED, near_subsets
 from superteach.queries import Propose
 
 Array = npt.NDArray[np.float64]
@@ -51,9 +51,8 @@ class Proposals:
 
     def best(self, residual: Array) -> Positions:
         """Which to make, all at once, so that as little as possible of the residual is left; none if none helps."""
-        with ThreadpoolController().limit(
-            limits=1
-        ):  # threads that wait for each other cost more than they bring
+        # Threads of the library that wait for each other cost more than they bring.
+        with ThreadpoolController().limit(limits=1):
             return self._best(residual)
 
     def _best(self, residual: Array) -> Positions:
@@ -109,7 +108,7 @@ class Proposals:
 
 def useful(teachers: int, columns: int, least: int) -> bool:
     """Whether the step is worth its rounds."""
-    return columns <= MOST_COLUMNS and (least <= 1 or teachers >= LEAST_TEACHERS)
+    return columns <= MOST_COLUMNS and (least <= 1 or (least <= ASKED and teachers >= LEAST_TEACHERS))
 
 
 def gather(federation: Federation, goal: Array, metric: Array, least: int) -> Proposals:

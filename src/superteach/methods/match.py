@@ -55,8 +55,8 @@ STEADY_ROWS = 5
 MOST_TURNS, MANY_TURNS = 10, 200
 FEW_COLUMNS = 12
 """With more columns a residual is not made up for by a few rows: turns have the more work, and there are more."""
-MOST_CHANGED, LONE_TURNS = 20, 18
-"""Where a change must flip more rows than that it is not small. Without a step of all together there are more turns."""
+LONE_TURNS = 18
+"""Turns where no step of all together follows, or where it has less to do."""
 RELAX_STEPS = 40
 LARGE_POOL = 100_000
 """From so many rows on a pass over all of them costs more than rounds over a sample, where Newton then begins."""
@@ -180,10 +180,6 @@ class Matcher(Search):
         federation.stage = "refine"
         penalty = self._penalty(size)
         patience = federation.teachers if room.rows < LARGE_POOL else min(FEW_IDLE, federation.teachers)
-        together = room.rows < LARGE_POOL and self._least <= MOST_CHANGED
-        together = together and combine.useful(federation.teachers, len(self._goal), self._least)
-        # Of changes of several rows a teacher tells once in a lesson, so not in one search of many.
-        together = together and (self._least <= 1 or self._single)
         return refine(
             federation,
             room.scaling,
@@ -193,7 +189,7 @@ class Matcher(Search):
             self._least,
             self._tolerance,
             patience,
-            together,
+            self._together,
             self._taught,
         )
 
@@ -206,13 +202,16 @@ class Matcher(Search):
         return not learner.refuses(kept.rows, kept.positive)
 
     @property
-    def _single(self) -> bool:
-        """Whether the lesson has one search, or this is its first: one size, no restarts."""
-        return (
-            self._restarts == 1
-            and self._searched <= 1
-            and (self._range is None or self._range[0] == self._range[1])
-        )
+    def _together(self) -> bool:
+        """Whether a step of all teachers together follows the turns."""
+        room = self._room
+        if room.rows >= LARGE_POOL or not combine.useful(
+            room.federation.teachers, len(self._goal), self._least
+        ):
+            return False
+        # Of changes of several rows a teacher tells once in a lesson: not in one search of many.
+        one_size = self._range is None or self._range[0] == self._range[1]
+        return self._least <= 1 or (one_size and self._restarts == 1 and self._searched <= 1)
 
     def _relax(self, size: int, seed: int) -> tuple[Array, Certificate | None]:
         """The fractional choice of so many rows, or a proof that there is none."""

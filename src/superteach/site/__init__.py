@@ -103,7 +103,7 @@ class _Lesson:
     before: list[npt.NDArray[np.uint8]] = field(default_factory=list)
     """Those of the beginnings that this lesson follows."""
     proposed: bool = False
-    """Whether one of those was told of changes."""
+    """Whether one of those was told of changes, or this one before it was prepared anew."""
 
 
 @dataclass
@@ -256,6 +256,7 @@ class Site:
             state, sealed = known.teacher.answer(replace(query, each=0), known.state, turn)
         self._check_rows(query, state, known.teacher)
         choice = self._new_choice(query, state, known)
+        known.proposed |= known.state.proposed is not None and state.proposed is None
         if not isinstance(sealed, Sealed):
             raise TeachingError("a teacher's reply is sealed")
         known.heard += choice

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from superteach.halves import near_subsets
-from superteach.teacher.refine import ASKED, finest, weakest
+from superteach.halves import ASKED, near_subsets
+from superteach.teacher.refine import finest, weakest
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from superteach.halves import best_exchange, count_ways
+from superteach.halves import ASKED, best_exchange, count_ways
 from superteach.losses import Logistic, Terms
 from superteach.teacher.pairs import best_pair, swaps
 
@@ -41,8 +41,6 @@ _GLANCE = 4_096
 _FINE, _EACH, _WAYS = 80, 5, 30_000
 """Weak rows whose exchanges are looked at, at most; how many at least of the chosen and of the others; and how
 many ways half of them may have with ten columns, which is what the search takes time for."""
-ASKED = 20
-"""Changes that such a search can be asked for; where a turn needs more, weak rows drawn at random are changed first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +126,7 @@ def _attempts(
     if least <= _SEVERAL:
         return
     for start in (searched, np.zeros_like(searched)) if searched.any() else (searched,):
+        # Where a turn needs more than can be asked for, weak rows drawn at random are changed first.
         flipped = _stirred(size, before, start, least - ASKED, draw)
         missing = least - int(np.count_nonzero(flipped))
         rows = finest(size, before ^ flipped, ~flipped, missing, _WAYS * 10 // max(10, shifts.shape[1]))
