@@ -7,7 +7,7 @@ the way of the other that cancels it and the residual best.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import comb
 
@@ -17,6 +17,8 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Blocks = dict[tuple[int, int], tuple[Positions, Array]]
+"""Codes and shifts of ways, by how many moves they make and by how many rows more enter than leave."""
 
 _LEAF = 512
 """Ways that are compared with one another: fewer are faster, and miss more at their borders."""
@@ -24,6 +26,8 @@ _BITS = 62
 """Moves that a code has bits for."""
 _GLANCE = 256
 """Ways that tell where to split a list."""
+_NARROWER = 0.6
+"""How wide half of a bell curve is, as a share of the whole."""
 ASKED = 20
 """Moves that a search may be asked for: with more there is no small exchange, and half of them have too many ways."""
 ASKEW = 2
@@ -78,10 +82,11 @@ def near_subsets(
     ones, others = (residual + first.shifts) @ axes, -(second.shifts @ axes)
     left = np.column_stack([-2.0 * ones, np.ones(len(ones))]).astype(np.float32)
     right = np.column_stack([others, np.einsum("ij,ij->i", others, others)]).astype(np.float32)
+    along = np.ascontiguousarray(ones.T), np.ascontiguousarray(others.T)
     lengths, pairs = np.zeros(0), np.zeros((0, 2), dtype=np.int64)
     for tilt in np.unique(first.balance):
         alike = np.flatnonzero(first.balance == tilt), np.flatnonzero(second.balance == -tilt)
-        for some, same in _leaves(ones, others, *alike):
+        for some, same in _leaves(*along, *alike):
             with np.errstate(
                 invalid="ignore"
             ):  # BLAS kernels touch padding, and may raise the flag for nothing
@@ -103,24 +108,53 @@ def _ways(
     moves: Array, balance: Positions, least: int, most: int | None, askew: int, groups: Positions
 ) -> Ways:
     """All ways to make at least and at most so many of the moves, nearly in balance, one of a group at most."""
-    # Those by which rows leave come first: from then on the balance can only grow.
-    order = sorted(np.unique(groups), key=lambda group: balance[groups == group].min())
-    grows = [int(balance[groups == group].max(initial=0)) for group in order]
-    codes, tilts, made = (np.zeros(1, dtype=np.int64) for _ in range(3))
-    totals = np.zeros((1, moves.shape[1]))
-    for place, group in enumerate(order):
-        # What those still to come cannot bring back into balance is left out at once.
-        low = -askew - sum(grows[place + 1 :])
-        stay = np.flatnonzero(tilts >= low)
-        parts = [(codes[stay], totals[stay], made[stay], tilts[stay])]
-        for move in np.flatnonzero(groups == group):
-            tilted = tilts + balance[move]
-            fits = (tilted >= low) & (tilted <= askew)
-            make = np.flatnonzero(fits if most is None else fits & (made < most))
-            parts.append((codes[make] | 1 << move, totals[make] + moves[move], made[make] + 1, tilted[make]))
-        codes, totals, made, tilts = (np.concatenate(part) for part in zip(*parts, strict=True))
-    kept = made >= least
-    return Ways(codes[kept], totals[kept], tilts[kept])
+    # Those by which rows leave come first: what one part of them lacks in balance the other makes up for.
+    order = sorted(np.unique(groups).tolist(), key=lambda group: int(balance[groups == group].min()))
+    parts = [np.flatnonzero(groups == group) for group in order]
+    highest = len(parts) if most is None else most
+    middle = len(parts) // 2
+    blocks = _cross(
+        _blocks(moves, balance, parts[:middle], highest),
+        _blocks(moves, balance, parts[middle:], highest),
+        lambda made, tilt: least <= made <= highest and abs(tilt) <= askew,
+    )
+    tilts = [np.full(len(codes), tilt) for (_, tilt), (codes, _) in blocks.items()]
+    codes, shifts = zip(*blocks.values(), strict=True) if blocks else ((), ())
+    none = np.zeros(0, dtype=np.int64)
+    return Ways(
+        np.concatenate([none, *codes]),
+        np.concatenate([np.zeros((0, moves.shape[1])), *shifts]),
+        np.concatenate([none, *tilts]),
+    )
+
+
+def _blocks(moves: Array, balance: Positions, parts: list[Positions], most: int) -> Blocks:
+    """All ways to make at most so many moves, one of each part at most."""
+    if len(parts) > 1:
+        middle = len(parts) // 2
+        first, second = (_blocks(moves, balance, some, most) for some in (parts[:middle], parts[middle:]))
+        return _cross(first, second, lambda made, _: made <= most)
+    blocks = {(0, 0): (np.zeros(1, dtype=np.int64), np.zeros((1, moves.shape[1])))}
+    for part in parts if most else ():
+        for tilt in np.unique(balance[part]).tolist():
+            alike = part[balance[part] == tilt]
+            blocks[1, tilt] = (np.int64(1) << alike, moves[alike])
+    return blocks
+
+
+def _cross(first: Blocks, second: Blocks, fits: Callable[[int, int], bool]) -> Blocks:
+    """Every way of the one part with every way of the other, where moves made and balance fit together."""
+    met: dict[tuple[int, int], list[tuple[Positions, Array]]] = {}
+    for (made, tilt), (codes, shifts) in first.items():
+        for (more, other), (others, besides) in second.items():
+            key = made + more, tilt + other
+            if fits(*key):
+                both = (codes[:, None] | others).ravel(), (shifts[:, None] + besides).reshape(-1, shifts.shape[1])
+                met.setdefault(key, []).append(both)
+    return {
+        key: (np.concatenate([codes for codes, _ in some]), np.concatenate([shifts for _, shifts in some]))
+        for key, some in met.items()
+    }
 
 
 def count_ways(leave: int, enter: int) -> int:
@@ -136,18 +170,24 @@ def count_ways(leave: int, enter: int) -> int:
 def _leaves(
     ones: Array, others: Array, some: Positions, same: Positions
 ) -> Iterator[tuple[Positions, Positions]]:
-    """Split both lists at about the medians of the first, along its widest axis each time, until few are left."""
-    waiting = [(some, same)]
+    """Split both lists at about the medians of the first, along its widest axis each time, until few are left.
+
+    Both have a row for each axis here, so that what is looked at lies side by side.
+    """
+    waiting = [(some, same, ones[:, some[:: max(1, len(some) // _GLANCE)]].std(axis=1))] if len(some) else []
     while waiting:
-        some, same = waiting.pop()
+        some, same, widths = waiting.pop()
         if not len(some) or not len(same):
             continue
-        glance = ones[some[:: max(1, len(some) // _GLANCE)]]
-        axis = int(np.argmax(glance.std(axis=0)))
-        along, against = ones[some, axis], others[same, axis]
-        middle = np.median(glance[:, axis])
-        low, below = along <= middle, against <= middle
-        if max(len(some), len(same)) <= _LEAF or low.all() or not low.any():
+        axis = int(np.argmax(widths))
+        along = ones[axis, some]
+        glance = along[:: max(1, len(along) // _GLANCE)]
+        middle = np.partition(glance, len(glance) // 2)[len(glance) // 2]
+        low = along <= middle
+        if max(len(some), len(same)) <= _LEAF or low.all():
             yield some, same
-        else:
-            waiting += [(some[low], same[below]), (some[~low], same[~below])]
+            continue
+        below = others[axis, same] <= middle
+        halved = widths.copy()
+        halved[axis] *= _NARROWER
+        waiting += [(some[low], same[below], halved), (some[~low], same[~below], halved)]
