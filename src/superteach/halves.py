@@ -82,6 +82,7 @@ def near_subsets(
     ones, others = (residual + first.shifts) @ axes, -(second.shifts @ axes)
     left = np.column_stack([-2.0 * ones, np.ones(len(ones))]).astype(np.float32)
     right = np.column_stack([others, np.einsum("ij,ij->i", others, others)]).astype(np.float32)
+    lone = np.einsum("ij,ij->i", ones, ones).astype(np.float32)
     along = np.ascontiguousarray(ones.T), np.ascontiguousarray(others.T)
     lengths, pairs = np.zeros(0), np.zeros((0, 2), dtype=np.int64)
     for tilt in np.unique(first.balance):
@@ -90,7 +91,12 @@ def near_subsets(
             with np.errstate(
                 invalid="ignore"
             ):  # BLAS kernels touch padding, and may raise the flag for nothing
-                nearest = same[np.argmin(left[some] @ right[same].T, axis=1)]
+                apart = left[some] @ right[same].T
+            nearest = np.argmin(apart, axis=1)
+            if count == 1:  # float32 is enough to tell which of them is worth a closer look
+                best = int(np.argmin(lone[some] + apart[np.arange(len(some)), nearest]))
+                some, nearest = some[best : best + 1], nearest[best : best + 1]
+            nearest = same[nearest]
             gaps = np.square(ones[some] - others[nearest]).sum(axis=1)
             better = np.flatnonzero(gaps < lengths[-1]) if len(lengths) == count else np.arange(len(gaps))
             if len(better):
@@ -149,7 +155,10 @@ def _cross(first: Blocks, second: Blocks, fits: Callable[[int, int], bool]) -> B
         for (more, other), (others, besides) in second.items():
             key = made + more, tilt + other
             if fits(*key):
-                both = (codes[:, None] | others).ravel(), (shifts[:, None] + besides).reshape(-1, shifts.shape[1])
+                both = (
+                    (codes[:, None] | others).ravel(),
+                    (shifts[:, None] + besides).reshape(-1, shifts.shape[1]),
+                )
                 met.setdefault(key, []).append(both)
     return {
         key: (np.concatenate([codes for codes, _ in some]), np.concatenate([shifts for _, shifts in some]))

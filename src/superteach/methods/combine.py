@@ -18,6 +18,7 @@ from superteach.queries import Propose
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 MOST_ROUNDS = 9
 """Rounds in which changes are proposed; a reply holds d + 1 of them, with d + 1 numbers each."""
@@ -35,6 +36,12 @@ MOST_COLUMNS = 25
 LEAST_TEACHERS = 5
 """With fewer teachers there are too few ways to combine changes of which each makes one."""
 _ASKEW = 1
+GATHERINGS = (2, 3, 3)
+"""In a lesson of few rows: after each gathering of changes, how often some are made."""
+_REACH, _WITHIN = 3.5, 8.0
+"""There, how long a shift may be beside the residual: of rows to propose, and of changes to search through."""
+_SOME, _TRIES, _DEPTH, _FEWER_WAYS = 80, 3, 4, 30_000
+"""Changes drawn for one search, searches before some are made, changes in each half at most, and ways of a half."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,21 +63,63 @@ class Proposals:
             return self._best(residual)
 
     def _best(self, residual: Array) -> Positions:
-        made, signs = np.zeros(len(self.owners), dtype=bool), np.ones(len(self.owners), dtype=np.int64)
+        made = np.zeros(len(self.owners), dtype=bool)
         # Each search goes on from where the last one ended: what is made can be taken back.
         for depth in _DEPTHS if np.any(self.balance) else _DEEPEST:
-            turned = replace(self, shifts=signs[:, None] * self.shifts, balance=signs * self.balance)
-            # Who has made one change of several rows can take it back, and make no other.
-            busy = np.isin(self.owners, self.owners[made]) & (self.balance == 0)
-            found = turned._search(residual, depth, np.flatnonzero(made | ~busy))
-            residual = residual + turned.shifts[found].sum(axis=0)
-            made[found] ^= True
-            signs[found] *= -1
+            made, residual = self._onward(residual, made, depth, self._free(made), _WAYS)
         return np.flatnonzero(made)
 
-    def _search(self, residual: Array, depth: int, free: Positions) -> Positions:
+    def some(self, residual: Array, made: Mask, draw: np.random.Generator) -> Mask:
+        """Which to make where these are made: a few searches, each through some changes drawn from those near in size."""
+        with ThreadpoolController().limit(limits=1):
+            lengths = np.linalg.norm(self.shifts, axis=1)
+            for _ in range(_TRIES):
+                free = self._free(made)
+                near = free[lengths[free] <= _WITHIN * np.linalg.norm(residual)]
+                if len(near) < _SOME:
+                    near = free[np.argsort(lengths[free], kind="stable")[:_SOME]]
+                drawn = np.sort(draw.choice(near, min(_SOME, len(near)), replace=False))
+                made, residual = self._onward(residual, made, _DEPTH, drawn, _FEWER_WAYS)
+        return made
+
+    def _free(self, made: Mask) -> Positions:
+        """Changes to look at: who has made one of several rows can take it back, and make no other."""
+        busy = np.isin(self.owners, self.owners[made]) & (self.balance == 0)
+        return np.flatnonzero(made | ~busy)
+
+    def _onward(
+        self, residual: Array, made: Mask, depth: int, free: Positions, ways: int
+    ) -> tuple[Mask, Array]:
+        """Make, or take back, those of the free changes that leave least of the residual."""
+        signs = np.where(made, -1, 1)
+        turned = replace(self, shifts=signs[:, None] * self.shifts, balance=signs * self.balance)
+        found = turned._search(residual, depth, free, ways)
+        after = made.copy()
+        after[found] ^= True
+        return after, residual + turned.shifts[found].sum(axis=0)
+
+    def seen(self, metric: Array) -> Proposals:
+        """With shifts of the model in place of pulls."""
+        return replace(self, shifts=self.shifts @ metric.T)
+
+    def beside(self, others: Proposals) -> Proposals:
+        """These and those."""
+        return Proposals(
+            np.concatenate([self.owners, others.owners]),
+            np.concatenate([self.numbers, others.numbers]),
+            np.concatenate([self.shifts, others.shifts]),
+            np.concatenate([self.balance, others.balance]),
+        )
+
+    def those(self, made: Mask | Positions) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Whose they are and which, as a query says it."""
+        return tuple(self.owners[made].tolist()), tuple(self.numbers[made].tolist())
+
+    def _search(self, residual: Array, depth: int, free: Positions, ways: int) -> Positions:
         """The changes that leave least of the residual, so many in each half at most; none if none helps."""
-        some = self._few(free[np.argsort(np.linalg.norm(self.shifts[free], axis=1), kind="stable")], depth)
+        some = self._few(
+            free[np.argsort(np.linalg.norm(self.shifts[free], axis=1), kind="stable")], depth, ways
+        )
         subsets = near_subsets(
             self.shifts[some], self.balance[some], residual, 0, depth, _ASKEW, self._groups(some)
         )
@@ -84,10 +133,12 @@ class Proposals:
         keys = np.column_stack([self.balance[some], np.where(alone < 0, self.owners[some], 0), alone])
         return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1].ravel())
 
-    def _few(self, order: Positions, depth: int) -> Positions:
-        """The finest changes, as many as can be searched through."""
-        most = _WAYS * 10 // max(10, self.shifts.shape[1])
+    def _few(self, order: Positions, depth: int, ways: int) -> Positions:
+        """The finest changes, as many as can be searched through, with so many ways of a half for ten columns."""
+        most = ways * 10 // max(10, self.shifts.shape[1])
         few, many = 0, min(len(order), MOST_CHANGES) + 1
+        if self._ways(order[: many - 1], depth) <= most:
+            return order[: many - 1]
         while many - few > 1:
             middle = (few + many) // 2
             few, many = (middle, many) if self._ways(order[:middle], depth) <= most else (few, middle)
@@ -111,8 +162,20 @@ def useful(teachers: int, columns: int, least: int) -> bool:
     return columns <= MOST_COLUMNS and (least <= 1 or (least <= ASKED and teachers >= LEAST_TEACHERS))
 
 
-def gather(federation: Federation, goal: Array, metric: Array, least: int) -> Proposals:
-    """Ask for changes, as many of every teacher, in a few rounds; of many teachers some are asked."""
+def gather(
+    federation: Federation,
+    goal: Array,
+    metric: Array,
+    least: int,
+    before: int = 0,
+    residual: Array | None = None,
+    seed: int = 0,
+) -> Proposals:
+    """Ask for changes and their pulls, as many of every teacher, in a few rounds; of many teachers some are asked.
+
+    It may be the first time, or the next after so many. Where a residual is given, rows are drawn from those that
+    shift the model not much farther.
+    """
     slots = len(goal) + 1
     most = min(MOST_CHANGES, MOST_ROUNDS * slots)
     if least <= 1:
@@ -122,16 +185,19 @@ def gather(federation: Federation, goal: Array, metric: Array, least: int) -> Pr
         asked = min(federation.teachers, most // 3)
         each = max(1, min(most // asked, int(_WAYS ** (2.0 / asked)) - 1, _ALTERNATIVES))
     askers = np.unique(np.linspace(0, federation.teachers - 1, asked).astype(int))
-    owners, numbers = np.repeat(askers, each), np.tile(np.arange(each), len(askers))
+    owners, numbers = np.repeat(askers, each), np.tile(np.arange(each), len(askers)) + before * each
+    reach = 0.0 if residual is None else _REACH * float(np.linalg.norm(residual))
     replies = [
         federation.sum(
             Propose(
                 goal,
                 metric,
                 least,
-                each,
+                (before + 1) * each,
                 tuple(owners[first : first + slots].tolist()),
                 tuple(numbers[first : first + slots].tolist()),
+                reach,
+                seed,
             )
         )
         for first in range(0, len(owners), slots)
@@ -140,4 +206,4 @@ def gather(federation: Federation, goal: Array, metric: Array, least: int) -> Pr
     balance = np.rint(pulls[:, -1]).astype(np.int64)
     looked = (balance != 0) | (numbers < _ALTERNATIVES)
     given = np.flatnonzero(np.any(pulls != 0.0, axis=1) & looked)
-    return Proposals(owners[given], numbers[given], pulls[given, :-1] @ metric.T, balance[given])
+    return Proposals(owners[given], numbers[given], pulls[given, :-1], balance[given])

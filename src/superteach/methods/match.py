@@ -16,8 +16,7 @@ n rows teaches the goal exactly.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +26,9 @@ from superteach.classroom import Classroom
 from superteach.federation import Federation
 from superteach.lesson import Certificate
 from superteach.methods import combine, nearest
-from superteach.problem import Quadratic, Scaling, ridge_penalty
+from superteach.methods.refine import FEW_COLUMNS, Outcome, Refiner
+from superteach.problem import Quadratic, ridge_penalty
 from superteach.queries import (
-    Accept,
     AskMoments,
     Balance,
     Census,
@@ -37,7 +36,6 @@ from superteach.queries import (
     Moments,
     RankRows,
     Recall,
-    Refine,
     RowSet,
     Size,
 )
@@ -52,11 +50,8 @@ FINE_SHARE = 0.5
 """Weakest rows set aside for fine adjustments, as a multiple of the lesson's size."""
 STEADY_ROWS = 5
 """Rows for each coefficient that steady a classifier: its weak rows are those far on the right side, which do not."""
-MOST_TURNS, MANY_TURNS = 10, 200
-FEW_COLUMNS = 12
-"""With more columns a residual is not made up for by a few rows: turns have the more work, and there are more."""
-LONE_TURNS = 18
-"""Turns where no step of all together follows, or where it has less to do."""
+FEW_ROWS = 12
+"""Rows for each coefficient, below which a lesson is small: few of its rows are weak, so more is tried."""
 RELAX_STEPS = 40
 LARGE_POOL = 100_000
 """From so many rows on a pass over all of them costs more than rounds over a sample, where Newton then begins."""
@@ -71,17 +66,6 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _STRIDE = 0xD1B54A32D192ED03
 """From one size to the next: with the same costs, lessons of n and n + 1 rows would differ by a row or two,
 and a listener subtracts."""
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What match did: predicted risk after rounding and after every turn, and why it stopped."""
-
-    risks: Array
-    converged: bool
-    reason: str
-    certificate: Certificate | None = None
-    lower_bound: float = 0.0
 
 
 class Search(ABC):
@@ -180,7 +164,7 @@ class Matcher(Search):
         federation.stage = "refine"
         penalty = self._penalty(size)
         patience = federation.teachers if room.rows < LARGE_POOL else min(FEW_IDLE, federation.teachers)
-        return refine(
+        return Refiner(
             federation,
             room.scaling,
             self._goal,
@@ -190,8 +174,9 @@ class Matcher(Search):
             self._tolerance,
             patience,
             self._together,
+            self._small(size),
             self._taught,
-        )
+        ).run()
 
     def _taught(self) -> bool:
         """Whether the learner accepts the present choice: a classifier needs rows of both classes."""
@@ -200,6 +185,20 @@ class Matcher(Search):
             return True
         kept: Size = self._room.federation.sum(Census("chosen"))
         return not learner.refuses(kept.rows, kept.positive)
+
+    def _small(self, size: int) -> bool:
+        """Whether so few rows are worth more rounds: in one lesson, where single rows may be told of."""
+        return (
+            self._least <= 1
+            and self._one_size
+            and self._room.rows > TINY
+            and size < FEW_ROWS * len(self._goal)
+            and len(self._goal) <= FEW_COLUMNS
+        )
+
+    @property
+    def _one_size(self) -> bool:
+        return self._range is None or self._range[0] == self._range[1]
 
     @property
     def _together(self) -> bool:
@@ -210,8 +209,7 @@ class Matcher(Search):
         ):
             return False
         # Of changes of several rows a teacher tells once in a lesson: not in one search of many.
-        one_size = self._range is None or self._range[0] == self._range[1]
-        return self._least <= 1 or (one_size and self._restarts == 1 and self._searched <= 1)
+        return self._least <= 1 or (self._one_size and self._restarts == 1 and self._searched <= 1)
 
     def _relax(self, size: int, seed: int) -> tuple[Array, Certificate | None]:
         """The fractional choice of so many rows, or a proof that there is none."""
@@ -299,69 +297,3 @@ def certify(federation: Federation, point: Array, target: Array) -> Certificate 
     # A margin within the rounding error of the two sums proves nothing.
     noise = 1e-10 * (abs(float(direction @ target)) + reached.value)
     return Certificate(direction, margin) if margin > noise else None
-
-
-def refine(
-    federation: Federation,
-    scaling: Scaling,
-    goal: Array,
-    penalty: Quadratic,
-    seed: int,
-    least: int,
-    tolerance: float,
-    patience: int,
-    together: bool,
-    taught: Callable[[], bool] = lambda: True,
-) -> Outcome:
-    """Teachers take turns until so many in a row bring nothing, or the residual is small enough; then all together.
-
-    What all together changed is taken back where the learner cannot be taught with it.
-    """
-    risks: list[float] = []
-
-    def residual_of(sums: Moments) -> tuple[Array, Array]:
-        assert sums.curvature is not None
-        inverse = np.linalg.pinv(sums.curvature + np.diag(penalty.diagonal), hermitian=True)
-        metric = np.column_stack([scaling.raw(column) for column in inverse.T])
-        residual = -metric @ (sums.gradient + penalty.gradient(goal))
-        risks.append(float(np.linalg.norm(residual)))
-        federation.note(risks[-1])
-        return metric, residual
-
-    def content() -> Outcome:
-        return Outcome(
-            np.array(risks), True, f"the predicted risk {risks[-1]:.2g} is at most {tolerance:.2g}"
-        )
-
-    metric, residual = residual_of(federation.sum(AskMoments("loss", "chosen", goal, 2)))
-    idle = 0
-    # With many teachers each has few rows to exchange, so all of them are needed, twice.
-    brief = together and len(goal) <= FEW_COLUMNS
-    few = MOST_TURNS if brief or patience < federation.teachers else LONE_TURNS
-    turns = few if federation.teachers <= few else min(2 * federation.teachers, MANY_TURNS)
-    ended, reason = False, f"the limit of {turns} turns was reached"
-    for turn in range(turns):
-        if risks[-1] <= tolerance:
-            return content()
-        position = turn % federation.teachers
-        metric, residual = residual_of(
-            federation.sum(Refine(position, goal, residual, metric, least, seed, turn, brief))
-        )
-        idle = idle + 1 if risks[-1] >= 0.999 * risks[-2] else 0
-        if idle >= patience and turn + 1 >= federation.teachers:
-            last = "no teacher" if patience == federation.teachers else f"none of the last {idle} teachers"
-            ended, reason = True, f"{last} could bring the model closer to the goal"
-            break
-    if risks[-1] <= tolerance:
-        return content()
-    if together:
-        offers = combine.gather(federation, goal, metric, least)
-        made = offers.best(residual)
-        if len(made):
-            owners, numbers = (tuple(some[made].tolist()) for some in (offers.owners, offers.numbers))
-            metric, residual = residual_of(federation.sum(Accept(goal, owners, numbers)))
-            if risks[-1] > risks[-2] or not taught():  # where H changes much the prediction can be wrong
-                residual_of(federation.sum(Accept(goal, (), ())))
-            elif risks[-1] <= tolerance:
-                return content()
-    return Outcome(np.array(risks), ended, reason)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from superteach import minlp, selection
 from superteach.classroom import Classroom
 from superteach.methods import match
+from superteach.methods.refine import Outcome
 from superteach.queries import Alone, Keep, RankRows, Size, Solo
 
 Array = npt.NDArray[np.float64]
@@ -63,7 +64,7 @@ class Oblivious(match.Search):
         with minlp.interruptible():
             solo: Solo = federation.sum(query)
         all_ended = solo.ended == federation.teachers
-        self.outcome = match.Outcome(np.empty(0), all_ended, _reason(solo, federation.teachers))
+        self.outcome = Outcome(np.empty(0), all_ended, _reason(solo, federation.teachers))
         return Size(solo.rows, solo.positive)
 
 

@@ -236,9 +236,9 @@ class Keep(Sized):
 
 @dataclass(frozen=True, eq=False)
 class Recall(Sized):
-    """Remember the present choice as the best of a search (or of a walk over sizes), or go back to it."""
+    """Remember the present choice, or go back to it: the best of a search or of a walk over sizes, or a stage of refine."""
 
-    of: Literal["search", "walk"]
+    of: Literal["search", "walk", "round", "turns"]
     remember: bool
 
 

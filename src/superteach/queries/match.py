@@ -86,10 +86,13 @@ class Propose(Query):
     """Turns a row's pull into the shift of the model that choosing it causes."""
     least: int
     each: int
-    """Changes that every teacher looks for."""
+    """Changes that every teacher looks for. Who has told of some single rows goes on to others."""
     owners: tuple[int, ...]
     """Whose slot it is, and which of its changes goes there."""
     numbers: tuple[int, ...]
+    reach: float = 0.0
+    """Rows that would enter are drawn from those that shift the model by no more than this; by 0, the weakest are taken."""
+    seed: int = 0
     exposure: ClassVar[str] = "one sum per column and a count, for each change; see the page on refine"
 
     @property

@@ -344,9 +344,12 @@ def _propose(teacher: Teacher, query: queries.Propose, state: State, turn: Turn)
         if owner == turn.position
     ]
     least = max(query.least, teacher.least_change, teacher.least_proposed)
-    if mine and (state.proposed is None or (least <= 1 and not state.proposed.stands)):
+    told = state.proposed
+    if mine and (told is None or (least <= 1 and told.more(query.each))):
         shifts = _pulls(teacher, query.metric, state)
-        offer = proposals.propose(shifts, chosen, query.each, least, state.past)
+        offer = proposals.propose(
+            shifts, chosen, query.each, least, state.past, told, query.reach, query.seed
+        )
         state = replace(state, proposed=offer, past=(*state.past, *offer.choices) if least > 1 else ())
     for slot, number in mine:
         offer = known(state.proposed, "proposals")

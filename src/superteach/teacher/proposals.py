@@ -7,7 +7,7 @@ So every teacher tells what some changes of its choice would do: sums of pulls, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,10 @@ class Proposed:
     stands: bool = True
     """Whether the choice is still that one, or one that the changes led to."""
 
+    def more(self, count: int) -> bool:
+        """Whether so many single rows ask for others beside those told of; of another choice all are told anew."""
+        return not self.stands or (self.together and len(self.changes) < count)
+
     @property
     def together(self) -> bool:
         """Whether several may be made: those of single rows, which have no row in common."""
@@ -52,18 +56,28 @@ class Proposed:
 
 
 def propose(
-    shifts: Array, chosen: Positions, count: int, least: int, past: tuple[Positions, ...]
+    shifts: Array,
+    chosen: Positions,
+    count: int,
+    least: int,
+    past: tuple[Positions, ...],
+    told: Proposed | None = None,
+    reach: float = 0.0,
+    seed: int = 0,
 ) -> Proposed:
     """At most so many changes: of one row each; or of at least `least` rows, as many in as out, one of which is made.
 
-    The sums of each are told, so the choice that it leads to is at least that far from all told before. Where a change
-    must flip very many rows there is none that is small.
+    Single rows come beside those told of that choice before. The sums of several are told, so the choice that they
+    lead to is at least that far from all told before. Where a change must flip very many rows there is none that is
+    small.
     """
     before = np.zeros(len(shifts), dtype=bool)
     before[chosen] = True
     size = np.sqrt(np.einsum("ij,ij->i", shifts, shifts))
     if least <= 1:
-        return Proposed(chosen, _singles(size, before, count))
+        told = told if told is not None and told.stands else Proposed(chosen)
+        rows = _singles(size, before, told, count, reach, seed)
+        return replace(told, changes=(*told.changes, *rows[:, None]))
     if least > ASKED:
         return Proposed(chosen)
     rows = finest(size, before, np.ones_like(before), least, _WAYS * 10 // max(10, shifts.shape[1]))
@@ -90,16 +104,26 @@ def _far_from(flips: Mask, before: Mask, rows: Positions, past: tuple[Positions,
     return far
 
 
-def _singles(size: Array, before: Mask, count: int) -> tuple[Positions, ...]:
-    """The weakest rows, one change each, with some on both sides."""
+def _singles(size: Array, before: Mask, told: Proposed, count: int, reach: float, seed: int) -> Positions:
+    """Rows beside those told of, so many in all: the weakest, with some on both sides; or, to enter, any within reach."""
+    free = np.ones(len(size), dtype=bool)
+    free[np.concatenate([np.zeros(0, dtype=np.int64), *told.changes])] = False
+    count = max(0, count - len(told.changes))
     inside, outside = (
         rows[np.argsort(size[rows], kind="stable")]
-        for rows in (weakest(size, np.flatnonzero(side), count) for side in (before, ~before))
+        for rows in (weakest(size, np.flatnonzero(side & free), count) for side in (before, ~before))
     )
-    both = np.argsort(np.concatenate([size[inside], size[outside]]), kind="stable")[:count]
-    some = count // 2 if count < _SHARE else -(-count // _SHARE)
-    leave = min(max(int(np.count_nonzero(both < len(inside))), some), count - some)
+    if reach > 0.0:
+        leave = min(count // 2, len(inside))
+        within = np.flatnonzero(~before & free & (size <= reach))
+        if len(within) > count - leave:
+            draw = np.random.default_rng([seed, len(told.changes)])
+            outside = draw.choice(within, count - leave, replace=False)
+    else:
+        both = np.argsort(np.concatenate([size[inside], size[outside]]), kind="stable")[:count]
+        some = count // 2 if count < _SHARE else -(-count // _SHARE)
+        leave = min(max(int(np.count_nonzero(both < len(inside))), some), count - some)
     # Where one side has too few, the other fills their places.
     leave = min(max(leave, count - len(outside)), len(inside))
     rows = np.concatenate([inside[:leave], outside[: count - leave]])
-    return tuple(rows[np.argsort(size[rows], kind="stable")][:, None])
+    return rows[np.argsort(size[rows], kind="stable")]

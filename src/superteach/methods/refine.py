@@ -1,0 +1,189 @@
+"""Refine: exchange rows, one teacher after another and then all together, until little of the residual is left.
+
+The residual e = H⁻¹(Σ_{j∈S} g_j − Λθ*) is what lies between the taught model and the goal, to first order. A lesson of
+few rows has few ways to make up for it: there teachers take turns twice from the same start, of which the better is
+kept, and tell of more rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach.federation import Federation
+from superteach.lesson import Certificate
+from superteach.methods import combine
+from superteach.problem import Quadratic, Scaling
+from superteach.queries import Accept, AskMoments, Moments, Recall, Refine
+
+Array = npt.NDArray[np.float64]
+
+FEW_TURNS, MOST_TURNS, MANY_TURNS = 5, 10, 200
+FEW_COLUMNS = 12
+"""With more columns a residual is not made up for by a few rows: turns have the more work, and there are more."""
+LONE_TURNS = 18
+"""Turns where no step of all together follows, or where it has less to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What match did: predicted risk after rounding and after every turn, and why it stopped."""
+
+    risks: Array
+    converged: bool
+    reason: str
+    certificate: Certificate | None = None
+    lower_bound: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Stand:
+    """Where a choice stands: what turns pulls into shifts, the residual, and how it came about."""
+
+    metric: Array
+    residual: Array
+    risks: tuple[float, ...]
+
+    @property
+    def risk(self) -> float:
+        """The predicted risk."""
+        return self.risks[-1]
+
+
+@dataclass
+class Refiner:
+    """Turns, and a step of all together."""
+
+    federation: Federation
+    scaling: Scaling
+    goal: Array
+    penalty: Quadratic
+    seed: int
+    least: int
+    """A turn changes at least so many rows, or none."""
+    tolerance: float
+    patience: int
+    """Turns in a row without gain after which the turns end."""
+    together: bool
+    """Whether a step of all teachers together follows the turns."""
+    small: bool
+    """Whether the lesson has few rows."""
+    taught: Callable[[], bool]
+    """Whether the learner accepts the present choice; what all together changed is taken back where it does not."""
+    _ended: bool = field(default=False, init=False)
+    _reason: str = field(default="", init=False)
+
+    def run(self) -> Outcome:
+        """Bring the model as close to the goal as the rows allow."""
+        stand = self._stand(self.federation.sum(AskMoments("loss", "chosen", self.goal, 2)))
+        stand = self._turns(stand) if not self._twice else self._better_of_two(stand)
+        if self.together and stand.risk > self.tolerance:
+            stand = self._few_rows(stand) if self.small else self._all_together(stand)
+        if stand.risk <= self.tolerance:
+            self._ended, self._reason = (
+                True,
+                f"the predicted risk {stand.risk:.2g} is at most {self.tolerance:.2g}",
+            )
+        return Outcome(np.array(stand.risks), self._ended, self._reason)
+
+    def _stand(self, sums: Moments, before: Stand | None = None) -> Stand:
+        assert sums.curvature is not None
+        inverse = np.linalg.pinv(sums.curvature + np.diag(self.penalty.diagonal), hermitian=True)
+        metric = np.column_stack([self.scaling.raw(column) for column in inverse.T])
+        residual = -metric @ (sums.gradient + self.penalty.gradient(self.goal))
+        risk = float(np.linalg.norm(residual))
+        self.federation.note(risk)
+        return Stand(metric, residual, (*(before.risks if before else ()), risk))
+
+    @property
+    def _twice(self) -> bool:
+        """Whether turns are taken twice; with many teachers the turns are many already."""
+        return self.together and self.small and self.federation.teachers <= MOST_TURNS
+
+    def _better_of_two(self, start: Stand) -> Stand:
+        """Turns from the same start with one and with another teacher first; the better is kept."""
+        if start.risk <= self.tolerance:
+            return start
+        self.federation.sum(Recall("round", True))
+        first = self._turns(start)
+        if first.risk <= self.tolerance:
+            return first
+        said = self._ended, self._reason
+        self.federation.sum(Recall("turns", True))
+        self.federation.sum(Recall("round", False))
+        second = self._turns(start, 1)
+        if second.risk < first.risk:
+            return second
+        self.federation.sum(Recall("turns", False))
+        self._ended, self._reason = said
+        return first
+
+    def _turns(self, stand: Stand, time: int = 0) -> Stand:
+        """Teachers take turns until so many in a row bring nothing, or the residual is small enough."""
+        teachers, idle = self.federation.teachers, 0
+        # With many teachers each has few rows to exchange, so all of them are needed, twice.
+        brief = self.together and len(self.goal) <= FEW_COLUMNS
+        few = MOST_TURNS if brief or self.patience < teachers else LONE_TURNS
+        if self._twice:
+            few = max(FEW_TURNS, teachers)
+        turns = few if teachers <= few else min(2 * teachers, MANY_TURNS)
+        self._ended, self._reason = False, f"the limit of {turns} turns was reached"
+        for turn in range(turns):
+            if stand.risk <= self.tolerance:
+                break
+            position = (turn + time * (teachers // 2)) % teachers
+            query = Refine(
+                position,
+                self.goal,
+                stand.residual,
+                stand.metric,
+                self.least,
+                self.seed,
+                turn + time * turns,
+                brief,
+            )
+            before, stand = stand, self._stand(self.federation.sum(query), stand)
+            idle = idle + 1 if stand.risk >= 0.999 * before.risk else 0
+            if idle >= self.patience and turn + 1 >= teachers:
+                last = "no teacher" if self.patience == teachers else f"none of the last {idle} teachers"
+                self._ended, self._reason = True, f"{last} could bring the model closer to the goal"
+                break
+        return stand
+
+    def _all_together(self, stand: Stand) -> Stand:
+        """The changes of all teachers that cancel best, made at once."""
+        offers = combine.gather(self.federation, self.goal, stand.metric, self.least).seen(stand.metric)
+        made = offers.best(stand.residual)
+        if not len(made):
+            return stand
+        after = self._stand(self.federation.sum(Accept(self.goal, *offers.those(made))), stand)
+        # Where H changes much the prediction can be wrong.
+        if after.risk > stand.risk or not self.taught():
+            return self._stand(self.federation.sum(Accept(self.goal, (), ())), after)
+        return after
+
+    def _few_rows(self, stand: Stand) -> Stand:
+        """Changes told of twice, as long as the residual is then, and made time and again as H changes."""
+        start, pulls, made = stand, None, np.zeros(0, dtype=bool)
+        draw = np.random.default_rng(self.seed)
+        for before, times in enumerate(combine.GATHERINGS):
+            more = combine.gather(
+                self.federation, self.goal, stand.metric, self.least, before, stand.residual, self.seed
+            )
+            pulls = more if pulls is None else pulls.beside(more)
+            made = np.append(made, np.zeros(len(more.owners), dtype=bool))
+            for _ in range(times if stand.risk > self.tolerance else 0):
+                found = pulls.seen(stand.metric).some(stand.residual, made, draw)
+                if np.array_equal(found, made):
+                    continue
+                after = self._stand(self.federation.sum(Accept(self.goal, *pulls.those(found))), stand)
+                if after.risk < stand.risk:
+                    stand, made = after, found
+                else:
+                    self.federation.sum(Accept(self.goal, *pulls.those(made)))
+        if made.any() and not self.taught():
+            return self._stand(self.federation.sum(Accept(self.goal, (), ())), start)
+        return stand
