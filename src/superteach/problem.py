@@ -110,7 +110,8 @@ class DualProblem:
     @property
     def smooth(self) -> Quadratic:
         """The part of Φ that the coordinator knows by itself."""
-        curvature = self.ridge**2 / (self.ridge + 2.0 * self.goal_weight)
+        # Λ² alone would overflow where Λ is huge.
+        curvature = self.ridge * (self.ridge / (self.ridge + 2.0 * self.goal_weight))
         pull = 2.0 * self.goal_weight * self.ridge / (self.ridge + 2.0 * self.goal_weight)
         diagonal = _penalised(curvature, len(self.goal), self.free_intercept)
         return Quadratic(diagonal, _penalised(pull, len(self.goal), self.free_intercept) * self.goal)

@@ -203,6 +203,12 @@ def try_to_teach(inputs: dict) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflow on the way to a refusal is no error
+def test_a_huge_ridge_with_huge_rows_works_or_is_refused():
+    """Λ² is more than float64 holds; found by the mixtures below."""
+    try_to_teach({"X": 1e99 * X, "y": LABELS, "learner": LogisticRegression(C=1e-300), "method": "dual"})
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflow on the way to a refusal is no error
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kind=some.sampled_from(sorted(LEARNERS)),
