@@ -188,15 +188,20 @@ def _leaves(
         some, same, widths = waiting.pop()
         if not len(some) or not len(same):
             continue
+        if max(len(some), len(same)) <= _LEAF or not widths.any():
+            yield some[:_LEAF], same  # where no axis tells them apart all are alike, and some are enough
+            continue
         axis = int(np.argmax(widths))
-        along = ones[axis, some]
+        along, against = ones[axis, some], others[axis, same]
         glance = along[:: max(1, len(along) // _GLANCE)]
         middle = np.partition(glance, len(glance) // 2)[len(glance) // 2]
-        low = along <= middle
-        if max(len(some), len(same)) <= _LEAF or low.all():
-            yield some, same
-            continue
-        below = others[axis, same] <= middle
-        halved = widths.copy()
-        halved[axis] *= _NARROWER
-        waiting += [(some[low], same[below], halved), (some[~low], same[~below], halved)]
+        low, below = along <= middle, against <= middle
+        if low.all():  # many have that very value, as with columns of zeros and ones
+            low, below = along < middle, against < middle
+        narrower = widths.copy()
+        if low.any():
+            narrower[axis] *= _NARROWER
+            waiting += [(some[low], same[below], narrower), (some[~low], same[~below], narrower)]
+        else:
+            narrower[axis] = 0.0
+            waiting.append((some, same, narrower))

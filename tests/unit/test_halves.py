@@ -68,6 +68,30 @@ def test_leaves_miss_little():
     assert max(worse) <= 3.0
 
 
+@pytest.mark.parametrize("kind", ["rare", "outliers", "binary", "equal", "plain"])
+def test_ties_make_no_large_leaves(kind):
+    """Columns of zeros and ones have many ways with the very same shift; all pairs of those would fill the memory."""
+    draw, count = np.random.default_rng(0), 60_000
+    ones = {
+        "rare": np.where(draw.random((3, count)) < 0.02, -30.0, 0.0),
+        "outliers": np.vstack(
+            [np.where(draw.random(count) < 0.01, -100.0, 0.0), draw.standard_normal((2, count))]
+        ),
+        "binary": draw.integers(0, 2, (3, count)).astype(float),
+        "equal": np.ones((3, count)),
+        "plain": draw.standard_normal((3, count)),
+    }[kind]
+    everyone, place = np.arange(count), draw.permutation(count)
+    leaves = list(halves._leaves(ones, ones[:, place], everyone, everyone))
+    assert max(len(ours) * len(theirs) for ours, theirs in leaves) <= halves._LEAF * count
+    # A way and its equal in the other list lie in the same leaf, unless as good ones stand for it.
+    for ours, theirs in leaves:
+        low, high = ones[:, place[theirs]].min(axis=1), ones[:, place[theirs]].max(axis=1)
+        assert np.all((ones[:, ours] >= low[:, None]) & (ones[:, ours] <= high[:, None]))
+    if kind == "plain":
+        assert sum(len(ours) for ours, _ in leaves) == count
+
+
 @pytest.mark.parametrize(("leave", "enter"), [(0, 4), (3, 3), (8, 2), (6, 18), (36, 6)])
 def test_the_work_is_known_beforehand(leave, enter, monkeypatch):
     """`count_ways` says how long the list of half the rows will be, and it is never longer on the way."""
