@@ -16,6 +16,7 @@ from superteach.goals import PerturbedFit
 from superteach.halves import near_subsets
 from superteach.losses import LOSSES, Logistic, Squared
 from superteach.messages import Turn
+from superteach.methods import combine, match
 from superteach.methods.combine import Proposals
 from superteach.methods.match import Matcher
 from superteach.queries import Accept, AskMoments, Balance, Keep, Prepare, Propose, RankRows, Refine
@@ -294,3 +295,63 @@ def test_where_a_change_must_be_large_there_is_none():
     shifts = np.random.default_rng(0).standard_normal((400, 10))
     assert propose(shifts, np.arange(100), 9, 21, ()).changes == ()
     assert len(propose(shifts, np.arange(100), 9, 20, ()).changes) > 0
+
+
+@given(seed=some.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_some_changes_are_made_and_taken_back(seed):
+    """From any changes made: the lesson keeps its size, a teacher makes one of several rows, the residual only shrinks."""
+    draw = np.random.default_rng(seed)
+    owners = np.concatenate([draw.integers(0, 4, 90), np.repeat(np.arange(4, 8), 5)])
+    balance = np.concatenate([draw.choice([-1, 1], 90), np.zeros(20)]).astype(int)
+    shifts, start = draw.standard_normal((110, 3)), draw.standard_normal(3)
+    offers, made = Proposals(owners, np.arange(110), shifts, balance), np.zeros(110, dtype=bool)
+    left = [float(np.linalg.norm(start))]
+    for _ in range(3):
+        made = offers.some(start + shifts[made].sum(axis=0), made, draw)
+        assert balance[made].sum() == 0
+        several = owners[made & (balance == 0)]
+        assert len(several) == len(set(several.tolist()))
+        left.append(float(np.linalg.norm(start + shifts[made].sum(axis=0))))
+    assert np.all(np.diff(left) <= 1e-9)
+    assert left[-1] < 0.05 * left[0]
+
+
+def test_more_rows_are_told_of_beside_the_first():
+    """A second gathering: other rows, those that enter within reach, and the first keep their numbers."""
+    draw = np.random.default_rng(5)
+    shifts, chosen = draw.standard_normal((400, 3)), np.arange(40)
+    size = np.linalg.norm(shifts, axis=1)
+    first = propose(shifts, chosen, 8, 1, (), None, 1.2, 7)
+    second = propose(shifts, chosen, 16, 1, (), first, 0.9, 7)
+    rows = np.concatenate(second.changes)
+    assert second.changes[:8] == first.changes
+    assert len(set(rows.tolist())) == 16
+    assert np.all(size[rows[:8]][rows[:8] >= 40] <= 1.2)
+    assert np.all(size[rows[8:]][rows[8:] >= 40] <= 0.9)
+    assert np.count_nonzero(rows < 40) == 8
+    assert propose(shifts, chosen, 16, 1, (), first, 0.9, 7).changes[-1] == second.changes[-1]
+
+
+@pytest.mark.parametrize("kind", ["logistic", "squared"])
+def test_a_small_lesson_is_searched_longer(kind, pool, federation_of, chosen_rows, monkeypatch):
+    """Turns twice, changes told of three times; what is said at the end is what the chosen rows teach, and is nearer."""
+    X, y = pool(kind, 2_000, 5, 2)
+    loss = Logistic() if kind == "logistic" else Squared()
+
+    def taught():
+        federation = federation_of(X, y, 5)
+        settings = {"budget": 40, "method": "match", "least_change": 1}
+        return federation, st.teach(federation, st.Learner(loss, 1.0), PerturbedFit(2), **settings)
+
+    federation, lesson = taught()
+    names = [entry.query for entry in lesson.ledger]
+    assert lesson.size == len(set(chosen_rows(federation).tolist())) == 40
+    assert names.count("Refine") == 10
+    assert 3 <= names.count("Recall") <= 4
+    assert names.count("Propose") % 3 == 0
+    assert 0 < names.count("Accept") <= 2 * sum(combine.GATHERINGS) + 1
+    assert np.all(np.diff(lesson.objective) <= 0.01 * lesson.objective[:-1])
+    assert lesson.risk == pytest.approx(lesson.objective[-1], rel=0.2, abs=1e-9)
+    monkeypatch.setattr(match, "FEW_ROWS", 0)
+    assert lesson.risk < taught()[1].risk

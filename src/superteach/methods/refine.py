@@ -8,7 +8,7 @@ kept, and tell of more rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -41,11 +41,13 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Stand:
-    """Where a choice stands: what turns pulls into shifts, the residual, and how it came about."""
+    """Where a choice stands: what turns pulls into shifts, the residual, how it came about and why turns ended."""
 
     metric: Array
     residual: Array
     risks: tuple[float, ...]
+    ended: bool = False
+    reason: str = ""
 
     @property
     def risk(self) -> float:
@@ -53,7 +55,7 @@ class Stand:
         return self.risks[-1]
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Refiner:
     """Turns, and a step of all together."""
 
@@ -73,8 +75,6 @@ class Refiner:
     """Whether the lesson has few rows."""
     taught: Callable[[], bool]
     """Whether the learner accepts the present choice; what all together changed is taken back where it does not."""
-    _ended: bool = field(default=False, init=False)
-    _reason: str = field(default="", init=False)
 
     def run(self) -> Outcome:
         """Bring the model as close to the goal as the rows allow."""
@@ -83,11 +83,9 @@ class Refiner:
         if self.together and stand.risk > self.tolerance:
             stand = self._few_rows(stand) if self.small else self._all_together(stand)
         if stand.risk <= self.tolerance:
-            self._ended, self._reason = (
-                True,
-                f"the predicted risk {stand.risk:.2g} is at most {self.tolerance:.2g}",
-            )
-        return Outcome(np.array(stand.risks), self._ended, self._reason)
+            said = f"the predicted risk {stand.risk:.2g} is at most {self.tolerance:.2g}"
+            return Outcome(np.array(stand.risks), True, said)
+        return Outcome(np.array(stand.risks), stand.ended, stand.reason)
 
     def _stand(self, sums: Moments, before: Stand | None = None) -> Stand:
         assert sums.curvature is not None
@@ -96,7 +94,9 @@ class Refiner:
         residual = -metric @ (sums.gradient + self.penalty.gradient(self.goal))
         risk = float(np.linalg.norm(residual))
         self.federation.note(risk)
-        return Stand(metric, residual, (*(before.risks if before else ()), risk))
+        if before is None:
+            return Stand(metric, residual, (risk,))
+        return replace(before, metric=metric, residual=residual, risks=(*before.risks, risk))
 
     @property
     def _twice(self) -> bool:
@@ -111,14 +111,12 @@ class Refiner:
         first = self._turns(start)
         if first.risk <= self.tolerance:
             return first
-        said = self._ended, self._reason
         self.federation.sum(Recall("turns", True))
         self.federation.sum(Recall("round", False))
         second = self._turns(start, 1)
         if second.risk < first.risk:
             return second
         self.federation.sum(Recall("turns", False))
-        self._ended, self._reason = said
         return first
 
     def _turns(self, stand: Stand, time: int = 0) -> Stand:
@@ -130,7 +128,7 @@ class Refiner:
         if self._twice:
             few = max(FEW_TURNS, teachers)
         turns = few if teachers <= few else min(2 * teachers, MANY_TURNS)
-        self._ended, self._reason = False, f"the limit of {turns} turns was reached"
+        stand = replace(stand, ended=False, reason=f"the limit of {turns} turns was reached")
         for turn in range(turns):
             if stand.risk <= self.tolerance:
                 break
@@ -149,8 +147,7 @@ class Refiner:
             idle = idle + 1 if stand.risk >= 0.999 * before.risk else 0
             if idle >= self.patience and turn + 1 >= teachers:
                 last = "no teacher" if self.patience == teachers else f"none of the last {idle} teachers"
-                self._ended, self._reason = True, f"{last} could bring the model closer to the goal"
-                break
+                return replace(stand, ended=True, reason=f"{last} could bring the model closer to the goal")
         return stand
 
     def _all_together(self, stand: Stand) -> Stand:
