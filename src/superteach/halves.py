@@ -14,6 +14,8 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
+from superteach import lengths
+
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -22,6 +24,8 @@ Blocks = dict[tuple[int, int], tuple[Positions, Array]]
 
 _LEAF = 512
 """Ways that are compared with one another: fewer are faster, and miss more at their borders."""
+_AT_ONCE = 6
+"""Moves whose subsets are written down at once; with more, parts are joined."""
 _BITS = 62
 """Moves that a code has bits for."""
 _GLANCE = 256
@@ -79,31 +83,30 @@ def near_subsets(
     if not len(first.codes) or not len(second.codes):
         return np.zeros((0, len(moves)), dtype=bool)
     axes = np.linalg.eigh(first.shifts.T @ first.shifts)[1]
-    ones, others = (residual + first.shifts) @ axes, -(second.shifts @ axes)
-    left = np.column_stack([-2.0 * ones, np.ones(len(ones))]).astype(np.float32)
-    right = np.column_stack([others, np.einsum("ij,ij->i", others, others)]).astype(np.float32)
+    ones, others = (residual + first.shifts) @ axes, second.shifts @ axes
+    left, right = lengths.factors(ones, others)
     lone = np.einsum("ij,ij->i", ones, ones).astype(np.float32)
-    along = np.ascontiguousarray(ones.T), np.ascontiguousarray(others.T)
-    lengths, pairs = np.zeros(0), np.zeros((0, 2), dtype=np.int64)
+    along = (
+        np.ascontiguousarray(ones.T, dtype=np.float32),
+        np.ascontiguousarray(-others.T, dtype=np.float32),
+    )
+    shortest, pairs = np.zeros(0), np.zeros((0, 2), dtype=np.int64)
     for tilt in np.unique(first.balance):
         alike = np.flatnonzero(first.balance == tilt), np.flatnonzero(second.balance == -tilt)
         for some, same in _leaves(*along, *alike):
-            with np.errstate(
-                invalid="ignore"
-            ):  # BLAS kernels touch padding, and may raise the flag for nothing
-                apart = left[some] @ right[same].T
+            apart = lengths.added(left[some], right[same])
             nearest = np.argmin(apart, axis=1)
             if count == 1:  # float32 is enough to tell which of them is worth a closer look
                 best = int(np.argmin(lone[some] + apart[np.arange(len(some)), nearest]))
                 some, nearest = some[best : best + 1], nearest[best : best + 1]
             nearest = same[nearest]
-            gaps = np.square(ones[some] - others[nearest]).sum(axis=1)
-            better = np.flatnonzero(gaps < lengths[-1]) if len(lengths) == count else np.arange(len(gaps))
+            gaps = np.square(ones[some] + others[nearest]).sum(axis=1)
+            better = np.flatnonzero(gaps < shortest[-1]) if len(shortest) == count else np.arange(len(gaps))
             if len(better):
-                lengths = np.concatenate([lengths, gaps[better]])
+                shortest = np.concatenate([shortest, gaps[better]])
                 pairs = np.concatenate([pairs, np.column_stack([some[better], nearest[better]])])
-                kept = np.argsort(lengths, kind="stable")[:count]
-                lengths, pairs = lengths[kept], pairs[kept]
+                kept = np.argsort(shortest, kind="stable")[:count]
+                shortest, pairs = shortest[kept], pairs[kept]
     found = np.zeros((len(pairs), len(moves)), dtype=bool)
     for half, ways, places in zip(halves, (first, second), pairs.T, strict=True):
         found[:, half] = ways.codes[places][:, None] >> np.arange(len(half)) & 1
@@ -136,6 +139,8 @@ def _ways(
 
 def _blocks(moves: Array, balance: Positions, parts: list[Positions], most: int) -> Blocks:
     """All ways to make at most so many moves, one of each part at most."""
+    if 1 < len(parts) <= _AT_ONCE and all(len(part) == 1 for part in parts):
+        return _subsets(moves, balance, np.concatenate(parts), most)
     if len(parts) > 1:
         middle = len(parts) // 2
         first, second = (_blocks(moves, balance, some, most) for some in (parts[:middle], parts[middle:]))
@@ -146,6 +151,19 @@ def _blocks(moves: Array, balance: Positions, parts: list[Positions], most: int)
             alike = part[balance[part] == tilt]
             blocks[1, tilt] = (np.int64(1) << alike, moves[alike])
     return blocks
+
+
+def _subsets(moves: Array, balance: Positions, some: Positions, most: int) -> Blocks:
+    """All ways to make at most so many of a few moves."""
+    bits = np.arange(1 << len(some))[:, None] >> np.arange(len(some)) & 1
+    made, tilts = bits.sum(axis=1), bits @ balance[some]
+    codes, shifts = (bits << some).sum(axis=1), bits @ moves[some]
+    return {
+        key: (codes[alike], shifts[alike])
+        for key in dict.fromkeys(zip(made.tolist(), tilts.tolist(), strict=True))
+        if key[0] <= most
+        for alike in [(made == key[0]) & (tilts == key[1])]
+    }
 
 
 def _cross(first: Blocks, second: Blocks, fits: Callable[[int, int], bool]) -> Blocks:
@@ -177,7 +195,7 @@ def count_ways(leave: int, enter: int) -> int:
 
 
 def _leaves(
-    ones: Array, others: Array, some: Positions, same: Positions
+    ones: lengths.Rough, others: lengths.Rough, some: Positions, same: Positions
 ) -> Iterator[tuple[Positions, Positions]]:
     """Split both lists at about the medians of the first, along its widest axis each time, until few are left.
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from superteach import lengths
+
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
 
@@ -56,19 +58,12 @@ def _partners(ones: Array, others: Array, within: float) -> tuple[Positions, Pos
     along, against = -(ones @ axis), others @ axis
     order, behind = np.argsort(along, kind="stable"), np.argsort(against, kind="stable")
     along, against = along[order], against[behind]
-    left, right = _factors(ones[order], others[behind])
+    left, right = lengths.factors(ones[order], others[behind])
     first, second = [order[:0]], [behind[:0]]
     for start in range(0, len(left), _BLOCK):
         block = slice(start, min(start + _BLOCK, len(left)))
         low, high = np.searchsorted(against, [along[block.start] - within, along[block.stop - 1] + within])
         if high > low:
             first.append(order[block])
-            second.append(behind[low + np.argmin(left[block] @ right[:, low:high], axis=1)])
+            second.append(behind[low + np.argmin(lengths.added(left[block], right[low:high]), axis=1)])
     return np.concatenate(first), np.concatenate(second)
-
-
-def _factors(ones: Array, others: Array) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Two matrices whose product is |t|² + 2 s't: what t in `others` adds to |s + t|² beside |s|²."""
-    left = np.column_stack([2.0 * ones, np.ones(len(ones))])
-    right = np.column_stack([others, np.einsum("ij,ij->i", others, others)])
-    return left.astype(np.float32), right.astype(np.float32).T

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from superteach import lengths
 from superteach.compare.contestants.leverage import leverages
 from superteach.compare.task import GOAL, ROWS, Contestant, Indices, Task
 
@@ -145,11 +146,9 @@ def best_pair(
 
     inside, outside = pick(np.flatnonzero(mask), effort.inside), pick(np.flatnonzero(~mask), effort.outside)
     swaps = (shifts[outside][None, :, :] - shifts[inside][:, None, :]).reshape(-1, shifts.shape[1])
-    left = np.column_stack([2.0 * (residual + swaps), np.ones(len(swaps))]).astype(np.float32)
-    right = np.column_stack([swaps, np.square(swaps).sum(axis=1)]).astype(np.float32)
-    second = np.concatenate(
-        [np.argmin(part @ right.T, axis=1) for part in np.array_split(left, max(1, len(left) // 256))]
-    )
+    left, right = lengths.factors(residual + swaps, swaps)
+    parts = np.array_split(left, max(1, len(left) // 256))
+    second = np.concatenate([np.argmin(lengths.added(part, right), axis=1) for part in parts])
     total = np.square(residual + swaps + swaps[second]).sum(axis=1)
     (i, j), (k, m) = np.divmod(np.arange(len(swaps)), len(outside)), np.divmod(second, len(outside))
     total[(i == k) | (j == m)] = np.inf
