@@ -16,7 +16,7 @@ from superteach.goals import PerturbedFit
 from superteach.halves import near_subsets
 from superteach.losses import LOSSES, Logistic, Squared
 from superteach.messages import Turn
-from superteach.methods import combine, match
+from superteach.methods import combine
 from superteach.methods.combine import Proposals
 from superteach.methods.match import Matcher
 from superteach.queries import Accept, AskMoments, Balance, Keep, Prepare, Propose, RankRows, Refine
@@ -317,6 +317,32 @@ def test_some_changes_are_made_and_taken_back(seed):
     assert left[-1] < 0.05 * left[0]
 
 
+def test_long_changes_by_which_rows_leave_are_searched_through():
+    """Two hundred short changes by which rows enter leave room for ten long ones by which rows leave."""
+    draw = np.random.default_rng(8)
+    shifts = draw.standard_normal((212, 3))
+    balance = np.concatenate([np.ones(200), -np.ones(12)]).astype(int)
+    shifts[200:] *= 20.0
+    # One of each kind cancels the residual, and without those by which rows leave nothing can be made.
+    residual = np.full(3, 0.5)
+    shifts[0] = -residual - shifts[205]
+    offers = Proposals(np.zeros(212, dtype=int), np.arange(212), shifts, balance)
+    lengths = np.linalg.norm(shifts, axis=1)
+    drawn = offers._drawn(lengths, 4.0, np.zeros(212, dtype=bool), draw)
+    assert np.count_nonzero(balance[drawn] < 0) == 12
+    assert len(set(drawn.tolist())) == len(drawn) == 87
+    few = Proposals(
+        *(part[[0, *range(140, 212)]] for part in (offers.owners, offers.numbers, shifts, balance))
+    )
+    made = few.some(residual, np.zeros(73, dtype=bool), draw)
+    assert np.linalg.norm(residual + few.shifts[made].sum(axis=0)) < 0.05
+    # What is made is taken back the other way round.
+    leaves = (few.balance < 0) != made
+    assert np.count_nonzero(leaves[few._drawn(lengths[: len(made)], np.inf, made, draw)]) == min(
+        15, leaves.sum()
+    )
+
+
 def test_more_rows_are_told_of_beside_the_first():
     """A second gathering: other rows, those that enter within reach, and the first keep their numbers."""
     draw = np.random.default_rng(5)
@@ -350,8 +376,8 @@ def test_a_small_lesson_is_searched_longer(kind, pool, federation_of, chosen_row
     assert names.count("Refine") == 10
     assert 3 <= names.count("Recall") <= 4
     assert names.count("Propose") % 3 == 0
-    assert 0 < names.count("Accept") <= 2 * sum(combine.GATHERINGS) + 1
+    assert 0 < names.count("Accept") <= 2 * combine.GATHERINGS * combine.TIMES + 1
     assert np.all(np.diff(lesson.objective) <= 0.01 * lesson.objective[:-1])
     assert lesson.risk == pytest.approx(lesson.objective[-1], rel=0.2, abs=1e-9)
-    monkeypatch.setattr(match, "FEW_ROWS", 0)
-    assert lesson.risk < taught()[1].risk
+    monkeypatch.setattr(combine, "GATHERINGS", 0)
+    assert lesson.risk < 0.3 * taught()[1].risk

@@ -36,12 +36,14 @@ MOST_COLUMNS = 25
 LEAST_TEACHERS = 5
 """With fewer teachers there are too few ways to combine changes of which each makes one."""
 _ASKEW = 1
-GATHERINGS = (2, 3, 3)
-"""In a lesson of few rows: after each gathering of changes, how often some are made."""
+GATHERINGS, TIMES = 3, 2
+"""In a lesson of few rows: how often changes are gathered, and how often some are made after each."""
 _REACH, _WITHIN = 3.5, 8.0
 """There, how long a shift may be beside the residual: of rows to propose, and of changes to search through."""
-_SOME, _TRIES, _DEPTH, _FEWER_WAYS = 80, 3, 4, 30_000
-"""Changes drawn for one search, searches before some are made, changes in each half at most, and ways of a half."""
+_LEAVE, _ENTER = 15, 75
+"""Changes drawn for one search: those by which rows leave, and those by which rows enter."""
+_TRIES, _DEPTH, _FEWER_WAYS = 2, 4, 30_000
+"""Searches before some are made, changes in each half at most, and ways of a half."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +76,24 @@ class Proposals:
         with ThreadpoolController().limit(limits=1):
             lengths = np.linalg.norm(self.shifts, axis=1)
             for _ in range(_TRIES):
-                free = self._free(made)
-                near = free[lengths[free] <= _WITHIN * np.linalg.norm(residual)]
-                if len(near) < _SOME:
-                    near = free[np.argsort(lengths[free], kind="stable")[:_SOME]]
-                drawn = np.sort(draw.choice(near, min(_SOME, len(near)), replace=False))
+                drawn = self._drawn(lengths, _WITHIN * float(np.linalg.norm(residual)), made, draw)
                 made, residual = self._onward(residual, made, _DEPTH, drawn, _FEWER_WAYS)
         return made
+
+    def _drawn(self, lengths: Array, within: float, made: Mask, draw: np.random.Generator) -> Positions:
+        """Some of both kinds: a small lesson has few weak rows that could leave, and each makes room for another."""
+        free = self._free(made)
+        free = free[np.argsort(lengths[free], kind="stable")]
+        leaves = (self.balance[free] < 0) != made[free]
+        drawn = [
+            draw.choice(
+                side[: max(count, int(np.count_nonzero(lengths[side] <= within)))],
+                min(count, len(side)),
+                False,
+            )
+            for side, count in ((free[leaves], _LEAVE), (free[~leaves], _ENTER))
+        ]
+        return np.sort(np.concatenate(drawn))
 
     def _free(self, made: Mask) -> Positions:
         """Changes to look at: who has made one of several rows can take it back, and make no other."""

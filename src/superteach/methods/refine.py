@@ -166,13 +166,13 @@ class Refiner:
         """Changes told of twice, as long as the residual is then, and made time and again as H changes."""
         start, pulls, made = stand, None, np.zeros(0, dtype=bool)
         draw = np.random.default_rng(self.seed)
-        for before, times in enumerate(combine.GATHERINGS):
+        for before in range(combine.GATHERINGS):
             more = combine.gather(
                 self.federation, self.goal, stand.metric, self.least, before, stand.residual, self.seed
             )
             pulls = more if pulls is None else pulls.beside(more)
             made = np.append(made, np.zeros(len(more.owners), dtype=bool))
-            for _ in range(times if stand.risk > self.tolerance else 0):
+            for _ in range(combine.TIMES if stand.risk > self.tolerance else 0):
                 found = pulls.seen(stand.metric).some(stand.residual, made, draw)
                 if np.array_equal(found, made):
                     continue
