@@ -40,9 +40,9 @@ GATHERINGS, TIMES = 3, 2
 """In a lesson of few rows: how often changes are gathered, and how often some are made after each."""
 _REACH, _WITHIN = 3.5, 8.0
 """There, how long a shift may be beside the residual: of rows to propose, and of changes to search through."""
-_LEAVE, _ENTER = 15, 75
+_LEAVE, _ENTER = 15, 60
 """Changes drawn for one search: those by which rows leave, and those by which rows enter."""
-_TRIES, _DEPTH, _FEWER_WAYS = 2, 4, 30_000
+_TRIES, _DEPTH, _FEWER_WAYS = 2, 4, 20_000
 """Searches before some are made, changes in each half at most, and ways of a half."""
 
 
