@@ -18,10 +18,11 @@ from superteach.queries import Approach, AskMoments, Balance, Keep, Moments, Ran
 
 Array = npt.NDArray[np.float64]
 
-MOST_CYCLES = 8
+MOST_CYCLES, LEAST_TURNS = 8, 40
+"""Turns of every teacher, at most; where teachers are few they have more."""
 _STARTS = 20
-_GAIN = 1e-5
-"""A turn counts when it lowers the risk by this share."""
+_GAIN, _MUCH = 1e-5, 1e-3
+"""A turn counts when it lowers the risk by this share, and many rows are exchanged as long as that brings so much more."""
 
 
 def approach(
@@ -50,21 +51,33 @@ def approach(
         kept = _begin(room, goal, start, measure, size, seed + again, True)
     model = room.fit_chosen(size)
     risks = [metrics.risk(room.scaling.raw(model), raw_goal)]
-    keep, idle, turn = True, 0, 0
-    while idle < federation.teachers and turn < MOST_CYCLES * federation.teachers:
+    # A lesson that grows needs every row it takes in; one of a fixed size is far from the goal at first.
+    keep, idle, turn, bold = True, 0, 0, low == high
+    most = max(LEAST_TURNS, MOST_CYCLES * federation.teachers)
+    while idle < federation.teachers and turn < most:
         inverse = _inverse(room, model, size)
         asked = Approach(
-            turn % federation.teachers, keep, model, inverse, goal, measure, high - size, size - low, least
+            turn % federation.teachers,
+            keep,
+            model,
+            inverse,
+            goal,
+            measure,
+            high - size,
+            size - low,
+            least,
+            bold,
         )
         kept = federation.sum(asked)
         turn += 1
         if room.learner.refuses(kept.rows, kept.positive):
-            keep, idle = False, idle + 1
+            keep, idle, bold = False, 0 if bold else idle + 1, False
             continue
         after = room.fit_chosen(kept.rows, model)
         risk = metrics.risk(room.scaling.raw(after), raw_goal)
         keep = risk < risks[-1] * (1.0 - _GAIN)
-        idle = 0 if keep else idle + 1
+        idle = 0 if keep or bold else idle + 1
+        bold = bold and risk < risks[-1] * (1.0 - _MUCH)
         if keep:
             model, size = after, kept.rows
             risks.append(risk)

@@ -129,6 +129,8 @@ class Approach(Sized):
     """By how many rows the lesson may grow in this turn; `shrink` likewise."""
     shrink: int
     least: int
+    bold: bool = False
+    """Whether to exchange many rows at once, first of all."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -389,7 +389,7 @@ def _approach(teacher: Teacher, query: queries.Approach, state: State, turn: Tur
         chosen = state.before
     before = None
     if turn.position == query.position:
-        before, chosen = chosen, _nearer(teacher, query, state, chosen)
+        before, chosen = chosen, approach.nearer(teacher, query, state, chosen)
         state = replace(state, past=(*state.past, chosen))
     state = replace(state, chosen=chosen, before=before, proposed=_over(state))
     return state, _size(teacher.target[chosen])
@@ -420,35 +420,6 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
     return replace(state, chosen=found, past=(found,), proposed=_over(state)), np.append(
         _size(teacher.target[found]), ended
     )
-
-
-def _nearer(
-    teacher: Teacher, query: queries.Approach, state: State, chosen: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Search among the rows whose flip alone promises most, as many chosen ones as others."""
-    loss: Loss = known(state.loss, "loss")
-    place = approach.Place(query.model, query.inverse, query.goal, query.measure)
-    mask = np.zeros(teacher.rows.count, dtype=bool)
-    mask[chosen] = True
-    identity = np.eye(len(query.model))
-    risks = np.empty(teacher.rows.count)
-    for where, block in teacher.rows.blocks(state.scaling):
-        signs = np.where(mask[where], -1.0, 1.0)
-        risks[where] = approach.single_risks(
-            block.mapped(identity), signs, teacher.target[where], loss, place
-        )
-    half = approach.PROMISING // 2
-    inside = chosen[np.argsort(risks[chosen], kind="stable")[:half]]
-    outside = np.flatnonzero(~mask)
-    outside = outside[np.argsort(risks[outside], kind="stable")[: approach.PROMISING - len(inside)]]
-    looked = np.concatenate([inside, outside])
-    rows = np.concatenate([block.mapped(identity) for _, block in teacher.rows.blocks(state.scaling, looked)])
-    after = approach.search(rows, mask[looked], teacher.target[looked], loss, place, query.grow, query.shrink)
-    changed = looked[after != mask[looked]]
-    mask[changed] = ~mask[changed]
-    found = np.flatnonzero(mask)
-    least = max(query.least, teacher.least_change)
-    return found if refine.far_enough(found, (chosen, *state.past), least) else chosen
 
 
 _HANDLERS: dict[type[queries.Query], Handler] = {

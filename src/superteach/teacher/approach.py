@@ -5,26 +5,39 @@ At the taught model the learner's gradient is zero. Adding (s = +1) or dropping 
 
     Δ = −H⁻¹U z,   z = (I + CM)⁻¹ q,   C = diag(s ℓ''),   M = U'H⁻¹U,   q = s ℓ'
 
-so every single flip and every pair of flips among the most promising rows is evaluated in closed form.
+so every single flip and every pair of flips among the most promising rows is evaluated in closed form. Far from the goal
+many rows are exchanged at once, with the same step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from superteach.losses import Loss
+from superteach.queries import Approach
+from superteach.teacher.refine import far_enough
+from superteach.teacher.state import State, known
+
+if TYPE_CHECKING:
+    from superteach.teacher import Teacher
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
-PROMISING = 1000
+_PROMISING = 1000
 """Rows whose pairs are all evaluated."""
 _FEW = 60
 _MOVES = 20
 """Flips or pairs of flips in one turn, at most."""
+_MANY = 100_000
+"""Rows that many are exchanged among."""
+_MUCH = 1e-3
+"""An exchange of many must lower the risk by this share."""
 _GAIN = 1e-6
 """A move must lower the risk by this share."""
 
@@ -38,6 +51,52 @@ class Place:
     goal: Array
     measure: Array
     """Risk is ‖measure (θ − θ*)‖: the way back to raw units."""
+
+    @property
+    def risk(self) -> float:
+        """The predicted risk."""
+        return float(np.linalg.norm(self.measure @ (self.model - self.goal)))
+
+
+def nearer(teacher: Teacher, query: Approach, state: State, chosen: Positions) -> Positions:
+    """A choice nearer to the goal: by an exchange of many rows, where that is asked for and helps, else of a few."""
+    loss: Loss = known(state.loss, "loss")
+    place = Place(query.model, query.inverse, query.goal, query.measure)
+    mask, looked = np.zeros(teacher.rows.count, dtype=bool), np.arange(0)
+    mask[chosen] = True
+    after = mask[looked]
+    if query.bold:
+        looked = np.arange(0, teacher.rows.count, -(-teacher.rows.count // _MANY))
+        rows = _rows(teacher, state, looked, len(query.model))
+        after = exchange_many(rows, mask[looked], teacher.target[looked], loss, place)
+    if np.array_equal(after, mask[looked]):
+        looked = _most_promising(teacher, state, mask, place)
+        rows = _rows(teacher, state, looked, len(query.model))
+        after = search(rows, mask[looked], teacher.target[looked], loss, place, query.grow, query.shrink)
+    mask[looked] = after
+    found = np.flatnonzero(mask)
+    return (
+        found if far_enough(found, (chosen, *state.past), max(query.least, teacher.least_change)) else chosen
+    )
+
+
+def _rows(teacher: Teacher, state: State, looked: Positions, width: int) -> Array:
+    blocks = teacher.rows.blocks(state.scaling, looked)
+    return np.concatenate([np.empty((0, width)), *(block.mapped(np.eye(width)) for _, block in blocks)])
+
+
+def _most_promising(teacher: Teacher, state: State, mask: Mask, place: Place) -> Positions:
+    """Rows whose flip alone leaves the lowest risk, as many chosen ones as others."""
+    loss, risks = known(state.loss, "loss"), np.empty(teacher.rows.count)
+    for where, block in teacher.rows.blocks(state.scaling):
+        signs = np.where(mask[where], -1.0, 1.0)
+        rows = block.mapped(np.eye(len(place.model)))
+        risks[where] = single_risks(rows, signs, teacher.target[where], loss, place)
+    inside, outside = (
+        side[np.argsort(risks[side], kind="stable")] for side in (np.flatnonzero(mask), np.flatnonzero(~mask))
+    )
+    inside = inside[: _PROMISING // 2]
+    return np.concatenate([inside, outside[: _PROMISING - len(inside)]])
 
 
 def single_risks(rows: Array, signs: Array, target: Array, loss: Loss, place: Place) -> Array:
@@ -55,13 +114,13 @@ def single_risks(rows: Array, signs: Array, target: Array, loss: Loss, place: Pl
 
 def search(
     rows: Array,
-    chosen: npt.NDArray[np.bool_],
+    chosen: Mask,
     target: Array,
     loss: Loss,
     place: Place,
     grow: int,
     shrink: int,
-) -> npt.NDArray[np.bool_]:
+) -> Mask:
     """Flip rows, one or two at a time, while the predicted risk falls; the new choice.
 
     The number of chosen rows may grow by `grow` and shrink by `shrink` in all.
@@ -80,6 +139,47 @@ def search(
         place = after
         grow, shrink = grow - change, shrink + change
     return chosen
+
+
+def exchange_many(rows: Array, chosen: Mask, target: Array, loss: Loss, place: Place) -> Mask:
+    """Exchange many rows for as many others, time and again, while the predicted risk falls; the new choice.
+
+    Those come first whose flip moves the model fastest towards the goal; of them all, half, a quarter, … are tried.
+    """
+    chosen = chosen.copy()
+    for _ in range(_MOVES):
+        signs = np.where(chosen, -1.0, 1.0)
+        toward = place.inverse @ (place.measure.T @ (place.measure @ (place.model - place.goal)))
+        gain = signs * loss.gradient(rows @ place.model, target) * (rows @ toward)
+        order = np.argsort(-gain, kind="stable")
+        leave, enter = order[chosen[order]], order[~chosen[order]]
+        both = min(len(leave), len(enter))
+        count = int(np.count_nonzero(gain[leave[:both]] + gain[enter[:both]] > 0.0))
+        best, flips = place, leave[:0]
+        while count:
+            some = np.concatenate([leave[:count], enter[:count]])
+            after = _replaced(rows[some], signs[some], target[some], loss, place)
+            if after is not None and after.risk < best.risk * (1.0 - _MUCH):
+                best, flips = after, some
+            count //= 2
+        if not len(flips):
+            break
+        chosen[flips] = ~chosen[flips]
+        place = best
+    return chosen
+
+
+def _replaced(rows: Array, signs: Array, target: Array, loss: Loss, place: Place) -> Place | None:
+    """The place after many flips, by one Newton step; none where no model is left."""
+    terms = loss.terms(rows @ place.model, target)
+    curvature = (
+        np.linalg.pinv(place.inverse, hermitian=True) + (rows * (signs * terms.curvature)[:, None]).T @ rows
+    )
+    if np.linalg.eigvalsh(curvature)[0] <= 1e-9 * np.trace(curvature):
+        return None
+    inverse = np.asarray(np.linalg.inv(curvature))
+    model = place.model - inverse @ ((signs * terms.slope) @ rows)
+    return Place(model, inverse, place.goal, place.measure)
 
 
 def _promising(rows: Array, signs: Array, target: Array, loss: Loss, place: Place) -> Positions:
