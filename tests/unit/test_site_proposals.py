@@ -7,6 +7,7 @@ import pytest
 
 from superteach.losses import Logistic
 from superteach.queries import Balance, Keep, Prepare, Propose, RankRows
+from superteach.teacher.ranks import random_keys
 from tests.unit.test_site import agreed, ask
 
 GOAL = np.array([0.4, -0.3, 0.2])
@@ -60,3 +61,48 @@ def test_a_lesson_begun_anew_proposes_nothing(site):
     assert not told(site, "A.2", prepared(site, "A.2", 0, seed=9) + 1).any()
     agreed(site, "B")  # another lesson follows none
     assert told(site, "B", prepared(site, "B", 0) + 1).any()
+
+
+def keep(site, lesson: str, number: int, rows: int):
+    """Choose so many rows, the same ones first whatever their number."""
+    assert ask(site, number, RankRows("random", seed=77), lesson).status == "ok"
+    last = int(np.sort(random_keys(np.arange(200, dtype=np.uint64), 77))[rows - 1])
+    return ask(site, number + 1, Keep(last.to_bytes(8, "big") + b"\xff" * 8), lesson)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["told before", "not told"])
+def test_choices_after_proposals_are_remembered(site, first):
+    """A lesson begun anew may not choose one row more than the first did after it had told of changes."""
+    agreed(site, "A")
+    number = prepared(site, "A", 0) + 1
+    if first:
+        assert told(site, "A", number).any()
+    assert keep(site, "A", number + 1, 60).status == "ok"
+    agreed(site, "A.2", "A")
+    assert ask(site, 1, Prepare(Logistic(), 0.0), "A.2").status == "ok"
+    refused = keep(site, "A.2", 2, 61)
+    assert refused.status == "refused"
+    assert "in 1 row, fewer than 6" in refused.reason
+
+
+def test_choices_after_proposals_are_compared(site):
+    """The same where the lesson begun anew asks for changes first."""
+    agreed(site, "A")
+    number = prepared(site, "A", 0)
+    assert keep(site, "A", number + 1, 60).status == "ok"
+    agreed(site, "A.2", "A")
+    number = prepared(site, "A.2", 0, seed=9) + 1
+    told(site, "A.2", number)
+    assert keep(site, "A.2", number + 1, 61).status == "refused"
+
+
+def test_single_rows_told_of_in_parts_are_remembered_once(pool, site_of):
+    """Asked for one more row each time, a site notes one choice each time."""
+    site = site_of("a", *pool("logistic", 200, 3, 0), least_change=1, least_rows=1)
+    agreed(site, "A")
+    number = prepared(site, "A", 0)
+    before = len(site._lessons["A"].heard)
+    for count in range(1, 8):
+        query = Propose(GOAL, np.eye(3), 1, count, (0,), (count - 1,))
+        assert ask(site, number + count, query, "A").values.any()
+    assert len(site._lessons["A"].heard) - before == 7

@@ -301,8 +301,11 @@ class Site:
         """Choices not heard of before, one bit a row; refused where one is a few rows from one of a beginning it follows."""
         assert known.teacher is not None
         assert known.state is not None
-        if state.proposed is not None and state.proposed is not known.state.proposed:
-            return [_bits(choice, known.teacher) for choice in state.proposed.choices]
+        if isinstance(query, Propose) and state.proposed is not None:
+            told, old = 0, known.state.proposed
+            if old is not None and old.stands and old.chosen is state.proposed.chosen:
+                told = len(old.changes)
+            return [_bits(choice, known.teacher) for choice in state.proposed.choices[told:]]
         if state.chosen is None or state.chosen is known.state.chosen:
             return []
         choice = _bits(state.chosen, known.teacher)

@@ -364,7 +364,8 @@ def _propose(teacher: Teacher, query: queries.Propose, state: State, turn: Turn)
 
 def _over(state: State) -> Proposed | None:
     """What was proposed, when the choice becomes another."""
-    return None if state.proposed is None else replace(state.proposed, stands=False)
+    over = state.proposed is None or not state.proposed.stands
+    return state.proposed if over else replace(state.proposed, stands=False)
 
 
 def _accept(teacher: Teacher, query: queries.Accept, state: State, turn: Turn) -> tuple[State, Array]:
