@@ -24,6 +24,8 @@ Blocks = dict[tuple[int, int], tuple[Positions, Array]]
 
 _LEAF = 512
 """Ways that are compared with one another: fewer are faster, and miss more at their borders."""
+_CLOSER = 16
+"""Ways of a leaf that are compared exactly."""
 _AT_ONCE = 6
 """Moves whose subsets are written down at once; with more, parts are joined."""
 _BITS = 62
@@ -82,10 +84,12 @@ def near_subsets(
     )
     if not len(first.codes) or not len(second.codes):
         return np.zeros((0, len(moves)), dtype=bool)
-    axes = np.linalg.eigh(first.shifts.T @ first.shifts)[1]
-    ones, others = (residual + first.shifts) @ axes, second.shifts @ axes
-    left, right = lengths.factors(ones, others)
-    lone = np.einsum("ij,ij->i", ones, ones).astype(np.float32)
+    power = lengths.power(first.shifts, second.shifts, residual)
+    ones, others, start = (np.ldexp(part, -power) for part in (first.shifts, second.shifts, residual))
+    axes = np.linalg.eigh(ones.T @ ones)[1]
+    ones, others = (start + ones) @ axes, others @ axes
+    left, right = lengths.factors(ones, others, max(len(ones), len(others)) <= _LEAF)
+    lone = np.einsum("ij,ij->i", ones, ones).astype(left.dtype)
     along = (
         np.ascontiguousarray(ones.T, dtype=np.float32),
         np.ascontiguousarray(-others.T, dtype=np.float32),
@@ -96,9 +100,10 @@ def near_subsets(
         for some, same in _leaves(*along, *alike):
             apart = lengths.added(left[some], right[same])
             nearest = np.argmin(apart, axis=1)
-            if count == 1:  # float32 is enough to tell which of them is worth a closer look
-                best = int(np.argmin(lone[some] + apart[np.arange(len(some)), nearest]))
-                some, nearest = some[best : best + 1], nearest[best : best + 1]
+            if count == 1 and len(some) > _CLOSER:  # float32 tells which are worth a closer look
+                gaps = lone[some] + apart[np.arange(len(some)), nearest]
+                worth = np.argpartition(gaps, _CLOSER)[:_CLOSER]
+                some, nearest = some[worth], nearest[worth]
             nearest = same[nearest]
             gaps = np.square(ones[some] + others[nearest]).sum(axis=1)
             better = np.flatnonzero(gaps < shortest[-1]) if len(shortest) == count else np.arange(len(gaps))

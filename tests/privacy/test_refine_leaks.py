@@ -209,7 +209,7 @@ def test_guessing_from_a_difference_is_no_better_than_guessing(careful):
     # Where two of the rows outweigh the others it can be those two, within some percent; a single swap would be at 0.
     assert np.all(np.median(seen, axis=0) >= 0.6 * np.median(blind, axis=0))
     assert seen.min() > 0.01
-    assert pairs <= 2
+    assert pairs <= 1
     assert nearest <= 1
     assert 0.35 <= np.median(places) <= 0.65
 

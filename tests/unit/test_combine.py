@@ -20,6 +20,7 @@ from superteach.methods import combine
 from superteach.methods.combine import Proposals
 from superteach.methods.match import Matcher
 from superteach.queries import Accept, AskMoments, Balance, Keep, Prepare, Propose, RankRows, Refine
+from superteach.teacher import refine as turns_of
 from superteach.teacher.proposals import Proposed, propose
 from superteach.teacher.ranks import random_keys
 
@@ -381,3 +382,80 @@ def test_a_small_lesson_is_searched_longer(kind, pool, federation_of, chosen_row
     assert lesson.risk == pytest.approx(lesson.objective[-1], rel=0.2, abs=1e-9)
     monkeypatch.setattr(combine, "GATHERINGS", 0)
     assert lesson.risk < 0.3 * taught()[1].risk
+
+
+def small(pool, federation_of, chosen_rows, seed: int = 2):
+    """A small lesson, and the rows that it ends with."""
+    X, y = pool("squared", 2_000, 5, seed)
+    federation = federation_of(X, y, 5)
+    settings = {"budget": 40, "method": "match", "least_change": 1}
+    lesson = st.teach(federation, st.Learner(Squared(), 1.0), PerturbedFit(2), **settings)
+    return lesson, np.sort(chosen_rows(federation))
+
+
+def ends(lesson: st.Lesson) -> list[float]:
+    """What each run of turns ended with."""
+    turns = [entry.risk for entry in lesson.ledger if entry.query == "Refine"]
+    return [turns[4], turns[9]]
+
+
+def test_of_two_runs_of_turns_the_better_is_kept(pool, federation_of, chosen_rows, monkeypatch):
+    """Whether it was the first or the second."""
+    monkeypatch.setattr(combine, "GATHERINGS", 0)
+    better = set()
+    for seed in range(6):
+        lesson, _ = small(pool, federation_of, chosen_rows, seed)
+        assert lesson.risk == pytest.approx(min(ends(lesson)), rel=1e-3)
+        better.add(int(np.argmin(ends(lesson))))
+    assert better == {0, 1}
+
+
+def test_turns_that_lead_away_are_taken_back(pool, federation_of, chosen_rows, monkeypatch):
+    """The start is kept where turns make it worse."""
+    monkeypatch.setattr(combine, "GATHERINGS", 0)
+
+    def away(shifts, chosen, residual, *_):
+        return np.sort(np.append(chosen[1:], np.setdiff1d(np.arange(len(shifts)), chosen)[:1]))
+
+    monkeypatch.setattr(turns_of, "improve", away)
+    lesson, _ = small(pool, federation_of, chosen_rows)
+    assert min(ends(lesson)) > lesson.objective[0]
+    assert lesson.risk == pytest.approx(lesson.objective[0], rel=1e-3)
+
+
+def test_changes_that_did_not_help_are_taken_back(pool, federation_of, chosen_rows, monkeypatch):
+    """What was predicted wrongly, and what the learner refuses: the lesson ends as the turns left it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(combine, "GATHERINGS", 0)
+        turns, rows = small(pool, federation_of, chosen_rows)
+
+    def strongest(offers, residual, made, draw):
+        order = np.argsort(np.linalg.norm(offers.shifts, axis=1))
+        worst = made.copy()
+        worst[[order[offers.balance[order] > 0][-1], order[offers.balance[order] < 0][-1]]] ^= True
+        return worst
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Proposals, "some", strongest)
+        lesson, after = small(pool, federation_of, chosen_rows)
+        assert "Accept" in [entry.query for entry in lesson.ledger]
+        np.testing.assert_array_equal(after, rows)
+        assert lesson.risk == turns.risk
+    monkeypatch.setattr(Matcher, "_taught", lambda self: False)
+    lesson, after = small(pool, federation_of, chosen_rows)
+    assert min(entry.risk for entry in lesson.ledger if entry.risk is not None) < 0.9 * turns.risk
+    np.testing.assert_array_equal(after, rows)
+    assert lesson.risk == turns.risk
+
+
+def test_no_more_is_asked_where_nothing_new_is_told(pool):
+    """Teachers who insist on several rows tell of changes once; a second gathering ends it."""
+    X, y = pool("squared", 2_000, 5, 2)
+    parts = np.array_split(np.arange(2_000), 5)
+    teachers = [st.Teacher(f"t{i}", X[part], y[part], part, least_change=6) for i, part in enumerate(parts)]
+    settings = {"budget": 40, "method": "match", "least_change": 1}
+    federation = st.Federation(st.InProcess(teachers))
+    lesson = st.teach(federation, st.Learner(Squared(), 1.0), PerturbedFit(2), **settings)
+    asked = [entry.query for entry in lesson.ledger].count("Propose")
+    assert 0 < asked <= 2 * combine.MOST_ROUNDS
+    assert "Accept" in [entry.query for entry in lesson.ledger]

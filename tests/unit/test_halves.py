@@ -53,6 +53,30 @@ def test_a_dozen_rows_are_searched_whole(seed, rows, width, least):
     assert left_by(found, shifts, chosen, residual) <= best * (1.0 + 1e-3) + 1e-6 * np.abs(shifts).max()
 
 
+@pytest.mark.parametrize(("width", "long"), [(1, 1e3), (2, 1e3), (3, 1e4)])
+def test_a_dozen_moves_of_very_different_lengths(width, long):
+    """Long moves that cancel each other hide what is left in float32: the best of all is found all the same."""
+    flips = np.arange(1 << 12)[:, None] >> np.arange(12) & 1
+    for seed in range(10):
+        draw = np.random.default_rng(seed)
+        moves, residual = draw.standard_normal((12, width)), draw.standard_normal(width)
+        moves[:4] += long * np.array([1.0, -1.0, 1.0, -1.0])[:, None] * draw.standard_normal(width)
+        found = halves.near_subsets(moves, np.zeros(12, dtype=int), residual, askew=12)[0]
+        best = np.linalg.norm(residual + flips @ moves, axis=1).min()
+        assert np.linalg.norm(residual + moves[found].sum(axis=0)) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e150])
+def test_the_scale_does_not_matter(scale):
+    """The same subset, without a warning, however long the moves are."""
+    draw = np.random.default_rng(3)
+    moves, residual = draw.standard_normal((40, 4)), draw.standard_normal(4)
+    balance = draw.choice([-1, 1], 40)
+    power = 2.0 ** np.round(np.log2(scale))
+    one, other = (halves.near_subsets(by * moves, balance, by * residual, 2, 4) for by in (1.0, power))
+    np.testing.assert_array_equal(one, other)
+
+
 def test_leaves_miss_little():
     """Twenty rows, lists of hundreds of ways cut into small leaves: rarely much worse than the best of all."""
     worse = []

@@ -104,7 +104,7 @@ class Refiner:
         return self.together and self.small and self.federation.teachers <= MOST_TURNS
 
     def _better_of_two(self, start: Stand) -> Stand:
-        """Turns from the same start with one and with another teacher first; the better is kept."""
+        """Turns from the same start with one and with another teacher first; the best of the three choices is kept."""
         if start.risk <= self.tolerance:
             return start
         self.federation.sum(Recall("round", True))
@@ -114,10 +114,16 @@ class Refiner:
         self.federation.sum(Recall("turns", True))
         self.federation.sum(Recall("round", False))
         second = self._turns(start, 1)
-        if second.risk < first.risk:
+        if second.risk < min(first.risk, start.risk):
             return second
-        self.federation.sum(Recall("turns", False))
-        return first
+        # Turns go by first order, and where H changes much they can lead away.
+        nearer = first.risk < start.risk
+        self.federation.sum(Recall("turns" if nearer else "round", False))
+        return (
+            first
+            if nearer
+            else replace(first, metric=start.metric, residual=start.residual, risks=start.risks)
+        )
 
     def _turns(self, stand: Stand, time: int = 0) -> Stand:
         """Teachers take turns until so many in a row bring nothing, or the residual is small enough."""
@@ -128,7 +134,8 @@ class Refiner:
         if self._twice:
             few = max(FEW_TURNS, teachers)
         turns = few if teachers <= few else min(2 * teachers, MANY_TURNS)
-        stand = replace(stand, ended=False, reason=f"the limit of {turns} turns was reached")
+        said = 2 * turns if self._twice else turns
+        stand = replace(stand, ended=False, reason=f"the limit of {said} turns was reached")
         for turn in range(turns):
             if stand.risk <= self.tolerance:
                 break
@@ -163,13 +170,15 @@ class Refiner:
         return after
 
     def _few_rows(self, stand: Stand) -> Stand:
-        """Changes told of twice, as long as the residual is then, and made time and again as H changes."""
+        """Changes told of a few times, as long as the residual is then, and made time and again as H changes."""
         start, pulls, made = stand, None, np.zeros(0, dtype=bool)
         draw = np.random.default_rng(self.seed)
         for before in range(combine.GATHERINGS):
             more = combine.gather(
                 self.federation, self.goal, stand.metric, self.least, before, stand.residual, self.seed
             )
+            if not len(more.owners):
+                break
             pulls = more if pulls is None else pulls.beside(more)
             made = np.append(made, np.zeros(len(more.owners), dtype=bool))
             for _ in range(combine.TIMES if stand.risk > self.tolerance else 0):

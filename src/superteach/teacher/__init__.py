@@ -364,8 +364,8 @@ def _propose(teacher: Teacher, query: queries.Propose, state: State, turn: Turn)
 
 def _over(state: State) -> Proposed | None:
     """What was proposed, when the choice becomes another."""
-    over = state.proposed is None or not state.proposed.stands
-    return state.proposed if over else replace(state.proposed, stands=False)
+    told = state.proposed
+    return replace(told, stands=False) if told is not None and told.stands else told
 
 
 def _accept(teacher: Teacher, query: queries.Accept, state: State, turn: Turn) -> tuple[State, Array]:

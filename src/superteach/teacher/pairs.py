@@ -54,6 +54,8 @@ def _partners(ones: Array, others: Array, within: float) -> tuple[Positions, Pos
     Along the axis on which t spreads most, s and −t can be no farther apart than that: of all pairs some
     tenth are left, and the nearest among them is the nearest of all.
     """
+    power = lengths.power(ones, others)
+    ones, others, within = np.ldexp(ones, -power), np.ldexp(others, -power), float(np.ldexp(within, -power))
     axis = np.linalg.eigh(others.T @ others)[1][:, -1] if len(others) else np.zeros(others.shape[1])
     along, against = -(ones @ axis), others @ axis
     order, behind = np.argsort(along, kind="stable"), np.argsort(against, kind="stable")
