@@ -12,7 +12,7 @@ from superteach import lengths
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
 
-_BLOCK = 256
+_BLOCK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +39,15 @@ def best_pair(moves: Moves, residual: Array, most: float) -> Positions:
     if len(single) and single[alone] < lowest**2:
         best, lowest = moves.rows[alone], float(np.sqrt(single[alone]))
     first, second = _partners(after, moves.shifts, lowest)
-    pairs = np.square(after[first] + moves.shifts[second]).sum(axis=1)
-    rows = np.sort(np.concatenate([moves.rows[first], moves.rows[second]], axis=1), axis=1)
-    pairs[(np.diff(rows, axis=1) == 0).any(axis=1)] = np.inf
-    two = int(np.argmin(pairs)) if len(pairs) else 0
-    if len(pairs) and pairs[two] < lowest**2:
-        best = rows[two]
-    return best
+    both = after[first] + moves.shifts[second]
+    pairs = np.einsum("ij,ij->i", both, both)
+    near = np.flatnonzero(pairs < lowest**2)
+    near = near[np.argsort(pairs[near], kind="stable")]
+    rows = np.sort(np.concatenate([moves.rows[first[near]], moves.rows[second[near]]], axis=1), axis=1)
+    apart = np.flatnonzero(
+        (np.diff(rows, axis=1) != 0).all(axis=1)
+    )  # two moves of one row cannot both be made
+    return rows[apart[0]] if len(apart) else best
 
 
 def _partners(ones: Array, others: Array, within: float) -> tuple[Positions, Positions]:
