@@ -35,7 +35,7 @@ _FEW = 60
 _MOVES = 20
 """Flips or pairs of flips in one turn, at most."""
 _MANY = 100_000
-"""Rows that many are exchanged among."""
+"""Rows that many are exchanged among, with ten columns; with more columns fewer, so that a copy of them stays small."""
 _MUCH = 1e-3
 """An exchange of many must lower the risk by this share."""
 _GAIN = 1e-6
@@ -66,7 +66,8 @@ def nearer(teacher: Teacher, query: Approach, state: State, chosen: Positions) -
     mask[chosen] = True
     after = mask[looked]
     if query.bold:
-        looked = np.arange(0, teacher.rows.count, -(-teacher.rows.count // _MANY))
+        most = _MANY * 10 // max(10, len(query.model))
+        looked = np.arange(0, teacher.rows.count, -(-teacher.rows.count // most))
         rows = _rows(teacher, state, looked, len(query.model))
         after = exchange_many(rows, mask[looked], teacher.target[looked], loss, place)
     if np.array_equal(after, mask[looked]):

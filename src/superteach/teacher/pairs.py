@@ -44,9 +44,8 @@ def best_pair(moves: Moves, residual: Array, most: float) -> Positions:
     near = np.flatnonzero(pairs < lowest**2)
     near = near[np.argsort(pairs[near], kind="stable")]
     rows = np.sort(np.concatenate([moves.rows[first[near]], moves.rows[second[near]]], axis=1), axis=1)
-    apart = np.flatnonzero(
-        (np.diff(rows, axis=1) != 0).all(axis=1)
-    )  # two moves of one row cannot both be made
+    # Two moves of one row cannot both be made.
+    apart = np.flatnonzero((np.diff(rows, axis=1) != 0).all(axis=1))
     return rows[apart[0]] if len(apart) else best
 
 
