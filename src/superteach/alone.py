@@ -64,8 +64,7 @@ def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: A
         if learner.free_intercept and learner.refuses(count.rows, count.positive):
             return Choice(None, False)
         room = Classroom(federation, learner, scaling, count.rows, Newton(), squares / count.rows)
-        matcher = match.Matcher(room, query.goal, query.seed, 1, query.tolerance)
-        matcher.announce([size])
+        matcher = match.Matcher(room, query.goal, query.seed)
         matcher.choose(size)
     except TeachingError:  # a fit on its rows alone may not exist, though one on all teachers' rows does
         return Choice(None, False)

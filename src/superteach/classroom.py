@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,12 +33,19 @@ class Classroom:
     solver: Newton | LBFGS
     row_square: float
     """Mean of ‖x_j‖² on scaled columns."""
+    deadline: float = np.inf
+    """Reading of `time.perf_counter` after which nothing more is tried."""
     _pool: Array | None = field(default=None, repr=False)
 
     @property
     def width(self) -> int:
         """How many numbers a model has."""
         return self.federation.features + (self.learner.intercept != "none")
+
+    @property
+    def late(self) -> bool:
+        """Whether time is up."""
+        return time.perf_counter() > self.deadline
 
     def fit_pool(self) -> Array:
         """The learner's model on all teachers' rows, on scaled columns."""
@@ -49,6 +57,10 @@ class Classroom:
     def fit_chosen(self, size: int, start: Array | None = None) -> Array:
         """The learner's model on the chosen rows, found from another one (default: the pool's)."""
         return self._fit(size, "chosen", self.fit_pool() if start is None else start)
+
+    def fit_priced(self, size: int, start: Array) -> Array:
+        """The learner's model on rows weighted by their fractions at the present prices."""
+        return self._fit(size, "priced", start)
 
     def _fit(self, count: int, rows: RowSet, start: Array) -> Array:
         return fit(self.federation, self.learner, count, rows, self.solver, start, self.row_square).model

@@ -36,7 +36,7 @@ CIRCUMSTANCES = (
 )  # fmt: skip
 """Parts of an order that do not change what is taught; the roster is looked at by itself."""
 _APART = 0x8CB92BA72F3D8DD7
-"""Between the seeds of two beginnings: odd, and another number than those that sizes and restarts of "match" are apart."""
+"""Between the seeds of two beginnings: odd, and another number than restarts of "match" are apart."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,9 @@ class Order:
     budget: str = "best"
     method: str = "match"
     risk_target: float | None = None
-    least_change: int = 10
+    rounding: str = "alone"
+    lesson_seconds: float | None = None
+    """After which match tries nothing more."""
     restarts: int = 1
     solver_seconds: float = 120.0
     solver: str | None = None
@@ -203,7 +205,8 @@ class _Run:
             budget=work.read_budget(order.budget),
             method=order.method,
             risk_target=order.risk_target,
-            least_change=order.least_change,
+            rounding=order.rounding,
+            seconds=order.lesson_seconds,
             restarts=order.restarts,
             solver_seconds=order.solver_seconds,
             sparsity=order.sparsity,

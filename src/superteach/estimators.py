@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Self
 
 import numpy as np
@@ -13,13 +14,21 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from superteach.engines.inprocess import InProcess
 from superteach.errors import DataError, DataTypeError, SettingError
-from superteach.federation import Federation
+from superteach.federation import Entry, Federation
 from superteach.inputs import Part, find_missing, make_teachers
 from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Poisson
 from superteach.teaching import teach
 
 Array = npt.NDArray[np.float64]
+
+
+def _tell(entry: Entry) -> None:
+    risk = "" if entry.risk is None else f", risk {entry.risk:.3g}"
+    print(
+        f"superteach: round {entry.number}, {entry.stage}: {entry.query} ({entry.seconds:.2f} s{risk})",
+        file=sys.stderr,
+    )
 
 
 def _has_probabilities(estimator: SuperTeacher) -> bool:
@@ -47,9 +56,11 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
     solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
     standardize : teach on standardised columns; goal and model stay in raw units.
-    least_change : rows a teacher changes in one turn of "match", at least; 1 suits whoever owns all rows.
-    allow_few_rows : let teachers with fewer rows than least_change take part in "match".
-    restarts : searches of "match" from other starts, of which the best is kept; small lessons gain most.
+    rounding : how "match" turns fractions into rows: "together" (by sums over teachers; nearest to the goal), or "alone"
+        (each teacher by itself once prices are agreed on, as in a federation).
+    restarts : searches of "match" with other lots, of which the best is kept; small lessons gain most.
+    seconds : time after which "match" tries nothing more and returns the best lesson so far (None: no limit).
+    verbose : 1 prints every round to the standard error stream, with its stage and the risk where it is known.
     solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
     random_state : the same seed gives the same lesson.
 
@@ -72,9 +83,10 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         goal_weight: float | None = None,
         solver: Any = None,
         standardize: bool = False,
-        least_change: int = 1,
+        rounding: str = "together",
         restarts: int = 1,
-        allow_few_rows: bool = False,
+        seconds: float | None = None,
+        verbose: int = 0,
         solver_seconds: float = 120.0,
         random_state: Any = None,
     ) -> None:
@@ -87,9 +99,10 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.goal_weight = goal_weight
         self.solver = solver
         self.standardize = standardize
-        self.least_change = least_change
+        self.rounding = rounding
         self.restarts = restarts
-        self.allow_few_rows = allow_few_rows
+        self.seconds = seconds
+        self.verbose = verbose
         self.solver_seconds = solver_seconds
         self.random_state = random_state
 
@@ -110,12 +123,12 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             Part(str(owner), X_checked, y_checked, rows, None if len(owners) == 1 else rows, costs)
             for owner, rows in zip(owners, members, strict=True)
         ]
-        teachers, classes = make_teachers(parts, columns, student.loss, bool(self.allow_few_rows))
+        teachers, classes = make_teachers(parts, columns, student.loss)
         del parts
         engine = InProcess(teachers)
         try:
             self.lesson_ = teach(
-                Federation(engine),
+                Federation(engine, _tell if self.verbose else None),
                 student,
                 self.goal,
                 budget=self.budget,
@@ -125,8 +138,9 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
                 goal_weight=self.goal_weight,
                 solver=self.solver,
                 standardize=self.standardize,
-                least_change=self.least_change,
+                rounding=self.rounding,
                 restarts=self.restarts,
+                seconds=self.seconds,
                 solver_seconds=self.solver_seconds,
                 random_state=_seed(self.random_state),
                 classes=classes,

@@ -68,7 +68,7 @@ class Part:
 
 
 def make_teachers(
-    parts: Sequence[Part], columns: Sequence[str], loss: Loss, allow_few_rows: bool = False
+    parts: Sequence[Part], columns: Sequence[str], loss: Loss
 ) -> tuple[list[Teacher], npt.NDArray[Any] | None]:
     """Check all parts and turn them into teachers; the classes come back too where labels have any."""
     if not parts:
@@ -82,17 +82,15 @@ def make_teachers(
     for part in parts:
         _check_finite(part, columns)
     classes = find_classes(parts) if loss.classifies else None
-    return [_teacher(part, loss, classes, allow_few_rows=allow_few_rows) for part in parts], classes
+    return [_teacher(part, loss, classes) for part in parts], classes
 
 
-def make_teacher(
-    part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[Any] | None, least_change: int
-) -> Teacher:
+def make_teacher(part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[Any] | None) -> Teacher:
     """One part as a teacher of its own, with the two label values that all teachers have agreed on."""
     _check_shape(part, columns)
     _check_finite(part, columns)
     if not loss.classifies:
-        return _teacher(part, loss, None, least_change)
+        return _teacher(part, loss, None)
     if classes is None or len(classes) != 2:
         raise DataError(f"a classification needs two label values, got {classes!r}")
     strange = ~np.isin(part.take_target(), np.asarray(classes, dtype=part.take_target().dtype))
@@ -100,20 +98,12 @@ def make_teacher(
         raise DataError(
             f"teacher {part.name!r} has a label in row {int(np.argmax(strange))} that nobody agreed on"
         )
-    return _teacher(part, loss, np.asarray(classes), least_change)
+    return _teacher(part, loss, np.asarray(classes))
 
 
-def _teacher(
-    part: Part,
-    loss: Loss,
-    classes: npt.NDArray[Any] | None,
-    least_change: int = 1,
-    allow_few_rows: bool = False,
-) -> Teacher:
+def _teacher(part: Part, loss: Loss, classes: npt.NDArray[Any] | None) -> Teacher:
     target = _encode(part, classes) if classes is not None else _numbers(part, loss)
-    return Teacher(
-        part.name, part.take_features(), target, part.ids, part.take_costs(), least_change, allow_few_rows
-    )
+    return Teacher(part.name, part.take_features(), target, part.ids, part.take_costs())
 
 
 def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:

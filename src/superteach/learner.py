@@ -237,14 +237,22 @@ def fit(
     def terms(sums: Moments) -> float:
         return float(np.sqrt(2.0 * (abs(sums.value) + 1e-3 * count) * count * row_square))
 
+    begun = not np.any(start)
+
     def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
+        nonlocal begun
+        if not begun:  # a start that happens to be near enough is not yet this fit's own result
+            begun = True
+            return None
         return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
 
     solution = solver.minimise(function, start, stop)
     if not solution.converged:
         # float64 may end a fit before the tolerance does; what it reached must still be a fit.
         norm = np.linalg.norm(solution.sums.gradient + penalty.gradient(solution.point))
-        if not norm <= 1e-10 * terms(solution.sums):
+        # Without curvature the values of a line search tell steps apart to about the square root of that.
+        reached = 1e-10 if isinstance(solver, Newton) else 1e-8
+        if not norm <= reached * terms(solution.sums):
             if np.any(start):  # a start far out, such as the model of other rows, may lead nowhere
                 return fit(federation, learner, count, rows, solver, np.zeros_like(start), row_square)
             raise TeachingError(

@@ -18,6 +18,11 @@ from superteach.federation import Entry
 
 Array = npt.NDArray[np.float64]
 
+TAUGHT = 0.01
+"""Share of the spread of predictions within which a goal counts as taught."""
+SURPRISE = 1.5
+"""Factor between predicted and measured risk from which on a lesson says so."""
+
 
 _PLAIN = (
     "size",
@@ -94,6 +99,10 @@ class Lesson:
     """Set where the goal is proved to be out of reach for a lesson of this size (method "match")."""
     lower_bound: float = 0.0
     """A risk that no lesson can go below, where one is proved."""
+    prediction_distance: float = math.nan
+    """Root mean square of x'(θ_S − θ*) over the pool: risk in units that do not depend on those of columns."""
+    prediction_spread: float = math.nan
+    """Root mean square of the goal's predictions around their mean, to set the distance beside."""
     cost: float | None = None
     """What the chosen rows cost their owners in all, where owners gave costs."""
     interruptions: tuple[dict[str, Any], ...] = ()
@@ -135,8 +144,44 @@ class Lesson:
         return self.risk / self.pool_risk
 
     @property
+    def predicted_risk(self) -> float | None:
+        """The risk that "match" expected from its linearised model; None for other methods."""
+        given = (
+            self.settings.get("method") == "match"
+            and len(self.objective)
+            and math.isfinite(self.objective[-1])
+        )
+        return float(self.objective[-1]) if given else None
+
+    @property
+    def taught(self) -> bool:
+        """Whether predictions are within TAUGHT of the goal's own spread (or risk within risk_target, where one is set)."""
+        wanted = self.settings.get("risk_target")
+        if wanted is not None:
+            return bool(self.risk <= wanted)
+        return bool(self.prediction_distance <= TAUGHT * self.prediction_spread)
+
+    @property
     def verdict(self) -> str:
         """In one sentence, whether the goal was taught and what is proved about it."""
+        return self._verdict + self._surprise
+
+    @property
+    def _surprise(self) -> str:
+        """What to say where prediction and measurement of the risk differ."""
+        expected = self.predicted_risk
+        if (
+            expected is None
+            or self.certificate is not None
+            or self.risk <= 1e-12 * float(np.linalg.norm(self.goal))
+        ):
+            return ""
+        if 1.0 / SURPRISE <= expected / self.risk <= SURPRISE:
+            return ""
+        return f" (the linearised model promised {expected:.2g})"
+
+    @property
+    def _verdict(self) -> str:
         if self.certificate is not None:
             return (
                 f"no {self.size} of these {self.rows} rows can teach this goal exactly; "
@@ -145,10 +190,12 @@ class Lesson:
             )
         if self.settings.get("method") != "match":
             return f"the taught model is at distance {self.risk:.4g} from the goal"
-        wanted = self.settings.get("risk_target")
-        if self.risk <= (1e-2 * float(np.linalg.norm(self.goal)) if wanted is None else wanted):
-            return f"the goal is taught to within {self.risk:.2g}"
-        return f"the nearest model found is at distance {self.risk:.4g}; there is no proof either way"
+        apart = ""
+        if math.isfinite(self.prediction_distance):
+            apart = f"; predictions differ by {self.prediction_distance:.2g}, of a spread of {self.prediction_spread:.2g}"
+        if self.taught:
+            return f"the goal is taught to within {self.risk:.2g}{apart}"
+        return f"the nearest model found is at distance {self.risk:.4g}{apart}; there is no proof either way"
 
     @property
     def rounds(self) -> int:
@@ -181,6 +228,8 @@ class Lesson:
             "objective": self.objective.tolist(),
             "gap": self.gap.tolist(),
             "lower_bound": self.lower_bound,
+            "prediction_distance": self.prediction_distance,
+            "prediction_spread": self.prediction_spread,
             "cost": self.cost,
             "certificate": self.certificate.as_dict() if self.certificate else None,
             "path": [point.as_dict() for point in self.path],
@@ -232,7 +281,14 @@ class Lesson:
             certificate=_certificate(stored["certificate"]),
             interruptions=tuple(stored.get("interruptions", ())),
             **{name: stored[name] for name in _PLAIN},
+            prediction_distance=_number(stored.get("prediction_distance")),
+            prediction_spread=_number(stored.get("prediction_spread")),
         )
+
+
+def _number(stored: float | None) -> float:
+    """A number that JSON keeps as null where it is not finite."""
+    return math.nan if stored is None else float(stored)
 
 
 def _certificate(stored: dict[str, Any] | None) -> Certificate | None:

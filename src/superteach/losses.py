@@ -40,6 +40,8 @@ class Loss(ABC):
     name: ClassVar[str]
     classifies: ClassVar[bool]
     """True for margin losses, whose labels are −1 and +1."""
+    most_curvature: ClassVar[float] = np.inf
+    """The largest ℓ'' there is: how fast a row's pull can change with the model."""
 
     @abstractmethod
     def terms(self, eta: Array, y: Array) -> Terms:
@@ -118,6 +120,7 @@ class Logistic(Loss):
 
     name: ClassVar[str] = "logistic"
     classifies: ClassVar[bool] = True
+    most_curvature: ClassVar[float] = 0.25
 
     def terms(self, eta: Array, y: Array) -> Terms:
         value, wrong, curvature = _of_margin(y * eta)
@@ -156,6 +159,7 @@ class Squared(Loss):
 
     name: ClassVar[str] = "squared"
     classifies: ClassVar[bool] = False
+    most_curvature: ClassVar[float] = 1.0
 
     def terms(self, eta: Array, y: Array) -> Terms:
         residual = eta - y
@@ -180,6 +184,7 @@ class SquaredHinge(Loss):
 
     name: ClassVar[str] = "squared_hinge"
     classifies: ClassVar[bool] = True
+    most_curvature: ClassVar[float] = 2.0
 
     def terms(self, eta: Array, y: Array) -> Terms:
         short = np.maximum(1.0 - y * eta, 0.0)
@@ -210,6 +215,7 @@ class Huber(Loss):
 
     name: ClassVar[str] = "huber"
     classifies: ClassVar[bool] = False
+    most_curvature: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.delta) and self.delta > 0):

@@ -24,6 +24,10 @@ MATCH_FRACTIONS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 class Chooser(Protocol):
     """Leaves every teacher with its part of a lesson."""
 
+    @property
+    def near(self) -> Array | None:
+        """A model near which the taught one is expected, from where a fit is short; None: the pool's."""
+
     def announce(self, sizes: list[int]) -> list[int]:
         """Told which sizes are allowed; those that are worth a look."""
 
@@ -39,6 +43,8 @@ class Chooser(Protocol):
 
 class Ranked:
     """Rows already sorted by every teacher: the best n of all, found from counts."""
+
+    near: Array | None = None
 
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
@@ -80,7 +86,7 @@ class Walk:
 
 def fractions(method: str) -> tuple[float, ...]:
     """Where budget="best" looks."""
-    return MATCH_FRACTIONS if method == "match" else selection.PATH_FRACTIONS
+    return selection.PATH_FRACTIONS if method in ("dual", "random") else MATCH_FRACTIONS
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +107,7 @@ def _teach(
     if refusal:
         return refusal
     room.federation.stage = "path"
-    model = room.fit_chosen(kept.rows, start)
+    model = room.fit_chosen(kept.rows, chooser.near if start is None else start)
     risk = metrics.risk(room.scaling.raw(model), raw_goal)
     room.federation.note(risk)
     return _Taught(model, PathPoint(kept.rows, kept.rows / room.rows, risk))
@@ -116,7 +122,9 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
     refusal = ""
     # From the whole pool downwards: the pool's model is known, and neighbours start next to each other.
     for size in reversed(sizes):
-        taught = _teach(room, chooser, size, last, raw_goal)
+        if room.late and best is not None:
+            break
+        taught = _teach(room, chooser, size, last if chooser.near is None else None, raw_goal)
         if isinstance(taught, str):
             refusal = taught
             continue
@@ -153,14 +161,14 @@ def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) 
 
     low, high = 0, min(room.width + 1, room.rows)
     while not reaches(high):
-        if high == room.rows:
+        if high == room.rows or (room.late and points):
             tried = f"{len(points)} sizes tried"
             if points:
                 nearest = min(points.values(), key=lambda point: point.risk)
                 tried = f"the nearest of {tried} has {nearest.size} rows and a risk of {nearest.risk:.4g}"
             raise BudgetError(f"no lesson reaches risk_target={target:g}; {tried}")
         low, high = high, min(2 * high, room.rows)
-    while high - low > max(1, high // 20):
+    while high - low > max(1, high // 50) and not room.late:
         middle = (low + high) // 2
         low, high = (low, middle) if reaches(middle) else (middle, high)
     chooser.go_back()

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach import metrics, path, selection
-from superteach.classroom import NEWTON_WIDTH, Classroom, enter
+from superteach.classroom import Classroom, enter
 from superteach.errors import SettingError
 from superteach.federation import Federation
 from superteach.goals import CheckedGoal, Goal, check_goal, check_vector
 from superteach.learner import Learner
 from superteach.lesson import Lesson
-from superteach.methods import dual, match, oblivious, random
+from superteach.methods import dual, match, oblivious, random, small
 from superteach.problem import MOST, DualProblem
 from superteach.queries import ChosenCost
 from superteach.solvers import LBFGS, Block, Newton
@@ -24,8 +24,6 @@ from superteach.solvers import LBFGS, Block, Newton
 Array = npt.NDArray[np.float64]
 
 METHODS = ("dual", "match", "oblivious", "oblivious-minlp", "random")
-SEARCHES = METHODS[1:4]
-"""Methods that search anew for every size, by sums over pairs of columns."""
 
 
 def teach(
@@ -40,8 +38,9 @@ def teach(
     goal_weight: float | None = None,
     solver: Newton | LBFGS | Block | None = None,
     standardize: bool = False,
-    least_change: int = 10,
+    rounding: str = "together",
     restarts: int = 1,
+    seconds: float | None = None,
     solver_seconds: float = 120.0,
     random_state: int = 0,
     classes: Any = None,
@@ -51,8 +50,8 @@ def teach(
 
     The chosen rows stay with their teachers; the lesson holds the model, its quality and the ledger.
     `sparsity` and `goal_weight` are the paper's λ_α and λ_θ (default 0.1 and 1000 for classification,
-    1 and 2000 for regression). With method="match" a turn changes at least `least_change` rows of a
-    teacher, a lesson ends once its risk is `risk_target`, and the best of `restarts` searches is kept.
+    1 and 2000 for regression). With method="match" teachers round `together` or `alone`, the
+    best of `restarts` searches is kept, none is tried once the risk is `risk_target`, and nothing more after `seconds`.
     `classes` are the labels a fitted goal must have been fitted on, `columns` the names it must know them by.
 
     method="oblivious" lets every teacher choose its share alone, by exact teaching; "oblivious-minlp" by a
@@ -69,8 +68,9 @@ def teach(
         goal_weight,
         solver,
         standardize,
-        least_change,
+        rounding,
         restarts,
+        seconds,
         solver_seconds,
         random_state,
     )
@@ -85,15 +85,17 @@ def teach(
         solver.check(federation.teachers, student.free_intercept)
         if solver.staleness:
             federation.check_posts()
-    if method in SEARCHES and federation.features > NEWTON_WIDTH:
-        raise SettingError(
-            f"method={method!r} sums a matrix over pairs of columns, too much for {federation.features} columns "
-            f"(at most {NEWTON_WIDTH}); use method='dual'"
-        )
     room = enter(federation, student, solver, standardize)
-    sizes = selection.counts_of(
-        budget, room.rows, room.width, path.fractions("match" if method in SEARCHES else method)
-    )
+    room.deadline = np.inf if seconds is None else started + seconds
+    sizes = selection.counts_of(budget, room.rows, room.width, path.fractions(method))
+    if method == "match" and rounding == "together" and budget == "best" and room.rows <= small.SMALL:
+        # There a search may change the size: it begins at several, or looks at all subsets at once.
+        shares = (0.05, 0.1, 0.2, 0.35, 0.55, 0.8)
+        sizes = (
+            [1, room.rows]
+            if room.rows <= small.EVERY
+            else selection.counts_of("best", room.rows, room.width, shares)
+        )
     raw_goal = _vector(wanted, room)
     inside_goal = room.scaling.inside(raw_goal)
     pool = room.fit_pool()
@@ -102,11 +104,13 @@ def teach(
     trace = None
     close = float(1e-6 * np.linalg.norm(raw_goal)) if risk_target is None else risk_target
     if method == "match":
-        chooser = match.Matcher(room, inside_goal, random_state, least_change, close, restarts)
+        chooser = match.Matcher(
+            room, inside_goal, random_state, "alone" if rounding == "alone" else "together", close, restarts
+        )
     elif method == "oblivious":
-        chooser = oblivious.Oblivious(room, inside_goal, random_state, close)
+        chooser = oblivious.Oblivious(room, inside_goal, random_state)
     elif method == "oblivious-minlp":
-        chooser = oblivious.Oblivious(room, inside_goal, random_state, close, "minlp", solver_seconds)
+        chooser = oblivious.Oblivious(room, inside_goal, random_state, "minlp", solver_seconds)
     elif method == "dual":
         ridge = student.penalty(room.rows)
         problem = DualProblem(ridge, inside_goal, settings["goal_weight"], student.free_intercept)
@@ -121,7 +125,7 @@ def teach(
         walk = path.lowest(room, chooser, sizes, raw_goal)
 
     federation.stage = "metrics"
-    agreement = metrics.consistency(federation, walk.model, inside_goal, student.loss.classifies)
+    agreement = metrics.agreement(federation, walk.model, inside_goal, student.loss.classifies)
     cost: float | None = federation.sum(ChosenCost())
     outcome = chooser.outcome if isinstance(chooser, match.Search) else None
     raw_model = room.scaling.raw(walk.model)
@@ -138,7 +142,9 @@ def teach(
         size=walk.size,
         rows=room.rows,
         risk=metrics.risk(raw_model, raw_goal),
-        consistency=agreement,
+        consistency=agreement.consistency,
+        prediction_distance=agreement.distance,
+        prediction_spread=agreement.spread,
         pool_risk=metrics.risk(room.scaling.raw(pool), raw_goal),
         objective=trace.objective if trace else outcome.risks if outcome else empty,
         gap=trace.gap if trace else empty,
@@ -164,8 +170,9 @@ def _settings(
     goal_weight: Any,
     solver: Any,
     standardize: Any,
-    least_change: Any,
+    rounding: Any,
     restarts: Any,
+    seconds: Any,
     solver_seconds: Any,
     random_state: Any,
 ) -> dict[str, Any]:
@@ -188,9 +195,12 @@ def _settings(
         raise SettingError("budget='smallest' needs risk_target=, the risk that is small enough")
     if risk_target is not None:
         risk_target = _number("risk_target", risk_target, least=0.0)
-    for name, count in (("least_change", least_change), ("restarts", restarts)):
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-            raise SettingError(f"{name}={count!r} must be an int of at least 1")
+    if rounding not in ("together", "alone"):
+        raise SettingError(f"rounding={rounding!r} is not known; there are 'together' and 'alone'")
+    if not isinstance(restarts, int | np.integer) or isinstance(restarts, bool) or restarts < 1:
+        raise SettingError(f"restarts={restarts!r} must be an int of at least 1")
+    if seconds is not None:
+        seconds = _number("seconds", seconds, least=0.0)
     solver_seconds = _number("solver_seconds", solver_seconds, least=0.1)
     if (
         not isinstance(random_state, int | np.integer)
@@ -211,8 +221,9 @@ def _settings(
         "budget": budget.item() if isinstance(budget, np.generic) else budget,
         "method": method,
         "risk_target": risk_target,
-        "least_change": int(least_change),
+        "rounding": rounding,
         "restarts": int(restarts),
+        "seconds": seconds,
         "solver_seconds": solver_seconds,
         "sparsity": sparsity,
         "goal_weight": goal_weight,

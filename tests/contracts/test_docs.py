@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from superteach.queries import QUERIES
+from superteach.queries.match import OCTAVES
+from superteach.rounding import BINS
 from tests.contracts.test_queries import TALK, WIDTH
 
 ROOT = Path(__file__).parents[2]
@@ -70,17 +72,27 @@ def test_the_table_of_queries_is_the_closed_list():
 def length(said: str, query) -> int:
     """How many numbers a reply has in the table's words, where TALK asks with d columns."""
     d = WIDTH
-    terms = {"one": 1, "d": d, "2d": 2 * d, "d(d+1)/2": d * (d + 1) // 2}
+    terms = {
+        "one": 1,
+        "d": d,
+        "2d": 2 * d,
+        "d(d+1)/2": d * (d + 1) // 2,
+        "(d+1)(d+2)/2": (d + 1) * (d + 2) // 2,
+    }
     times = {
         "": 1,
         "per step": len(getattr(query, "steps", ())),
         "per prefix": len(getattr(query, "prefixes", ())),
-        "per slot": len(getattr(query, "owners", ())),
+        "per radius": len(getattr(query, "radii", ())),
+        "per teacher": getattr(query, "teachers", 0),
+        "per row": sum(getattr(query, "counts", ())),
+        "per octave": OCTAVES,
+        "per class": BINS,
     }
     total = 0
     for part in said.split(", "):
         found = re.fullmatch(
-            r"(?:and )?(\S+(?: \+ \S+)*) (?:sums?|counts?|(more for order 2)) ?(per \w+)?", part
+            r"(?:and )?(\S+(?: \+ \S+)*) (?:sums?|counts?|numbers?|(more for order 2)) ?(per \w+)?", part
         )
         assert found, f"{query.name}: {part!r} is no number of sums or counts"
         if not found[2] or query.order == 2:

@@ -54,7 +54,8 @@ def modules_of(*layers: str) -> list[str]:
 
 COORDINATOR = (
     "losses", "problem", "queries", "messages", "solvers", "federation", "learner", "selection", "metrics",
-    "methods", "goals", "lesson", "teaching", "errors", "wire", "report", "alone",
+    "methods", "goals", "lesson", "teaching", "errors", "wire", "report", "alone", "classroom", "path", "prices",
+    "rounding",
 )  # fmt: skip
 RULES = [
     *((name, ("teacher", "engines", "inputs", "estimators", "cli")) for name in modules_of(*COORDINATOR)),

@@ -10,7 +10,7 @@ from superteach import queries
 from superteach.engines.journal import LOOKS
 from superteach.losses import LOSSES
 from superteach.messages import Turn
-from tests.contracts.test_queries import TALK
+from tests.contracts.test_queries import suited, talk_on
 
 
 @pytest.mark.parametrize("kind", sorted(LOSSES))
@@ -19,10 +19,8 @@ def test_a_look_leaves_a_teacher_as_it_was(kind, pool):
     X, y = pool(kind, 101, 3, 0)
     teacher = st.Teacher("a", X, y, np.arange(101))
     state, changed = teacher.start(), set()
-    for number, query in enumerate((*TALK[:3], queries.Prepare(LOSSES[kind](), 0.0), *TALK[4:]), 1):
-        asked = query
-        if isinstance(query, queries.BlockRound):
-            asked = queries.BlockRound(query.model, query.goal, 1.0, 2.0, (1.0,))
+    for number, query in enumerate(talk_on(LOSSES[kind]()), 1):
+        asked = suited(query, [teacher], [state])
         before = state
         state, _ = teacher.answer(asked, state, Turn(number, 0, 1))
         if state is not before:

@@ -49,7 +49,7 @@ def test_files_owner_column_and_direct_call_give_one_lesson(pool: Path, tmp_path
     teachers, _ = make_teachers(parts, COLUMNS, Logistic())
     engine = InProcess(teachers)
     learner = LogisticRegression(fit_intercept=False)
-    direct = teach(Federation(engine), learner, PerturbedFit(0), budget=60, least_change=1)
+    direct = teach(Federation(engine), learner, PerturbedFit(0), budget=60)
     for stored in (first, second):
         np.testing.assert_allclose(stored["model"]["coef"], direct.coef, rtol=0, atol=1e-12)
         assert stored["size"] == direct.size == 60
@@ -195,16 +195,19 @@ def test_solvers(pool: Path, tmp_path: Path) -> None:
     assert sizes["newton"] == pytest.approx(sizes["lbfgs"], rel=1e-6)
 
 
-@pytest.mark.parametrize("budget", ["40", "0.05:0.1", "smallest"])
+@pytest.mark.parametrize(
+    ("budget", "rounding"),
+    [("40", "together"), ("0.05:0.1", "together"), ("smallest", "together"), ("40", "alone")],
+)
 def test_match_ends_nearer_than_the_papers_method_and_says_so(
-    pool: Path, tmp_path: Path, budget: str
+    pool: Path, tmp_path: Path, budget: str, rounding: str
 ) -> None:
     order = ["teach", *files_of(pool), *USUAL, "--budget", budget, "--risk-target", "0.05", "--out"]
-    result = run(*order, tmp_path / "match", "--method", "match", "--least-change", "2")
+    result = run(*order, tmp_path / "match", "--method", "match", "--rounding", rounding)
     assert result.exit_code == 0, result.output
     lesson = Lesson.load(tmp_path / "match" / "lesson.json")
     assert f"Verdict: {lesson.verdict}." in result.stdout
-    assert lesson.settings["least_change"] == 2
+    assert lesson.settings["rounding"] == rounding
     assert lesson.risk <= 0.06
     other = run(*order[:-3], "--method", "dual", "--budget", "40", "--out", tmp_path / "dual", "--json")
     assert json.loads(other.stdout)["risk"] > lesson.risk

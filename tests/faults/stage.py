@@ -32,9 +32,7 @@ class Stage:
             name: (X[place * ROWS : (place + 1) * ROWS], y[place * ROWS : (place + 1) * ROWS])
             for place, name in enumerate(TEACHERS)
         }
-        self.line = FaultyLine(
-            {name: site_of(name, *rows, least_change=2) for name, rows in self.rows.items()}
-        )
+        self.line = FaultyLine({name: site_of(name, *rows) for name, rows in self.rows.items()})
         self.folder, self.unfinished = folder, folder / "unfinished"
         self.order = Order(list(TEACHERS), goal=None, goal_seed=seed, seed=seed, wait=0.2, **self.how)
         self.runs = 0
@@ -44,7 +42,7 @@ class Stage:
         first, teachers = 0, []
         for name in names:
             X, y = self.rows[name]
-            teachers.append(st.Teacher(name, X, y, np.arange(first, first + len(y)), least_change=2))
+            teachers.append(st.Teacher(name, X, y, np.arange(first, first + len(y))))
             first += len(y)
         engine = st.InProcess(teachers)
         order = self.order
@@ -54,7 +52,7 @@ class Stage:
             PerturbedFit(order.goal_seed),
             budget=int(order.budget),
             method=order.method,
-            least_change=order.least_change,
+            rounding=order.rounding,
             solver=work.build_solver(order.solver, order.staleness),
             random_state=order.seed if seed is None else seed,
         )

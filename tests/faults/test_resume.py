@@ -67,7 +67,7 @@ def test_a_finishing_lesson_leaves_anothers_journal_alone(resume, stage):
     thread.join(WAIT)
     second.line.go_on.set()
     other.join(WAIT)
-    assert ended[0].size == 60
+    assert abs(ended[0].size - 60) <= 2, "four teachers who round alone, each by half a row at most"
     assert ended[1] == "killed"
     assert [path.suffix for path in scene.unfinished.iterdir()] == [".jsonl"]
     scene.runs = 20

@@ -153,10 +153,10 @@ def test_other_rows_are_refused(stage, site_of):
     killed_at(scene, 20)
     right = scene.line.sites["south"]
     X, y = scene.rows["south"]
-    scene.line.sites["south"] = site_of("south", X[1:], y[1:], least_change=2)
+    scene.line.sites["south"] = site_of("south", X[1:], y[1:])
     with pytest.raises(SettingError, match=r"had rows \[80, 80, 80, 80\], now it is \[80, 79, 80, 80\]"):
         scene.play(resume=True)
-    scene.line.sites["south"] = site_of("south", X * 1.001, y, least_change=2)
+    scene.line.sites["south"] = site_of("south", X * 1.001, y)
     with pytest.raises(SettingError, match="teacher south's rows are not those of the unfinished lesson"):
         scene.play(resume=True)
     scene.line.sites["south"] = right
@@ -167,12 +167,12 @@ def test_other_rows_are_refused(stage, site_of):
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
 def test_other_targets_for_the_same_rows_are_refused(method, part, stage, site_of):
     """Also where no question that is asked again would notice; nothing is asked, and the journal stays."""
-    scene = stage(36, {"learner": "ridge", "method": method, "budget": "60", "least_change": 2})
+    scene = stage(36, {"learner": "ridge", "method": method, "budget": "60"})
     killed_at(scene, 2 + int(part * scene.oracle(TEACHERS)[0].rounds))
     right = scene.line.sites["south"]
     X, y = scene.rows["south"]
     for other in (np.roll(y, 7), y + 50.0 * (np.arange(len(y)) == 5)):
-        scene.line.sites["south"] = site_of("south", X, other, least_change=2)
+        scene.line.sites["south"] = site_of("south", X, other)
         with pytest.raises(SettingError, match="teacher south's rows are not those of the unfinished lesson"):
             scene.play(resume=True)
         assert scene.line.messages == 2, "hello and agreement"
@@ -186,7 +186,7 @@ def test_a_teacher_that_computes_otherwise_than_before_ends_the_lesson(stage, si
     killed_at(scene, 20)
     right = scene.line.sites["south"]
     X, y = scene.rows["south"]
-    scene.line.sites["south"] = site_of("south", X * 1.001, y, least_change=2)
+    scene.line.sites["south"] = site_of("south", X * 1.001, y)
     with monkeypatch.context() as same:
         whole, before = Holding.seal, right.holding
         same.setattr(

@@ -30,7 +30,6 @@ def expected(data):
             data.X[name],
             np.where(data.y[name] == 1, 1, -1).astype(np.int8),
             np.arange(place * ROWS, (place + 1) * ROWS),
-            least_change=2,
         )
         for place, name in enumerate(TEACHERS)
     ]
@@ -38,7 +37,7 @@ def expected(data):
     from sklearn.linear_model import LogisticRegression
 
     learner = Learner.of(LogisticRegression(C=0.5))
-    lesson = teach(st.Federation(engine), learner, PerturbedFit(3), least_change=2, **HOW)
+    lesson = teach(st.Federation(engine), learner, PerturbedFit(3), rounding="alone", **HOW)
     chosen = {name: np.sort(state.chosen) for name, state in zip(TEACHERS, engine.states(), strict=True)}
     return lesson, chosen, engine.private
 
@@ -59,7 +58,7 @@ def result(town):
             "--goal",
             "perturbed",
         ),
-        *("--goal-seed", "3", "--method", "match", "--budget", "90", "--least-change", "2", "--seed", "7"),
+        *("--goal-seed", "3", "--method", "match", "--budget", "90", "--seed", "7"),
         *("--out", str(out), "--json"),
     )
     assert run.returncode == 0, run.stderr

@@ -20,9 +20,9 @@ class Watched(InProcess):
     def sum(self, query, number):
         total = super().sum(query, number)
         for state in self.states():
-            held = [state.threshold, state.alpha]
+            held = [state.threshold, state.alpha, state.fractions]
             if state.balance is not None:
-                held += [state.balance.pull, state.balance.costs]
+                held.append(state.balance.slope)
             self.private += [np.array(array) for array in held if array is not None]
         return total
 

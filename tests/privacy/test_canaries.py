@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from superteach.agreement import agree, finish
 from superteach.engines.remote import Loopback
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
+from superteach.lesson import to_json
 from superteach.losses import Logistic
 from superteach.solvers import Block
 from superteach.teaching import teach
@@ -40,8 +43,8 @@ def test_no_row_crosses_the_line(method, pool, site_of):
     """Both directions of a lesson, the agreement and the end included."""
     X, y = pool("logistic", ROWS, WIDTH, 4)
     parts = {f"t{i}": np.arange(i, ROWS, 3) for i in range(3)}
-    how = {"method": method, "budget": 90, "least_change": 2}
-    rules = {"least_change": 2, "least_rows": 5}
+    how = {"method": method, "budget": 90, "rounding": "alone"}
+    rules = {"least_rows": 5}
     sites = {name: site_of(name, X[part], y[part], **rules) for name, part in parts.items()}
     line = Recorded({name: site.answer for name, site in sites.items()})
     agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
@@ -50,11 +53,8 @@ def test_no_row_crosses_the_line(method, pool, site_of):
 
     ids = np.split(np.arange(ROWS), 3)
     teachers = [
-        st.Teacher(name, X[part], y[part], own, least_change=2)
-        for (name, part), own in zip(parts.items(), ids, strict=True)
+        st.Teacher(name, X[part], y[part], own) for (name, part), own in zip(parts.items(), ids, strict=True)
     ]
-    for teacher in teachers:
-        teacher.least_proposed = rules["least_rows"]
     engine = Watched(teachers)
     same = teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(0), **how)
     assert same.model.tobytes() == lesson.model.tobytes()
@@ -79,6 +79,44 @@ def test_no_row_crosses_the_line_in_asynchronous_rounds(pool, site_of):
     private = [X.ravel(), *(a for state in states for a in (state.threshold, state.alpha, state.offer))]
     assert numbers_found(line.carried, np.concatenate(private), [*lesson.model, *lesson.goal]) == []
     assert rows_found(line.carried, [state.chosen for state in states]) == []
+
+
+def numbers_in(value) -> set[float]:
+    """Every number in a tree of JSON."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return set().union(*map(numbers_in, inner))
+    return {float(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
+
+
+@pytest.mark.parametrize("far", [1.0, 40.0], ids=["within reach", "out of reach"])
+@pytest.mark.parametrize("own_costs", [False, True], ids=["no costs", "own costs"])
+@pytest.mark.parametrize("rounding", ["alone", "together"])
+def test_no_canary_gets_into_the_lesson(pool, far, own_costs, rounding):
+    """No value of a row, no row number, no cost, slope or fraction is among the numbers of a lesson that is kept."""
+    X, y = pool("logistic", 600, 3, 6)
+    rng = np.random.default_rng(1)
+    ids = rng.choice(2**50, 600, replace=False) + 10**6
+    costs = 7.0 + rng.random(600)
+    parts = np.array_split(np.arange(600), 3)
+    engine = Watched(
+        [
+            st.Teacher(f"t{i}", X[part], y[part], ids[part], costs[part] if own_costs else None)
+            for i, part in enumerate(parts)
+        ]
+    )
+    goal = far * np.array([0.6, -0.4, 0.8])
+    lesson = teach(
+        st.Federation(engine), Learner(Logistic()), goal, budget=50, method="match", rounding=rounding
+    )
+    assert (lesson.certificate is None) == (far == 1.0)
+    text = to_json(lesson.as_dict())
+    told = numbers_in(json.loads(text))
+    private = np.concatenate([array.ravel() for array in engine.private])
+    secret = {*X.ravel(), *ids.astype(float), *costs, *private[(private > 0.0) & (private < 1.0)]}
+    assert len(secret) > 3000
+    assert not told & {float(number) for number in secret}
+    assert not set(text.split('"')) & {str(number) for number in ids}
 
 
 def test_the_search_finds_what_is_there():

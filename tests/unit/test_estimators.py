@@ -420,6 +420,19 @@ def test_default_learner_and_own_learner(task):
         np.testing.assert_array_equal(other.coef_, default.coef_)
 
 
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_rounds_are_told_while_they_are_asked(verbose, task, capsys):
+    """Where somebody wants to read them: one line a round on the standard error stream, and none otherwise."""
+    X, y, estimator, goal = task("logistic", True)
+    teacher = SuperTeacher(estimator, goal, budget=40, verbose=verbose).fit(X, y, owners(3))
+    told = capsys.readouterr()
+    assert told.out == ""
+    lines = told.err.splitlines()
+    assert len(lines) == verbose * teacher.lesson_.rounds
+    for line, entry in zip(lines, teacher.lesson_.ledger, strict=False):
+        assert line.startswith(f"superteach: round {entry.number}, {entry.stage}: {entry.query} (")
+
+
 def test_works_inside_scikit_learn(task):
     """A pipeline and a grid search over the learner's own parameter run as with any estimator."""
     X, y, _, _ = task("logistic", True)

@@ -136,6 +136,9 @@ BAD = {
     (SettingError, "sparsity"): [-1.0, np.nan, np.inf, "much", [1.0, 2.0], HUGE],
     (SettingError, "goal_weight"): [-1.0, np.inf, 1j, HUGE],
     (SettingError, "solver"): ["newton", Newton, 3],
+    (SettingError, "rounding"): ["apart", None, 1, ["alone"]],
+    (SettingError, "restarts"): [0, -1, 1.5, True, "many"],
+    (SettingError, "seconds"): [-1.0, np.nan, np.inf, "long"],
     (SettingError, "random_state"): [-1, 0.5, "seed", True, np.random.default_rng(0)],
 }  # fmt: skip
 """What a LogisticRegression must refuse, by the error that says so and the place it is handed in."""

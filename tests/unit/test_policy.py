@@ -10,17 +10,30 @@ import pytest
 from superteach.errors import QueryRefused, SettingError
 from superteach.privacy.audit import Audit
 from superteach.privacy.policy import NAMES, Policy, policy_of, read_policy, template
-from superteach.queries import AskMoments, Census
+from superteach.queries import QUERIES, AskMoments, Census, Gather
 
 
-def test_the_template_is_a_policy_that_allows_the_whole_list(tmp_path):
-    """What a kit starts with reads back as the defaults, with every query and what it shows."""
+def test_the_template_is_a_policy_that_allows_all_but_single_rows(tmp_path):
+    """What a kit starts with reads back as the defaults, with every query whose reply is a sum and what it shows."""
     place = tmp_path / "policy.toml"
     place.write_text(template(["who@where.example"]), encoding="utf-8")
     policy = read_policy(place)
     assert policy == Policy(("who@where.example",), folder=tmp_path / "chosen")
-    assert policy.queries == set(NAMES)
-    assert set(tomllib.loads(place.read_text())["queries"]) == set(NAMES)
+    sums = set(NAMES) - {"Play", "Settle", "Gather", "Assign", "Show", "Take"}
+    assert policy.queries == Policy(()).queries == sums
+    text = place.read_text(encoding="utf-8")
+    assert set(tomllib.loads(text)["queries"]) == sums
+    assert all(query.exposure in text for query in QUERIES if query.__name__ in sums)
+
+
+def test_an_owner_may_list_queries_that_show_single_rows(tmp_path):
+    """By name and not otherwise: the list in the file is the list that holds."""
+    some = policy_of({"coordinators": [], "queries": ["Gather", "Census"]}, tmp_path / "p.toml")
+    gather = Gather((3,), 2)
+    some.check_query(gather, 0)
+    usual = policy_of({"coordinators": []}, tmp_path / "p.toml")
+    with pytest.raises(QueryRefused, match="does not allow Gather"):
+        usual.check_query(gather, 0)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +46,8 @@ def test_the_template_is_a_policy_that_allows_the_whole_list(tmp_path):
         ("coordinators = []\nqueries = ['AskRow']", "'AskRow', which is no query"),
         ("coordinators = []\nleast_rows = 0", "least_rows=0"),
         ("coordinators = []\nmost_rounds = true", "most_rounds=True"),
-        ("coordinators = []\nleast_change = '3'", "least_change='3'"),
+        ("coordinators = []\nmost_rounds = '3'", "most_rounds='3'"),
+        ("coordinators = []\nleast_change = 3", "'least_change', which is not known"),
         ("coordinators = []\nasynchronous = 1", "asynchronous=1"),
         ("coordinators = []\n[chosen]\nwrite = 'all'", "chosen.write='all'"),
         ("coordinators = [", "is no TOML"),

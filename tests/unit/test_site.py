@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +18,18 @@ from superteach.classroom import enter
 from superteach.engines.remote import Loopback
 from superteach.errors import DataError, QueryRefused, SettingError, TeacherLost, TeachingError
 from superteach.files import Pool
-from superteach.goals import MaxAUC, PerturbedFit
+from superteach.goals import MaxAUC
 from superteach.inputs import Part
 from superteach.learner import Learner
 from superteach.losses import Logistic, Squared
 from superteach.privacy.audit import Audit
 from superteach.privacy.policy import Policy
-from superteach.queries import AskMoments, Census, Keep, Prepare, RankRows
+from superteach.queries import AskMoments, AskValues, Balance, Census, Draw, Keep, Prepare, Price, RankRows
+from superteach.queries.match import OCTAVES
 from superteach.selection import last_ranks
 from superteach.site import Site
 from superteach.site.rows import Holding, open_holding, own_secret
 from superteach.teacher.ranks import random_keys
-from superteach.teaching import teach
 
 WIDTH = 3
 
@@ -177,31 +178,32 @@ def test_a_changed_loss_is_refused(pair):
     assert "agreement is on the loss 'logistic'" in ask(sites["a"], 1, Prepare(Squared(), 0.0)).reason
 
 
-def test_a_teachers_least_change_wins(pool, site_of):
-    """The coordinator asks for 1, the policy for 6: every turn of "match" moves 6 rows of this teacher, or none."""
-    X, y = pool("logistic", 120, WIDTH, 2)
-    sites = {f"t{i}": site_of(f"t{i}", X[i::2], y[i::2], least_change=6) for i in range(2)}
-    line = Loopback({name: site.answer for name, site in sites.items()})
-    seen = {name: [] for name in sites}
-    agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
+def balanced(site, least=0.0):
+    """A lesson with this teacher up to the log-odds of its rows: the reply to Draw."""
+    ask(site, 1, Prepare(Logistic(), 0.0))
+    ask(site, 2, Balance(np.full(WIDTH, 0.3), np.eye(WIDTH)))
+    return ask(site, 3, Draw(np.full(OCTAVES, -2.0), least, 4))
 
-    def look(entry):
-        for name, site in sites.items():
-            state = site._lessons["lesson"].state
-            if entry.query == "Refine" and state.chosen is not None:
-                seen[name].append(state.past)
 
-    teach(st.Federation(agreement.engine(line), look), Learner(Logistic()), PerturbedFit(1),
-          method="match", budget=30, least_change=1)  # fmt: skip
-    moved = 0
-    for name in sites:
-        for past in seen[name]:
-            for one in range(len(past)):
-                for other in range(one):
-                    change = len(np.setxor1d(past[one], past[other]))
-                    assert change == 0 or change >= 6
-                    moved += change > 0
-    assert moved
+def test_sums_over_few_rows_drawn_are_refused(pair):
+    """The prices' sums and the fit at prices are over rows drawn by lot: they are held to the same least number."""
+    sites, _, _ = pair(least_rows=10)
+    site = sites["a"]  # 40 rows of probability 0.12, of which about a quarter stays
+    drawn = int(balanced(site, 0.5).values[0])
+    assert 0 < drawn < 40
+    site.policy = replace(site.policy, least_rows=drawn + 1)
+    point = np.zeros(WIDTH + 1)
+    for number, query in enumerate(
+        (AskMoments("relax", "drawn", point, 2), AskValues("relax", "drawn", point, point, np.ones(1))), 4
+    ):
+        reply = ask(site, number, query)
+        assert (reply.status, reply.values) == ("refused", None)
+        assert f"at least {drawn + 1} rows, those drawn here are fewer" in reply.reason
+    assert ask(site, 6, Price(point)).status == "ok"
+    assert "those drawn here are fewer" in ask(site, 7, AskMoments("loss", "priced", point[:-1], 1)).reason
+    site.policy = replace(site.policy, least_rows=drawn)
+    assert ask(site, 8, AskMoments("relax", "drawn", point, 2)).status == "ok"
+    assert ask(site, 9, AskMoments("loss", "priced", point[:-1], 1)).status == "ok"
 
 
 def test_schemas_that_differ_are_named(pool, site_of):
@@ -399,26 +401,6 @@ def choose(site, lesson, seed, rows, number=1):
     ask(site, number + 1, RankRows("random", seed=seed), lesson)
     last = int(np.sort(random_keys(np.arange(60, dtype=np.uint64), seed))[rows - 1])
     return ask(site, number + 2, Keep(last.to_bytes(8, "big") + b"\xff" * 8), lesson)
-
-
-def test_a_choice_a_few_rows_from_one_of_the_lesson_it_follows_is_refused(pool, site_of):
-    """Sums over 20 and over 21 rows would give the row away; the same rows, or many others, are no harm."""
-    site = site_of("a", *pool("logistic", 60, WIDTH, 0), least_change=4)
-    agreed(site, "A")
-    assert choose(site, "A", 1, 20).values[0] == 20.0
-    assert choose(site, "A", 1, 40, 4).values[0] == 40.0
-    agreed(site, "A.2", "A")
-    assert choose(site, "A.2", 1, 20).values[0] == 20.0
-    refused = choose(site, "A.2", 1, 21, 4)
-    assert (refused.status, refused.values) == ("refused", None)
-    assert "Keep differs from the one of the lesson it follows in 1 row, fewer than 4" in refused.reason
-    assert site._lessons["A.2"].state.chosen is None, "what was refused is not chosen"
-    agreed(site, "A.3", "A.2")  # two beginnings ago is not forgotten
-    assert "in 2 rows" in choose(site, "A.3", 1, 38).reason
-    assert choose(site, "A.3", 1, 30, 4).values[0] == 30.0
-    assert choose(site, "A.3", 2, 20, 7).status == "ok"
-    agreed(site, "B")  # another lesson follows none
-    assert choose(site, "B", 1, 21).status == "ok"
 
 
 def test_the_rows_of_an_abandoned_beginning_are_removed(pool, site_of):

@@ -102,6 +102,13 @@ class MethodName(StrEnum):
     random = "random"
 
 
+class RoundingName(StrEnum):
+    """Ways to round by name."""
+
+    together = "together"
+    alone = "alone"
+
+
 class SolverName(StrEnum):
     """Solvers by name."""
 
@@ -283,12 +290,19 @@ def teach(
             rich_help_panel=_LESSON,
         ),
     ] = None,
-    least_change: Annotated[
-        int | None,
+    rounding: Annotated[
+        RoundingName | None,
         typer.Option(
-            min=1,
-            help="Rows that a teacher changes in one turn of match, at least (default 1 with files, which are all on "
-            "one machine; 10 with --federation, where a teacher's own policy may ask for more).",
+            help="How match turns fractions into rows: together by sums (default with files, which are all on one machine; "
+            "single rows can be read from the last of these sums), or each teacher alone (default with --federation).",
+            rich_help_panel=_LESSON,
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="Seconds after which match tries nothing more and returns its best lesson.",
             rich_help_panel=_LESSON,
         ),
     ] = None,
@@ -304,14 +318,6 @@ def teach(
             help="Column with what each row costs; match prefers cheap rows.", rich_help_panel=_ROWS
         ),
     ] = None,
-    allow_few_rows: Annotated[
-        bool,
-        typer.Option(
-            "--allow-few-rows",
-            help="Let teachers with fewer rows than --least-change take part in match.",
-            rich_help_panel=_LESSON,
-        ),
-    ] = False,
     solver_seconds: Annotated[
         float,
         typer.Option(
@@ -384,9 +390,9 @@ def teach(
             budget=budget,
             method=method.value,
             risk_target=risk_target,
-            least_change=least_change,
+            rounding=None if rounding is None else rounding.value,
+            seconds=seconds,
             restarts=restarts,
-            allow_few_rows=allow_few_rows,
             costs=costs,
             solver_seconds=solver_seconds,
             solver=None if solver is None else solver.value,

@@ -50,9 +50,9 @@ class Order:
     budget: str
     method: str
     risk_target: float | None
-    least_change: int | None
+    rounding: str | None
+    seconds: float | None
     restarts: int
-    allow_few_rows: bool
     costs: str | None
     solver_seconds: float
     solver: str | None
@@ -106,7 +106,7 @@ def run(order: Order) -> None:
         pool = read_pool(
             order.files, order.target, order.owner, features, not student.loss.classifies, order.costs
         )
-        room = work.Classroom(pool.parts, pool.columns, student, order.allow_few_rows)
+        room = work.Classroom(pool.parts, pool.columns, student)
         numeric = not student.loss.classifies
         goal = make_goal(
             order.goal, order.goal_seed, pool, order.target, numeric, order.intercept, room.classes
@@ -117,7 +117,8 @@ def run(order: Order) -> None:
             budget=budget,
             method=order.method,
             risk_target=order.risk_target,
-            least_change=order.least_change or 1,
+            rounding=order.rounding or "together",
+            seconds=order.seconds,
             restarts=order.restarts,
             solver_seconds=order.solver_seconds,
             sparsity=order.sparsity,
@@ -158,10 +159,8 @@ def teach_federation(order: Order, home: Path, place: Path, features: list[str] 
         raise SettingError(
             "--federation takes no files, no --target and no --owner: teachers joined with their own"
         )
-    if order.costs is not None or order.allow_few_rows:
-        raise SettingError(
-            "--costs and --allow-few-rows are for files; in a federation they are a teacher's to decide"
-        )
+    if order.costs is not None:
+        raise SettingError("--costs is for files; in a federation costs are a teacher's to decide")
     wanted = None if order.teachers is None else [name.strip() for name in order.teachers.split(",")]
     if order.goal.startswith(FROM_DATA):
         raise SettingError(
@@ -175,7 +174,8 @@ def teach_federation(order: Order, home: Path, place: Path, features: list[str] 
             goal=goal.tolist() if isinstance(goal, np.ndarray) else goal,
             goal_name=f"goal file {order.goal!r}",
             features=features,
-            least_change=10 if order.least_change is None else order.least_change,
+            rounding=order.rounding or "alone",
+            lesson_seconds=order.seconds,
             **{name: getattr(order, name) for name in _SHARED},
             **{told: given for name, told in _LOSSES.items() if (given := getattr(order, name)) is not None},
         )

@@ -37,12 +37,10 @@ class Taught:
 class Classroom:
     """Teachers made from parts, ready to be taught from as often as wanted."""
 
-    def __init__(
-        self, parts: Sequence[Part], columns: Sequence[str], learner: Any, allow_few_rows: bool = False
-    ) -> None:
+    def __init__(self, parts: Sequence[Part], columns: Sequence[str], learner: Any) -> None:
         self.learner = Learner.of(learner)
         self.columns = columns
-        self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss, allow_few_rows)
+        self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
 
     def teach(self, goal: Any, watch: Callable[[Entry], None] | None = None, **settings: Any) -> Taught:
         """One lesson, with a ledger of its own."""

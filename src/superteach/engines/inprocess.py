@@ -6,7 +6,6 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +16,10 @@ from threadpoolctl import ThreadpoolController
 from superteach.engines.base import add_up
 from superteach.errors import TeachingError
 from superteach.messages import Answers, Sealed, Turn
-from superteach.queries import Alone, Approach, Prepare, Propose, Query, Refine
+from superteach.queries import Prepare, Query
 
 _SMALL = 1 << 19
 """Below so many numbers in all, threads wait for each other longer than they work."""
-SEARCHES = (Refine, Propose, Approach, Alone)
-"""Questions that a teacher searches among its rows for, by products of large matrices."""
 
 
 class InProcess:
@@ -43,9 +40,6 @@ class InProcess:
         self._workers = min(cores, len(self._teachers))
         self._library_threads = max(1, cores // self._workers)
         self._shares = _shares([teacher.rows.count for teacher in self._teachers], self._workers)
-        # Products of so few numbers are not worth a second thread to the library either: nothing to hold back,
-        # but for searches. Where other processes are busy, threads that wait for each other made those 20 times slower.
-        self._quick = threads is None and small
         self._pool: ThreadPoolExecutor | None = None
         self._posts: deque[tuple[int, Query, int]] = deque()
 
@@ -75,8 +69,8 @@ class InProcess:
             for position in share:
                 replies[position] = self._ask(position, query, number)
 
-        free = self._quick and not isinstance(query, SEARCHES)
-        with nullcontext() if free else self._controller.limit(limits=self._library_threads):
+        # Always, also where products are small: the last bits of a sum must not depend on how many threads are free.
+        with self._controller.limit(limits=self._library_threads):
             if self._workers == 1:
                 serve(range(len(self._teachers)))
             else:

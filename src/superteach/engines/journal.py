@@ -23,16 +23,34 @@ from superteach.errors import TeachingError
 from superteach.queries import (
     AskMoments,
     AskValues,
+    Bound,
     Census,
     ChosenCost,
     ColumnSums,
     Compare,
+    Count,
     CountRanks,
+    Gather,
     Query,
+    Show,
+    Tally,
 )
 from superteach.records import Records
 
-LOOKS = (AskMoments, AskValues, Census, ChosenCost, ColumnSums, Compare, CountRanks)
+LOOKS = (
+    AskMoments,
+    AskValues,
+    Bound,
+    Census,
+    ChosenCost,
+    ColumnSums,
+    Compare,
+    Count,
+    CountRanks,
+    Gather,
+    Show,
+    Tally,
+)
 """Questions that leave a teacher as it was; all others are asked again."""
 _log = logging.getLogger(__name__)
 ANEW = "begin the lesson anew, without --resume"

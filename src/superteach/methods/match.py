@@ -1,88 +1,94 @@
-"""Teach the goal exactly: relax, round, refine.
+"""Teach the goal exactly: agree on prices, then round, strong rows first (see `prices` and `rounding`).
 
-The learner ends at θ* exactly when its gradient vanishes there: Σ_{j∈S} g_j = Λθ* with the pulls
-g_j = −ℓ'(x_j'θ*) x_j, one equation per coefficient (0 on the right for a free intercept). So:
-
-1. Relax: 0 ≤ b_j ≤ 1 with Σ b_j g_j = Λθ* and Σ b_j = n at least cost plus τ times entropy. Its dual
-   Ψ(u) = Σ_j τ log(1 + exp((u'(g_j, 1) − c_j)/τ)) − u'(Λθ*, n) has one unknown per equation.
-2. Round: the n rows with the largest b_j, found from counts.
-3. Refine: teacher after teacher exchanges rows of its own to shrink e = H⁻¹(Σ_{j∈S} g_j − Λθ*), the
-   distance that is left between the taught model and the goal.
-
-Where no b exists there is a u with Σ_j max(0, u'(g_j, 1)) < u'(Λθ*, n), and it proves that no lesson of
-n rows teaches the goal exactly.
+Where no prices balance the goal there is a proof, and the lesson comes as near as it can: pulls are taken at the model
+that the fractional lesson teaches, prices aim at what is left of the way, and so on until that gains little.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
 
-from superteach import metrics, selection
-from superteach.classroom import Classroom
-from superteach.federation import Federation
+from superteach import metrics, prices, rounding
+from superteach.classroom import NEWTON_WIDTH, Classroom
 from superteach.lesson import Certificate
-from superteach.methods import combine, nearest
-from superteach.methods.refine import FEW_COLUMNS, Outcome, Refiner
+from superteach.losses import Squared
+from superteach.methods import small
+from superteach.prices import Prices
 from superteach.problem import Quadratic, ridge_penalty
 from superteach.queries import (
     AskMoments,
-    Balance,
-    Census,
-    Keep,
+    Assign,
+    Count,
+    Gather,
     Moments,
-    RankRows,
+    Play,
     Recall,
-    RowSet,
+    RoundAlone,
+    Settle,
+    Show,
     Size,
+    Take,
+    Tally,
 )
-from superteach.solvers.descent import Solution
-from superteach.solvers.function import Function
-from superteach.solvers.newton import Newton
 
 Array = npt.NDArray[np.float64]
 
-TEMPERATURE = 0.03
-FINE_SHARE = 0.5
-"""Weakest rows set aside for fine adjustments, as a multiple of the lesson's size."""
-STEADY_ROWS = 5
-"""Rows for each coefficient that steady a classifier: its weak rows are those far on the right side, which do not."""
-FEW_ROWS = 12
-"""Rows for each coefficient, below which a lesson is small: few of its rows are weak, so more is tried."""
-RELAX_STEPS = 40
-LARGE_POOL = 100_000
-"""From so many rows on a pass over all of them costs more than rounds over a sample, where Newton then begins."""
-FEW_IDLE = 5
-"""Turns without gain after which refine ends, with so many rows: another look at them would gain a percent or so."""
-SIZE_PER_UNKNOWN = 250
-"""Rows of the lesson per unknown, from which on a sample says where the relaxation will end."""
-TINY = 64
-"""Pools of so few rows are searched on the true risk when a search starts anew."""
+APPROACHES = 8
+"""Models that are tried for a goal out of reach, at most; three to five are usual."""
+GAIN = 0.01
+"""Share of the risk that another one must gain."""
+INSIDE = 0.005
+"""Share of a ball's radius by which the first of them lies inside it, to leave room for rounding; it doubles."""
+LUCKLESS = 8
+"""Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes."""
 _GOLDEN = 0x9E3779B97F4A7C15
-"""2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated costs."""
-_STRIDE = 0xD1B54A32D192ED03
-"""From one size to the next: with the same costs, lessons of n and n + 1 rows would differ by a row or two,
-and a listener subtracts."""
+"""2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated lots."""
+STARTS = 8
+"""Searches for the last rows, of which the best is kept."""
+MANY = 5_000
+"""Rows of a lesson from which on weak rows abound, and two such searches are enough; rows left for them, one."""
+
+Way = Literal["together", "alone"]
 
 
-class Search(ABC):
-    """What every method that searches anew for each size has in common: it can go back to the best of a walk."""
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a search did: predicted risk by step, how it ended, and what is proved."""
 
-    def __init__(self, room: Classroom, goal: Array, seed: int, tolerance: float) -> None:
-        self._room, self._goal, self._seed, self._tolerance = room, goal, seed, tolerance
+    risks: Array
+    converged: bool
+    reason: str
+    certificate: Certificate | None = None
+    lower_bound: float = 0.0
+
+
+class Search:
+    """What every method that searches anew for each size has in common: it can go back to its best choice."""
+
+    def __init__(self, room: Classroom, goal: Array, seed: int) -> None:
+        self._room, self._goal, self._seed = room, goal, seed
         self._best: Outcome | None = None
         self.outcome: Outcome | None = None
+
+    @property
+    def near(self) -> Array | None:
+        """Where the taught model is expected: at the goal, unless it is proved to be out of reach."""
+        reached = self.outcome is not None and self.outcome.certificate is None and self.outcome.converged
+        return self._goal if reached else None
 
     def announce(self, sizes: list[int]) -> list[int]:
         """Every size is a search of its own."""
         return sizes
 
-    @abstractmethod
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all."""
+        raise NotImplementedError
 
     def remember(self) -> None:
         """The choice just made is the best of a walk."""
@@ -96,204 +102,354 @@ class Search(ABC):
 
 
 class Matcher(Search):
-    """Chooses lessons of any size for one goal, all teachers together."""
+    """Chooses lessons of any size for one goal, all teachers together or each alone after the prices."""
 
     def __init__(
-        self, room: Classroom, goal: Array, seed: int, least: int, tolerance: float, restarts: int = 1
+        self,
+        room: Classroom,
+        goal: Array,
+        seed: int,
+        way: Way = "together",
+        close: float = 0.0,
+        restarts: int = 1,
     ) -> None:
-        super().__init__(room, goal, seed, tolerance)
-        self._least, self._restarts = least, restarts
+        """`close` is the risk at which no other search is tried."""
+        super().__init__(room, goal, seed)
+        self._way, self._close, self._restarts = way, close, restarts
+        self._pool_curvature: Array | None = None
         self._range: tuple[int, int] | None = None
-        self._bound: float | None = None
-        self._searched = 0
 
-    def announce(self, sizes: list[int]) -> list[int]:
-        """Remember how large and how small a lesson may be; random starts in a tiny pool cover all sizes at once."""
-        self._range = (min(sizes), max(sizes)) if sizes else None
-        return sizes[-1:] if self._anywhere and not self._room.learner.ridge_per_row else sizes
+    @cached_property
+    def _measure(self) -> Array:
+        """How coefficients on scaled columns become raw ones."""
+        scaling, goal = self._room.scaling, self._goal
+        zero = scaling.raw(np.zeros_like(goal))
+        return np.column_stack([scaling.raw(column) - zero for column in np.eye(len(goal))])
 
     @property
-    def _anywhere(self) -> bool:
-        """Whether restarts begin at random rows: so few that the true risk can be searched all over."""
-        return self._restarts > 1 and self._room.rows <= TINY
+    def _change(self) -> Array | None:
+        """R: ‖R x‖ bounds how much x'θ changes where the raw model moves by 1; a vector is its diagonal, None: not known."""
+        scaling, width = self._room.scaling, len(self._goal)
+        if width <= NEWTON_WIDTH:
+            return np.asarray(np.linalg.pinv(self._measure).T, dtype=np.float64)
+        return np.ones(width) if scaling.scale is None and scaling.constant in (0.0, 1.0) else None
+
+    def announce(self, sizes: list[int]) -> list[int]:
+        """Remember how large a lesson may be: in a small pool a search covers all sizes, in a tiny one once is enough."""
+        self._range = (min(sizes), max(sizes)) if sizes else None
+        return sizes[-1:] if self._small and self._room.rows <= small.EVERY else sizes
+
+    @property
+    def _small(self) -> bool:
+        """Whether rows may be looked at in one place, and are so few that the true risk can be searched."""
+        return self._way == "together" and self._room.rows <= small.SMALL
 
     def choose(self, size: int) -> Size:
-        """Leave every teacher with its chosen rows, `size` of them in all: the best of all restarts."""
-        federation = self._room.federation
-        base = (self._seed + self._searched * _STRIDE) % 2**64 if self._least > 1 else self._seed
-        self._searched += 1
-        best = self._once(size, base)
-        proof = best.certificate
-        lowest = self._risk() if self._restarts > 1 else 0.0
-        for restart in range(1, self._restarts):
-            if lowest <= self._tolerance:
-                break
-            federation.sum(Recall("search", True))
-            seed = (base + restart * _GOLDEN) % 2**64
-            # What cannot be balanced once cannot be balanced with other costs either.
-            again = self._approach(size, seed, True) if proof or self._anywhere else self._once(size, seed)
-            risk = self._risk()
-            if risk < lowest:
-                best, lowest = again, risk
-            else:
-                federation.sum(Recall("search", False))
-        bound = self._lower_bound() if proof else 0.0
-        kept: Size = federation.sum(Census("chosen"))
-        if kept.rows != size:
-            proof = self._relax(kept.rows, self._seed)[1]  # a proof speaks of one size
-        self.outcome = replace(best, certificate=proof, lower_bound=bound)
+        """Leave every teacher with its chosen rows, `size` of them in all: the best of all searches."""
+        # The coordinator's matrices are small: threads that wait for each other made them 20 times slower on a busy machine.
+        with _controller().limit(limits=1):
+            return self._choose(size)
+
+    def _choose(self, size: int) -> Size:
+        if not self._small:
+            return self._best_of_all(size)
+        low, high = (
+            (size, size) if self._range is None else (min(size, self._range[0]), max(size, self._range[1]))
+        )
+        if self._room.rows > small.EVERY:
+            self._best_of_all(size)
+            return self._exchanged(low, high)
+        self.outcome = Outcome(np.empty(0), True, f"every lesson of {low} to {high} rows was tried")
+        return self._exchanged(low, high)
+
+    def _exchanged(self, low: int, high: int) -> Size:
+        """Look at all rows in one place, and search on from the present choice (or through all subsets)."""
+        room, federation = self._room, self._room.federation
+        federation.stage = "small pool"
+        every = room.rows <= small.EVERY
+        counts = tuple(int(count) for count in federation.sum(Count(federation.teachers)))
+        shown = federation.sum(Show(counts, len(self._goal)))
+        design, target = shown[:, :-2], shown[:, -2]
+        pool = small.SmallPool(design, target, room.learner, self._goal, self._measure)
+        chosen = (
+            small.every_subset(pool, low, high)
+            if every
+            else small.exchange(pool, shown[:, -1] > 0.5, low, high)
+        )
+        kept: Size = federation.sum(Take(counts, tuple(map(bool, chosen))))
+        if self.outcome is not None and self.outcome.certificate is not None and low < high:
+            self.outcome = replace(self.outcome, certificate=None, lower_bound=0.0)  # it speaks of one size
         return kept
 
-    def _risk(self) -> float:
-        """The risk of the present choice, by a fit: what refine says of it is a prediction."""
-        kept: Size = self._room.federation.sum(Census("chosen"))
-        if self._room.learner.refuses(kept.rows, kept.positive):
-            return np.inf
+    def _best_of_all(self, size: int) -> Size:
+        base, federation = self._seed, self._room.federation
+        best: tuple[float, Size, Outcome | None] | None = None
+        tries = self._restarts
+        for attempt in range(self._restarts + LUCKLESS):
+            if attempt and (attempt >= tries or self._room.late or (best and best[0] <= self._close)):
+                break
+            self._seed = (base + attempt * _GOLDEN) % 2**64
+            kept = self._once(size)
+            refused = self._room.learner.refuses(*kept) is not None
+            tries += (
+                refused and tries < self._restarts + LUCKLESS
+            )  # other lots may bring rows of both classes
+            if tries == 1:
+                return kept
+            risk = np.inf if refused else self._risk(kept)
+            if best is None or risk < best[0]:
+                best = risk, kept, self.outcome
+                federation.sum(Recall("search", True))
+        self._seed = base
+        assert best is not None
+        federation.sum(Recall("search", False))
+        self.outcome = best[2]
+        return best[1]
+
+    def _risk(self, kept: Size) -> float:
+        """The risk of the present choice, by a fit."""
         scaling = self._room.scaling
         return metrics.risk(scaling.raw(self._room.fit_chosen(kept.rows)), scaling.raw(self._goal))
 
-    def _once(self, size: int, seed: int) -> Outcome:
-        """Relax, round and refine; or come near, where the goal is proved to be out of reach."""
-        room, federation = self._room, self._room.federation
-        point, certificate = self._relax(size, seed)
-        if certificate is not None:
-            return replace(self._approach(size, seed, False), certificate=certificate)
-        federation.stage = "round"
-        federation.sum(RankRows("relaxed", point))
-        federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
-        federation.stage = "refine"
-        penalty = self._penalty(size)
-        patience = federation.teachers if room.rows < LARGE_POOL else min(FEW_IDLE, federation.teachers)
-        return Refiner(
-            federation,
-            room.scaling,
-            self._goal,
-            penalty,
-            seed,
-            self._least,
-            self._tolerance,
-            patience,
-            self._together,
-            self._small(size),
-            self._taught,
-        ).run()
-
-    def _taught(self) -> bool:
-        """Whether the learner accepts the present choice: a classifier needs rows of both classes."""
-        learner = self._room.learner
-        if not learner.refuses(1, 0) and not learner.refuses(1, 1):
-            return True
-        kept: Size = self._room.federation.sum(Census("chosen"))
-        return not learner.refuses(kept.rows, kept.positive)
-
-    def _small(self, size: int) -> bool:
-        """Whether so few rows are worth more rounds: in one lesson, where single rows may be told of."""
-        return (
-            self._least <= 1
-            and self._one_size
-            and self._room.rows > TINY
-            and size < FEW_ROWS * len(self._goal)
-            and len(self._goal) <= FEW_COLUMNS
+    def _once(self, size: int) -> Size:
+        """One search."""
+        federation = self._room.federation
+        wide = len(self._goal) > NEWTON_WIDTH
+        target = self._target(size)
+        federation.stage = "prices"
+        metric = self._metric(self._curvature_at_goal(size))
+        found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, newton=not wide)
+        proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
+        prices.take(federation.sum, found.point, size)
+        if proof is not None:
+            found, metric, risks = self._approach(found, metric, size)
+        else:
+            risks = []
+        federation.stage = "rounding"
+        kept = self._round(found, metric, size)
+        certificate, bound = _for_size(proof, bound, kept.rows - size)
+        risks = [*risks, self._predicted(kept)]
+        if proof is not None:
+            reason = "the goal is proved to be out of reach; the lesson comes near it"
+        elif found.balanced:
+            reason = "the prices balance the goal"
+        else:
+            reason = "the prices come near the goal; there is no proof that they cannot balance it"
+        self.outcome = Outcome(
+            np.array(risks), found.balanced or proof is not None, reason, certificate, bound
         )
-
-    @property
-    def _one_size(self) -> bool:
-        return self._range is None or self._range[0] == self._range[1]
-
-    @property
-    def _together(self) -> bool:
-        """Whether a step of all teachers together follows the turns."""
-        room = self._room
-        if room.rows >= LARGE_POOL or not combine.useful(
-            room.federation.teachers, len(self._goal), self._least
-        ):
-            return False
-        # Of changes of several rows a teacher tells once in a lesson: not in one search of many.
-        return self._least <= 1 or (self._one_size and self._restarts == 1 and self._searched <= 1)
-
-    def _relax(self, size: int, seed: int) -> tuple[Array, Certificate | None]:
-        """The fractional choice of so many rows, or a proof that there is none."""
-        self._room.federation.stage = "relax"
-        target = np.append(self._penalty(size).gradient(self._goal), size)
-        fine = self._fine_share(size)
-        return relax(self._room.federation, self._goal, target, self._room.rows, seed, self._least, fine)
-
-    def _fine_share(self, size: int) -> float:
-        """Weak rows to set aside for a lesson of so many rows."""
-        if not self._room.learner.loss.classifies:
-            return FINE_SHARE
-        spare = size / (STEADY_ROWS * len(self._goal)) - 1.0
-        return FINE_SHARE * min(max(0.0, spare / 3.0), 1.0)
+        return kept
 
     def _penalty(self, size: int) -> Quadratic:
         learner = self._room.learner
         return ridge_penalty(learner.penalty(size), len(self._goal), learner.free_intercept)
 
-    def _approach(self, size: int, seed: int, at_random: bool) -> Outcome:
-        """Come as near as can be; where sizes may differ the search chooses among them by itself."""
-        low, high = size, size
-        if self._range is not None and not self._room.learner.ridge_per_row:
-            low, high = self._range[0], max(size, self._range[0])
-        risks, ended, reason = nearest.approach(
-            self._room, self._goal, low, high, seed, self._least, at_random
-        )
-        return Outcome(np.array(risks), ended, reason)
+    def _target(self, size: int) -> Array:
+        """Λθ*, 0 for a free intercept: what pulls at the goal have to add up to."""
+        return self._penalty(size).gradient(self._goal)
 
-    def _lower_bound(self) -> float:
-        if self._bound is None:
-            self._bound = nearest.lower_bound(self._room, self._goal)
-        return self._bound
+    def _curvature_at_goal(self, size: int) -> Array:
+        """The learner's curvature at the goal for a lesson drawn from the pool evenly; its diagonal for wide models."""
+        room = self._room
+        if self._pool_curvature is None:
+            self._pool_curvature = self._curvature("all", self._goal)
+        return self._with_penalty(self._pool_curvature * (size / room.rows), size)
 
+    def _curvature(self, rows: Literal["all", "priced", "chosen"], model: Array) -> Array:
+        if len(model) > NEWTON_WIDTH:
+            return np.full(len(model), self._room.row_square * self._room.rows / len(model))
+        sums: Moments = self._room.federation.sum(AskMoments("loss", rows, model, 2))
+        assert sums.curvature is not None
+        return sums.curvature
 
-def relax(
-    federation: Federation,
-    goal: Array,
-    target: Array,
-    rows: int,
-    seed: int,
-    least: int = 1,
-    fine: float = FINE_SHARE,
-) -> tuple[Array, Certificate | None]:
-    """The fractional choice that balances the goal, or a proof that there is none."""
-    width, size = len(goal), target[-1]
-    gram = federation.sum(AskMoments("square", "all", np.zeros(width), 2)).curvature
-    metric = np.linalg.pinv(gram, hermitian=True, rcond=1e-12) * rows / width  # leverages of 1 on average
-    costs = federation.sum(Balance(goal, metric, fine * size / rows, TEMPERATURE, seed, least))
+    def _with_penalty(self, curvature: Array, size: int) -> Array:
+        diagonal = self._penalty(size).diagonal
+        return curvature + (diagonal if curvature.ndim == 1 else np.diag(diagonal))
 
-    def descend(over: RowSet, share: float, start: Array, exact: float) -> Solution:
-        """Newton's way over a share of the rows, down to this much of what rounding will change."""
-        function = Function(federation.sum, "relax", over, Quadratic(np.zeros(width + 1), share * target))
+    def _metric(self, curvature: Array) -> Array:
+        """M with M'M = H⁻¹."""
+        if curvature.ndim == 1:
+            return np.asarray(1.0 / np.sqrt(curvature))
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(curvature), 1e-300))
+        values, axes = np.linalg.eigh(curvature * np.outer(scale, scale))
+        kept = values > 1e-13 * values[-1]
+        roots = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+        return np.asarray((axes * roots) @ axes.T * scale)
 
-        def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
-            # Ψ is at least Σ max(0, u'(g, 1)) − Σ max(0, c) − u'target, so a value below −Σ max(0, c) is a proof.
-            if whole.value < -share * (costs + 1e-9 * abs(costs)):
-                return "the goal cannot be balanced"
-            assert whole.curvature is not None
-            spread = np.sqrt(TEMPERATURE) * np.sqrt(np.maximum(np.diag(whole.curvature), 0.0))
-            if np.all(np.abs(whole.gradient) <= exact * spread + 1e-12 * np.abs(target)):
-                return "balanced"
+    def _approach(self, found: Prices, metric: Array, size: int) -> tuple[Prices, Array, list[float]]:
+        """Come as near as can be: prices, their metric, and the risk of fractional lessons on the way.
+
+        Gauss and Newton's way on the taught model. At the model that the fractional lesson teaches, prices aim at what is
+        left of the way, H(θ* − θ) + Λθ; in units of risk, for that is what counts now.
+        """
+        room, federation = self._room, self._room.federation
+        federation.stage = "approach"
+        ball, risks, model = self._ball(), list[float](), self._goal
+        if ball is not None:
+            return self._into_ball(*ball, size)
+        trail = [(self._goal, found, metric)]
+        for _ in range(APPROACHES if len(model) <= NEWTON_WIDTH else 0):
+            model = room.fit_priced(size, model)
+            risks.append(metrics.risk(room.scaling.raw(model), room.scaling.raw(self._goal)))
+            federation.note(risks[-1])
+            if (len(risks) > 1 and risks[-1] > (1.0 - GAIN) * risks[-2]) or room.late:
+                break
+            trail.append((model, *self._prices_at(model, size)))
+        if len(risks) > 1 and risks[-1] > risks[-2]:
+            trail.pop()
+            if len(trail) > 1:
+                self._prices_at(trail[-1][0], size)
+            else:
+                prices.agree(federation.sum, self._goal, self._target(size), metric, size, self._seed, False)
+                prices.take(federation.sum, found.point, size)
+        return *trail[-1][1:], risks
+
+    def _into_ball(self, centre: Array, radius: float, size: int) -> tuple[Prices, Array, list[float]]:
+        """The same where all models that can be taught lie in a ball: the first on the way into it that can be balanced."""
+        federation, out, risks = self._room.federation, self._goal - centre, []
+        for step in range(APPROACHES):
+            model = centre + (1.0 - INSIDE * 2.0**step) * radius * out / np.linalg.norm(out)
+            metric = self._metric(self._with_penalty(self._curvature("priced", model), size))
+            target = self._penalty(size).gradient(model)
+            found = prices.agree(federation.sum, model, target, metric, size, self._seed, False, exact=1e-3)
+            prices.take(federation.sum, found.point, size)
+            risks.append(float(np.linalg.norm(model - self._goal)))
+            federation.note(risks[-1])
+            if found.balanced or self._room.late:
+                break
+        return found, metric, risks
+
+    def _prices_at(self, model: Array, size: int) -> tuple[Prices, Array]:
+        """Prices whose lesson brings the learner from a model as near to the goal as it can, to first order."""
+        federation = self._room.federation
+        curvature = self._with_penalty(self._curvature("priced", model), size)
+        aim = self._measure @ np.linalg.pinv(curvature, hermitian=True, rcond=1e-13)
+        target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
+        found = prices.agree(federation.sum, model, target, aim, size, self._seed, False)
+        prices.take(federation.sum, found.point, size)
+        return found, aim
+
+    def _proof(self, found: Prices, size: int) -> tuple[tuple[Array, float] | None, float]:
+        """A proof that no lesson of this size teaches the goal, and a risk that none goes below; the best of all levels."""
+        federation, loss, target = self._room.federation, self._room.learner.loss, self._target(size)
+        federation.stage = "proof"
+        change = self._change
+        best, bound = None, -1.0
+        for point in reversed(found.levels):
+            proof = prices.prove(federation.sum, point, target, size)
+            if proof is None:
+                break
+            reach = 0.0
+            if change is not None:
+                stiff = self._penalty(size).diagonal
+                reach = prices.lower_bound(
+                    federation.sum, proof[0], target, stiff, size, change, loss.most_curvature
+                )
+            if reach > bound:
+                best, bound = proof, reach
+        ball = self._ball() if best is not None else None
+        if ball is not None:
+            bound = max(bound, float(np.linalg.norm(self._goal - ball[0])) - ball[1])
+        return best, max(bound, 0.0)
+
+    def _ball(self) -> tuple[Array, float] | None:
+        """Centre and radius of a ball outside which no lesson of any size can bring the learner; None: none is known.
+
+        With targets y = Xw without noise a ridge learner without intercept ends at A w with 0 ≤ A ≤ I, hence
+        inside the ball with diameter [0, w].
+        """
+        room, goal = self._room, self._goal
+        plain = room.learner.intercept == "none" and room.scaling.scale is None
+        if not isinstance(room.learner.loss, Squared) or not plain or len(goal) > NEWTON_WIDTH:
             return None
+        zero: Moments = room.federation.sum(AskMoments("loss", "all", np.zeros_like(goal), 2))
+        assert zero.curvature is not None
+        truth: Array = np.linalg.pinv(zero.curvature, hermitian=True, rcond=1e-13) @ -zero.gradient
+        left: Moments = room.federation.sum(AskMoments("loss", "all", truth, 1))
+        radius = float(np.linalg.norm(truth)) / 2.0
+        noisy = left.value > 1e-20 * zero.value
+        return None if noisy or np.linalg.norm(goal - truth / 2.0) <= radius else (truth / 2.0, radius)
 
-        return Newton(max_steps=RELAX_STEPS).minimise(function, start, stop)
+    def _round(self, found: Prices, metric: Array, size: int) -> Size:
+        """Turn fractions into rows."""
+        federation = self._room.federation
+        if self._way == "alone" or metric.ndim == 1:
+            kept: Size = federation.sum(RoundAlone(metric, self._seed))
+            return kept
+        for slower in rounding.SLOWER:
+            assign, left = self._settled(found, metric, size, slower * rounding.TILT)
+            close = left <= rounding.CLOSE * found.usual
+            if close or not found.balanced or self._room.late or len(assign.taken) > MANY:
+                break
+        kept = federation.sum(assign)
+        return kept
 
-    start = np.zeros(width + 1)
-    start[-1] = TEMPERATURE * np.log(size / max(rows - size, 0.5))
-    if rows >= LARGE_POOL and size >= SIZE_PER_UNKNOWN * (width + 1):
-        sampled: Size = federation.sum(Census("sample"))
-        near = descend("sample", sampled.rows / rows, start, 0.1) if sampled.rows else None
-        # Where the sample's few rows cannot balance the goal, all rows may, and from their own start.
-        start = near.point if near is not None and near.reason == "balanced" else start
-    # Rounding will move the sums by a row or so in any case; a hundredth of that is exact enough.
-    solution = descend("all", 1.0, start, 0.01)
-    certificate = None if solution.reason == "balanced" else certify(federation, solution.point, target)
-    return solution.point, certificate
+    def _settled(self, found: Prices, metric: Array, size: int, limit: float) -> tuple[Assign, float]:
+        """Settle all rows together: which of the last ones to take, and what is left of the way to the goal."""
+        federation = self._room.federation
+        counted = found.idle_mass < 4.0 * np.sqrt(found.freedom)
+        play = Play(metric, found.longest, found.idle, counted, self._seed)
+        target = np.append(found.aim if found.balanced else found.total, size * counted)
+        start: rounding.Report = federation.sum(play)
+
+        def ask(order: rounding.Order) -> rounding.Report:
+            asked = Settle(order.tilt, order.cut, order.root, order.residual, order.take_back, self._seed)
+            report: rounding.Report = federation.sum(asked)
+            return report
+
+        last = rounding.settle(
+            ask, start, target, found.longest, federation.teachers, 0, rounding.ENOUGH, limit
+        )
+        tally = federation.sum(Tally(federation.teachers))
+        free, settled, idle = (tuple(map(int, column)) for column in tally.T)
+        shown = federation.sum(Gather(free, play.width))
+        rows, fractions, residual = shown[:, :-1], shown[:, -1], target - last.total
+        missing = size - sum(settled)
+        least, most = (missing if counted else max(0, missing - sum(idle))), max(missing, 0)
+        draw = np.random.default_rng(self._seed)
+        lacking = found.aim - target[:-1]
+        starts = 1 if len(rows) > MANY else 2 if size > MANY else STARTS
+        taken = rounding.finish(rows, fractions, residual, least, most, draw, lacking, starts, limit)
+        left = (residual + fractions @ rows - taken @ rows)[:-1] + lacking
+        fill = _dealt(missing - int(taken.sum()), idle)
+        return Assign(free, tuple(map(bool, taken)), fill), float(np.linalg.norm(left))
+
+    def _predicted(self, kept: Size) -> float:
+        """The risk to first order: H⁻¹ times the gradient at the goal, over the chosen rows."""
+        room = self._room
+        if len(self._goal) > NEWTON_WIDTH or room.learner.refuses(*kept):
+            return np.nan
+        sums: Moments = room.federation.sum(AskMoments("loss", "chosen", self._goal, 2))
+        assert sums.curvature is not None
+        penalty = self._penalty(kept.rows)
+        step = np.linalg.pinv(self._with_penalty(sums.curvature, kept.rows), hermitian=True, rcond=1e-14) @ (
+            sums.gradient + penalty.gradient(self._goal)
+        )
+        return float(np.linalg.norm(self._measure @ step))
 
 
-def certify(federation: Federation, point: Array, target: Array) -> Certificate | None:
-    """Check a direction by one more sum: positive margin, certificate; otherwise none."""
-    direction = point / max(float(np.linalg.norm(point)), 1e-300)
-    reached: Moments = federation.sum(AskMoments("reach", "all", direction, 1))
-    margin = float(direction @ target) - reached.value
-    # A margin within the rounding error of the two sums proves nothing.
-    noise = 1e-10 * (abs(float(direction @ target)) + reached.value)
-    return Certificate(direction, margin) if margin > noise else None
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _for_size(proof: tuple[Array, float] | None, bound: float, more: int) -> tuple[Certificate | None, float]:
+    """A proof and its bound, for a lesson of `more` rows than they were found for.
+
+    The margin grows by the price of a row; and since the sums behind a bound are convex in the radius, it shrinks no more
+    than the margin does.
+    """
+    if proof is None:
+        return None, 0.0
+    direction, margin = proof
+    after = margin + more * float(direction[-1])
+    if after <= 1e-9 * abs(margin):
+        return None, 0.0
+    return Certificate(direction, after), bound * min(1.0, after / margin)
+
+
+def _dealt(count: int, places: tuple[int, ...]) -> tuple[int, ...]:
+    """Deal a count out in proportion to places, no more than there are."""
+    total = sum(places)
+    edges = np.floor(np.cumsum((0, *places)) * (min(max(count, 0), total) / max(total, 1)) + 1e-9).astype(int)
+    return tuple(int(share) for share in np.diff(edges))

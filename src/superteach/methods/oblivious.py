@@ -14,14 +14,13 @@ import numpy.typing as npt
 
 from superteach import minlp, selection
 from superteach.classroom import Classroom
-from superteach.methods import match
-from superteach.methods.refine import Outcome
+from superteach.methods.match import Outcome, Search
 from superteach.queries import Alone, Keep, RankRows, Size, Solo
 
 Array = npt.NDArray[np.float64]
 
 
-class Oblivious(match.Search):
+class Oblivious(Search):
     """Chooses lessons of any size for one goal, each teacher within its own walls."""
 
     def __init__(
@@ -29,7 +28,6 @@ class Oblivious(match.Search):
         room: Classroom,
         goal: Array,
         seed: int,
-        tolerance: float,
         inside: Literal["match", "minlp"] = "match",
         seconds: float = 120.0,
         formulation: str = "stationary",
@@ -37,7 +35,7 @@ class Oblivious(match.Search):
         learner = room.learner
         if inside == "minlp":
             minlp.check(learner.loss, formulation, None, seconds, 1.0, 0, learner.free_intercept)
-        super().__init__(room, goal, seed, tolerance)
+        super().__init__(room, goal, seed)
         self._inside: Literal["match", "minlp"] = inside
         self._seconds, self._formulation = seconds, formulation
 
@@ -58,7 +56,6 @@ class Oblivious(match.Search):
             self._inside,
             self._formulation,
             self._seconds,
-            self._tolerance,
             self._seed,
         )
         with minlp.interruptible():

@@ -1,10 +1,9 @@
 """The teacher's own policy: a TOML file on its own disk, which no message can change or weaken.
 
 coordinators = ["teacher-in-chief@hospital.example"]   # names or "sha256:…" of certificates
-queries = ["Census", "Prepare", "AskMoments"]          # default: the whole closed list
+queries = ["Census", "Prepare", "AskMoments"]          # default: all but those whose replies show single rows
 least_rows = 10        # no sum over fewer rows than this, unless over none
 most_rounds = 5000     # questions answered in one lesson
-least_change = 10      # rows changed in one turn of "match", or none
 asynchronous = false   # whether rounds are answered in which nobody else's reply is added to this teacher's
 
 [chosen]
@@ -20,9 +19,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from superteach.errors import QueryRefused, SettingError
-from superteach.queries import QUERIES, BlockOffer, Query
+from superteach.queries import OPEN, QUERIES, BlockOffer, Query
 
 NAMES = tuple(query.__name__ for query in QUERIES)
+USUAL = frozenset(query.__name__ for query in QUERIES if query not in OPEN)
+"""Queries that a policy allows unless it says otherwise."""
 WRITES = ("numbers", "rows", "nothing")
 
 
@@ -31,10 +32,9 @@ class Policy:
     """What a teacher answers, to whom, how often, and what it keeps of a lesson."""
 
     coordinators: tuple[str, ...]
-    queries: frozenset[str] = frozenset(NAMES)
+    queries: frozenset[str] = USUAL
     least_rows: int = 10
     most_rounds: int = 5000
-    least_change: int = 10
     write: Literal["numbers", "rows", "nothing"] = "numbers"
     folder: Path = Path("chosen")
     asynchronous: bool = False
@@ -84,7 +84,7 @@ def policy_of(stored: dict[str, Any], place: Path) -> Policy:
     chosen = stored.get("chosen", {})
     if not isinstance(chosen, dict):
         raise SettingError(f"{where}: [chosen] must be a table with write and folder")
-    known = ("coordinators", "queries", "least_rows", "most_rounds", "least_change", "asynchronous", "chosen")
+    known = ("coordinators", "queries", "least_rows", "most_rounds", "asynchronous", "chosen")
     for name in [
         *(name for name in stored if name not in known),
         *(n for n in chosen if n not in ("write", "folder")),
@@ -94,7 +94,7 @@ def policy_of(stored: dict[str, Any], place: Path) -> Policy:
         raise SettingError(
             f"{where} names no coordinators; list the names or fingerprints of their certificates"
         )
-    queries = frozenset(_texts(stored.get("queries", list(NAMES)), where, "queries"))
+    queries = frozenset(_texts(stored.get("queries", sorted(USUAL)), where, "queries"))
     if odd := sorted(queries - set(NAMES)):
         raise SettingError(f"{where} allows {odd[0]!r}, which is no query; there are {', '.join(NAMES)}")
     write = chosen.get("write", "numbers")
@@ -111,7 +111,6 @@ def policy_of(stored: dict[str, Any], place: Path) -> Policy:
         queries,
         _count(stored, "least_rows", Policy.least_rows, where),
         _count(stored, "most_rounds", Policy.most_rounds, where),
-        _count(stored, "least_change", Policy.least_change, where),
         write,
         place.resolve().parent / folder,
         asynchronous,
@@ -135,7 +134,9 @@ def template(coordinators: list[str]) -> str:
     """A policy to start from, with what each query shows beside its name."""
     width = max(map(len, NAMES)) + 3
     listed = "\n".join(
-        f"    {repr_toml(query.__name__) + ',':{width}} # {query.exposure}" for query in QUERIES
+        f"    {repr_toml(query.__name__) + ',':{width}} # {query.exposure}"
+        for query in QUERIES
+        if query not in OPEN
     )
     names = ", ".join(map(repr_toml, coordinators))
     return (
@@ -143,7 +144,6 @@ def template(coordinators: list[str]) -> str:
         f"coordinators = [{names}]  # names, or sha256:… of certificates\n"
         f"least_rows = {Policy.least_rows}      # no sum over fewer rows than this, unless over none\n"
         f"most_rounds = {Policy.most_rounds}   # questions answered in one lesson\n"
-        f'least_change = {Policy.least_change}    # rows changed in one turn of "match", or none\n'
         "asynchronous = false # whether rounds are answered in which nobody else's reply is added to this teacher's\n"
         f"queries = [\n{listed}\n]\n\n"
         "[chosen]\n"

@@ -15,11 +15,11 @@ Array = npt.NDArray[np.float64]
 RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]
 """What each row adds at t = x_j'p: its loss, its h* (see losses), or ½t² (whose curvature is the Gram matrix);
 "positive" is the same ½t² where the label is positive, else 0.
-The last two look at t = u'(g_j, 1), with g_j the row's pull on the goal (see methods.match): "relax" adds
-τ log(1 + exp((t − c_j)/τ)), "reach" adds max(0, t)."""
-RowSet = Literal["all", "chosen", "sample"]
-"""Which rows are summed. "sample" is every 16th row of a teacher with many, always the same ones: no two samples
-differ in a few rows that a subtraction would show. Only "relax" is summed over it, to begin near the end."""
+The last two look at t = u'(g_j, 1), with g_j the row's pull (see methods.match): "relax" adds
+log(1 + exp(z_j + t)) with z_j the row's log-odds, "reach" adds max(0, t)."""
+RowSet = Literal["all", "chosen", "drawn", "priced"]
+"""Which rows are summed: all, those of the lesson, those drawn to take part in the prices ("relax" alone is summed over
+them), or the same weighted by their fractions b_j at the present prices."""
 
 HISTOGRAM_BINS = 256
 
@@ -67,6 +67,14 @@ def upper_triangle(width: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int
     return np.triu_indices(width)
 
 
+def read_upper(numbers: Array, width: int) -> Array:
+    """The symmetric matrix of which these are the upper triangle."""
+    matrix = np.zeros((width, width))
+    matrix[upper_triangle(width)] = numbers
+    matrix.T[upper_triangle(width)] = numbers
+    return matrix
+
+
 class Size(NamedTuple):
     """How many rows, and how many of them carry a positive label or target."""
 
@@ -89,9 +97,9 @@ class Sized(Query):
 
 @dataclass(frozen=True, eq=False)
 class Census(Sized):
-    """How many rows are there (or chosen, or in the sample), and how many with a positive label or target?"""
+    """How many rows are there (or chosen), and how many with a positive label or target?"""
 
-    rows: RowSet = "all"
+    rows: Literal["all", "chosen"] = "all"
     exposure: ClassVar[str] = "two counts"
 
 
@@ -155,12 +163,7 @@ class AskMoments(Query):
 
     def read(self, total: Array) -> Moments:
         width = len(self.point)
-        curvature = None
-        if self.order == 2:
-            upper = upper_triangle(width)
-            curvature = np.zeros((width, width))
-            curvature[upper] = total[1 + width :]
-            curvature.T[upper] = total[1 + width :]
+        curvature = read_upper(total[1 + width :], width) if self.order == 2 else None
         return Moments(float(total[0]), total[1 : 1 + width], curvature)
 
 
@@ -186,12 +189,11 @@ class AskValues(Query):
 
 @dataclass(frozen=True, eq=False)
 class RankRows(Query):
-    """Sort your rows by |α(p)|, by the |α| that Algorithm 1 left (ties: at p), by their fractional choice b_j
-    at u = p (method "match"), by a random number each, or such that the best n are n/K of every teacher's rows,
-    drawn at random ("even").
+    """Sort your rows by |α(p)|, by the |α| that Algorithm 1 left (ties: at p), by a random number each, or such that the
+    best n are n/K of every teacher's rows, drawn at random ("even").
     """
 
-    by: Literal["dual", "block", "random", "relaxed", "even"]
+    by: Literal["dual", "block", "random", "even"]
     point: Array | None = None
     seed: int = 0
     exposure: ClassVar[str] = "a count of rows"
@@ -236,9 +238,9 @@ class Keep(Sized):
 
 @dataclass(frozen=True, eq=False)
 class Recall(Sized):
-    """Remember the present choice, or go back to it: the best of a search or of a walk over sizes, or a stage of refine."""
+    """Remember the present choice as the best so far, of a search or of a walk over sizes; or go back to it."""
 
-    of: Literal["search", "walk", "round", "turns"]
+    of: Literal["search", "walk"]
     remember: bool
 
 

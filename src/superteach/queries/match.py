@@ -1,4 +1,7 @@
-"""What methods ask that choose rows by the goal: exact teaching, and every teacher alone."""
+"""What exact teaching asks: pulls, prices, rounding; and every teacher alone.
+
+Under `Settle`, `Gather` and `Show` single rows can be read from replies: they are for one owner, or one process.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,73 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from superteach.queries.common import AskMoments, Moments, Query, Sized
+from superteach.queries.common import Query, Sized, read_upper, upper_triangle
+from superteach.rounding import BINS, Order, Report
 
 Array = npt.NDArray[np.float64]
+
+OCTAVES = 96
+"""Classes of length in a reply to `Balance`: class k holds lengths from 2^(k − 72) on, class 0 all shorter ones."""
+SHORTEST = -72
+
+
+def lowest_octave(counts: npt.NDArray[np.int64]) -> int:
+    """Octave below which rows are idle: 40 octaves under the strongest, where double precision ends."""
+    present = np.flatnonzero(counts[1:]) + 1
+    return int(max(1, present[-1] - 40)) if len(present) else OCTAVES
 
 
 @dataclass(frozen=True, eq=False)
 class Balance(Query):
-    """Get ready to balance the goal: take each row's pull g_j on it and its cost c_j."""
+    """Take each row's pull g_j at a model, and count rows by the octave of ‖M g_j‖."""
 
-    goal: Array
+    model: Array
     metric: Array
-    """Leverages are x'Mx with this matrix; rows with more of it steady the learner and cost less."""
-    fine: float
-    """Share of rows, those with the weakest pull, that is set aside for fine adjustments."""
-    temperature: float
+    """M: a matrix, or the diagonal of one."""
+    exposure: ClassVar[str] = "counts of rows by the strength of their pull, in octaves"
+
+    @property
+    def reply_length(self) -> int:
+        return OCTAVES
+
+    def read(self, total: Array) -> npt.NDArray[np.int64]:
+        return np.rint(total).astype(np.int64)
+
+
+class Drawn(NamedTuple):
+    """Rows that take part in the prices, and Σ max(0, −z_j) over their log-odds z_j."""
+
+    rows: int
+    slack: float
+
+
+@dataclass(frozen=True, eq=False)
+class Draw(Query):
+    """Give rows log-odds by the octave of their pull, and draw by lot which of them take part in the prices.
+
+    A row of probability p stays with probability p/least, and then has `least`; rows of p ≥ least all stay.
+    """
+
+    odds: Array
+    """Log-odds by octave."""
+    least: float
     seed: int
-    least: int = 1
-    """A turn will change at least so many rows; who has fewer takes part by its owner's leave only."""
-    exposure: ClassVar[str] = "one sum of costs, which are drawn at random or set by the owner"
+    exposure: ClassVar[str] = "a count of rows drawn by lot, and one sum of their log-odds"
+
+    @property
+    def reply_length(self) -> int:
+        return 2
+
+    def read(self, total: Array) -> Drawn:
+        return Drawn(round(total[0]), float(total[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Price(Query):
+    """Take these prices: row j is in the lesson to the fraction b_j = σ(z_j + u'(g_j, 1))."""
+
+    point: Array
+    exposure: ClassVar[str] = "one sum of fractions"
 
     @property
     def reply_length(self) -> int:
@@ -36,101 +87,174 @@ class Balance(Query):
         return float(total[0])
 
 
-class ChosenMoments(Query):
-    """Base of queries that change choices: all answer "loss moments" of the chosen rows at the goal, with curvature."""
+class Rounding(Query):
+    """Base of queries that round together: all answer the sums of `rounding.Report`."""
 
-    goal: Array
     exposure: ClassVar[str] = (
-        "one sum, one per column, one per pair, over the chosen rows; see the page on refine"
+        "sums over rows in play: one per column, one per pair of columns, two by class of strength; of few rows, rows"
     )
 
     @property
-    def reply_length(self) -> int:
-        return self._moments.reply_length
-
-    def read(self, total: Array) -> Moments:
-        return self._moments.read(total)
+    def width(self) -> int:
+        raise NotImplementedError
 
     @property
-    def _moments(self) -> AskMoments:
-        return AskMoments("loss", "chosen", self.goal, 2)
+    def reply_length(self) -> int:
+        return self.width + self.width * (self.width + 1) // 2 + 2 * BINS
+
+    def read(self, total: Array) -> Report:
+        width, pairs = self.width, self.width * (self.width + 1) // 2
+        curvature = read_upper(total[width : width + pairs], width)
+        rest = total[width + pairs :]
+        return Report(total[:width], curvature, rest[:BINS], rest[BINS:])
+
+
+def pack_report(report: Report) -> Array:
+    """The numbers of a report, as a reply has them."""
+    upper = upper_triangle(len(report.total))
+    return np.concatenate([report.total, report.curvature[upper], report.freedom, report.rows])
 
 
 @dataclass(frozen=True, eq=False)
-class Refine(ChosenMoments):
-    """The teacher whose turn it is changes its choice to shrink the residual."""
+class Play(Rounding):
+    """Begin to round together: bring rows into play by their fractions, as (M g_j, 1)."""
 
-    position: int
-    goal: Array
-    residual: Array
     metric: Array
-    """Turns a row's pull into the shift of the model that choosing it causes."""
-    least: int
-    """A turn changes at least so many rows, or none."""
+    longest: float
+    """Length that classes of a report are counted from."""
+    idle: int
+    """Rows of lower octaves stay out: they pull at nothing, and fill the lesson up at the end."""
+    counted: bool
+    """Whether rows are counted, as the last unknown."""
     seed: int
-    turn: int
-    brief: bool = False
-    """Whether a step of all teachers together will do the rest, so that a shorter search is enough."""
+
+    @property
+    def width(self) -> int:
+        return len(self.metric) + 1
 
 
 @dataclass(frozen=True, eq=False)
-class Propose(Query):
-    """What would some small changes of your choice do? Each teacher fills the slots that it owns.
+class Settle(Rounding):
+    """Tilt free rows and settle the longest of them: see `rounding.Order`."""
 
-    A slot holds Σ g_j over the rows that would enter less those that would leave, and how many more would enter. A
-    change flips one row, and then any of them can be made; or `least` rows and more, and then one of them can.
-    """
+    tilt: Array
+    cut: int
+    root: Array
+    residual: Array
+    take_back: bool
+    seed: int
 
-    goal: Array
-    metric: Array
-    """Turns a row's pull into the shift of the model that choosing it causes."""
-    least: int
-    each: int
-    """Changes that every teacher looks for. Who has told of some single rows goes on to others."""
-    owners: tuple[int, ...]
-    """Whose slot it is, and which of its changes goes there."""
-    numbers: tuple[int, ...]
-    reach: float = 0.0
-    """Rows that would enter are drawn from those that shift the model by no more than this; by 0, the weakest are taken."""
-    seed: int = 0
-    exposure: ClassVar[str] = "one sum per column and a count, for each change; see the page on refine"
+    @property
+    def width(self) -> int:
+        return len(self.tilt)
+
+    @property
+    def order(self) -> Order:
+        """As rounding takes it."""
+        return Order(self.tilt, self.cut, self.root, self.residual, take_back=self.take_back)
+
+
+@dataclass(frozen=True, eq=False)
+class Tally(Query):
+    """How many of your rows are free, settled in the lesson, or idle? Every teacher answers in its own three places."""
+
+    teachers: int
+    exposure: ClassVar[str] = "three counts of rows"
 
     @property
     def reply_length(self) -> int:
-        return len(self.owners) * (len(self.goal) + 1)
+        return 3 * self.teachers
+
+    def read(self, total: Array) -> npt.NDArray[np.int64]:
+        return np.rint(total).astype(np.int64).reshape(self.teachers, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Gather(Query):
+    """Show what is left in play, row by row: its (M g_j, 1) and its fraction, in slots by teacher."""
+
+    counts: tuple[int, ...]
+    """Slots of each teacher of the roster."""
+    width: int
+    exposure: ClassVar[str] = "pulls of single rows: the rows themselves, to whoever knows the goal"
+
+    @property
+    def reply_length(self) -> int:
+        return sum(self.counts) * (self.width + 1)
 
     def read(self, total: Array) -> Array:
-        return total.reshape(len(self.owners), -1)
+        return total.reshape(-1, self.width + 1)
 
 
 @dataclass(frozen=True, eq=False)
-class Accept(ChosenMoments):
-    """Make these of your proposed changes, and none of the others."""
+class Assign(Sized):
+    """End the rounding: these of the rows gathered are in the lesson, and so many idle ones of each teacher."""
 
-    goal: Array
-    owners: tuple[int, ...]
-    numbers: tuple[int, ...]
+    counts: tuple[int, ...]
+    taken: tuple[bool, ...]
+    idle: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Approach(Sized):
-    """The teacher whose turn it is changes its choice to bring the taught model nearer to the goal.
+class RoundAlone(Sized):
+    """Round your own rows to your own fractional sum, by yourself."""
 
-    A turn that made things worse is taken back by the next query, with keep=False; position −1 is nobody.
-    """
+    metric: Array
+    seed: int
 
-    position: int
-    keep: bool
-    model: Array
-    inverse: Array
-    goal: Array
+
+@dataclass(frozen=True, eq=False)
+class Count(Query):
+    """How many rows do you have? Every teacher answers in its own place."""
+
+    teachers: int
+    exposure: ClassVar[str] = "a count of rows"
+
+    @property
+    def reply_length(self) -> int:
+        return self.teachers
+
+    def read(self, total: Array) -> npt.NDArray[np.int64]:
+        return np.rint(total).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Show(Query):
+    """Show all your rows, targets and whether they are chosen, in slots by teacher: for small pools."""
+
+    counts: tuple[int, ...]
+    width: int
+    exposure: ClassVar[str] = "every row and target"
+
+    @property
+    def reply_length(self) -> int:
+        return sum(self.counts) * (self.width + 2)
+
+    def read(self, total: Array) -> Array:
+        return total.reshape(-1, self.width + 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Take(Sized):
+    """Choose just these of your rows, in the slots of `Show`."""
+
+    counts: tuple[int, ...]
+    taken: tuple[bool, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Bound(Query):
+    """Σ_j max(0, u'(g_j, 1) + ρ c |u'x_j| ‖R x_j‖) for several ρ: how far a proof reaches beyond the goal itself."""
+
+    direction: Array
     measure: Array
-    grow: int
-    """By how many rows the lesson may grow in this turn; `shrink` likewise."""
-    shrink: int
-    least: int
-    bold: bool = False
-    """Whether to exchange many rows at once, first of all."""
+    """R: ‖R x_j‖ is how much a row's prediction changes at most where the model moves by 1."""
+    radii: Array
+    exposure: ClassVar[str] = "one sum over all rows per radius"
+
+    @property
+    def reply_length(self) -> int:
+        return len(self.radii)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +296,6 @@ class Alone(Query):
     """Of the programme, for "minlp"."""
     seconds: float
     """After which a programme's solver is ended."""
-    tolerance: float
-    """Risk at which "match" is content."""
     seed: int
     exposure: ClassVar[str] = (
         "two counts of chosen rows, and whether the teacher's search ended or found nothing"

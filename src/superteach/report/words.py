@@ -291,7 +291,8 @@ def again(lesson: Lesson) -> str:
         if key not in skipped and value is not None
     }
     if settings.get("method") != "match":
-        chosen.pop("least_change", None)
+        for name in ("rounding", "seconds"):
+            chosen.pop(name, None)
     words = [f"{key}={value!r}" for key, value in chosen.items()]
     if settings.get("solver"):
         words.append(f"solver=solvers.{settings['solver']}")

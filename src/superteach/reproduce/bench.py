@@ -31,8 +31,6 @@ RIDGE_PER_ROW = 2e-4
 """Λ = ridge·N, the reading under which the paper's weights need no retuning (docs/notation.md)."""
 GOAL_SEEDS = 1_000_000
 """Added to a trial's number: the goal's noise must not repeat the draws that made the rows."""
-LEAST_CHANGE = 1
-"""Rows a turn of match changes at least: all teachers are on one machine here."""
 THREADS: int | None = None
 """Threads of every engine; None: as many as there are cores. A process that works beside others has one."""
 REAL = {"superconduct": "ridge", "higgs": "logistic", "acs_income": "logistic"}
@@ -137,10 +135,7 @@ def walked(pool: Pool, extra: int | None = None, **settings: Any) -> dict[str, A
 
 
 def _teach(engine: InProcess, pool: Pool, size: int, settings: dict[str, Any]) -> Lesson:
-    extra: dict[str, Any] = {"least_change": LEAST_CHANGE} if settings.get("method") == "match" else {}
-    return teach(
-        Federation(engine), pool.learner, pool.goal, budget=size, random_state=pool.seed, **extra, **settings
-    )
+    return teach(Federation(engine), pool.learner, pool.goal, budget=size, random_state=pool.seed, **settings)
 
 
 def _costs(lesson: Lesson, pool: Pool) -> dict[str, Any]:
@@ -170,7 +165,7 @@ def _score_sizes(
         if learner.refuses(kept.rows, kept.positive):
             continue
         model = fit(federation, learner, kept.rows, "chosen", Newton(), model).model
-        agreement = metrics.consistency(federation, model, goal, learner.loss.classifies)
+        agreement = metrics.agreement(federation, model, goal, learner.loss.classifies).consistency
         points.append({"size": size, "risk": metrics.risk(model, goal), "consistency": agreement})
     return points[::-1]
 
@@ -182,7 +177,7 @@ def scored(pool: Pool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[str, 
     model = fit(few, pool.learner, len(chosen), "all", Newton(), np.zeros_like(goal)).model
     everybody = Federation(engine_of(pool))
     everybody.sum(Prepare(pool.learner.loss, 0.0))
-    agreement = metrics.consistency(everybody, model, goal, pool.learner.loss.classifies)
+    agreement = metrics.agreement(everybody, model, goal, pool.learner.loss.classifies).consistency
     return {"size": len(chosen), "risk": metrics.risk(model, goal), "consistency": agreement}
 
 

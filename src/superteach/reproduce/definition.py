@@ -82,7 +82,6 @@ def trial(name: str, rows: int, seed: int) -> dict[str, Any]:
                 goal,
                 method="match",
                 budget=size,
-                least_change=1,
                 random_state=seed,
             )
         except BudgetError:  # these rows carry a single class

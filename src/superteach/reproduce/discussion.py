@@ -156,8 +156,8 @@ def _ridge(numbers: Record) -> Iterable[str]:
             f"{span([fact['risk'] / line['risk'] for fact, line in pairs])} times ours"
         )
     yield (
-        f"{words}. The paper does not say how large its coefficients, its noise and its ridge are. Whether other values "
-        "than ours would give the printed figures was not tried here."
+        f"{words}. The paper does not say how large its coefficients, its noise and its ridge are. What other "
+        "values than ours give stands in docs/readings.md."
     )
 
 
@@ -169,8 +169,8 @@ def _real(numbers: Record) -> Iterable[str]:
             yield (
                 f"{curves.NAMES[name]}: lowest mean risk {shown(risk)} at {100 * share:.2g} % of the rows, consistency "
                 f"{shown(agreement, 2)}; printed {fact.risk} at {100 * fact.fraction:.0f} %, {fact.consistency}. The "
-                "paper gives neither the scale of its columns nor Λ; here columns are standardised and Λ = 2e-4·N. Whether "
-                "that is what makes the difference was not tried here."
+                "paper gives neither the scale of its columns nor Λ; here columns are standardised and Λ = 2e-4·N. What "
+                "other scales give stands in docs/readings.md."
             )
 
 

@@ -18,12 +18,10 @@ import logging
 import secrets
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from superteach import wire
@@ -34,26 +32,29 @@ from superteach.messages import Sealed, Turn
 from superteach.privacy.audit import Audit
 from superteach.privacy.policy import Policy
 from superteach.queries import (
-    Accept,
+    OPEN,
     Alone,
-    Approach,
     AskMoments,
     AskValues,
     Balance,
     BlockOffer,
     BlockRound,
+    Bound,
     Census,
     ChosenCost,
     ColumnSums,
     Compare,
+    Count,
     CountRanks,
+    Draw,
     Keep,
     Prepare,
-    Propose,
+    Price,
     Query,
     RankRows,
     Recall,
-    Refine,
+    RoundAlone,
+    Tally,
     Weigh,
 )
 from superteach.site.rows import SECRET_BYTES, Holding
@@ -68,14 +69,28 @@ LONGEST = 1 << 12
 SCOPES: dict[type[Query], str] = {
     **dict.fromkeys((AskMoments, AskValues), "as asked"),
     **dict.fromkeys(
-        (ColumnSums, Prepare, Weigh, BlockRound, BlockOffer, RankRows, CountRanks, Compare, Balance), "all"
+        (
+            ColumnSums,
+            Prepare,
+            Weigh,
+            BlockRound,
+            BlockOffer,
+            RankRows,
+            CountRanks,
+            Compare,
+            Balance,
+            Draw,
+            Price,
+            Bound,
+        ),
+        "all",
     ),
-    **dict.fromkeys((Refine, Accept, ChosenCost), "chosen"),
-    Propose: "changes",
-    **dict.fromkeys((Census, Keep, Recall, Approach, Alone), "counts"),
+    ChosenCost: "chosen",
+    **dict.fromkeys((Census, Count, Keep, Recall, Tally, RoundAlone, Alone), "counts"),
+    **dict.fromkeys(OPEN, "rows"),
 }
-"""Whose sum the reply to a query is: of all rows, of the chosen ones, of the rows of each change, or nothing but a
-count of rows; "as asked" may be of the sample too."""
+"""Of what the reply to a query is made: all rows, the chosen ones, nothing but counts, or single rows (then a policy
+must list the query by name); "as asked" may be of rows drawn by lot too."""
 
 _log = logging.getLogger(__name__)
 
@@ -98,12 +113,6 @@ class _Lesson:
     finished: dict[str, Any] | None = None
     written: Path | None = None
     """The file of the chosen rows."""
-    heard: list[npt.NDArray[np.uint8]] = field(default_factory=list)
-    """Every choice of which a sum or a count left, one bit a row."""
-    before: list[npt.NDArray[np.uint8]] = field(default_factory=list)
-    """Those of the beginnings that this lesson follows."""
-    proposed: bool = False
-    """Whether one of those was told of changes, or this one before it was prepared anew."""
 
 
 @dataclass
@@ -192,9 +201,6 @@ class Site:
             facts["follows"] = follows[:100]
             if (before := self._lessons.pop(follows, None)) is not None:
                 known.rounds += before.rounds  # beginning anew does not wind the count back
-                known.before += [*before.before, *before.heard]
-                told = before.state is not None and before.state.proposed is not None
-                known.proposed = before.proposed or told
                 self._discard(before)
         if self._seal is None:
             self._seal = self.holding.seal(self.secret)
@@ -224,9 +230,7 @@ class Site:
         if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
             raise QueryRefused("an agreement lists the columns")
         part = self.holding.part(columns, first)
-        known.teacher = make_teacher(part, columns, loss(), header.get("classes"), self.policy.least_change)
-        known.teacher.least_sample = max(known.teacher.least_sample, self.policy.least_rows)
-        known.teacher.least_proposed = self.policy.least_rows
+        known.teacher = make_teacher(part, columns, loss(), header.get("classes"))
         known.position, known.teachers = position, teachers
         known.loss, known.state, known.last = loss.name, known.teacher.start(), None
         return {}
@@ -252,14 +256,9 @@ class Site:
         known.rounds += 1
         turn = Turn(number, known.position, known.teachers)
         state, sealed = known.teacher.answer(query, known.state, turn)
-        if isinstance(query, Propose) and not self._may_propose(state, known):
-            state, sealed = known.teacher.answer(replace(query, each=0), known.state, turn)
         self._check_rows(query, state, known.teacher)
-        choice = self._new_choice(query, state, known)
-        known.proposed |= known.state.proposed is not None and state.proposed is None
         if not isinstance(sealed, Sealed):
             raise TeachingError("a teacher's reply is sealed")
-        known.heard += choice
         known.state, known.number = state, number
         reply = wire.pack_reply(sealed)
         known.last = (digest, reply)
@@ -283,9 +282,10 @@ class Site:
     def _check_rows(self, query: Query, state: State, teacher: Teacher) -> None:
         """Hold the policy's least number of rows against the rows behind this reply."""
         scope = _scope(query)
-        teacher = teacher.sample if scope == "sample" else teacher
-        if scope in ("all", "sample", "unknown"):
+        if scope in ("all", "unknown"):
             self.policy.check_rows(teacher.rows.count, "this teacher's")
+        if scope in ("drawn", "priced") and state.drawing is not None:
+            self.policy.check_rows(state.drawing.rows.count, "those drawn here")
         if isinstance(query, AskMoments | AskValues) and query.function == "positive":
             # Beside the sums over all rows these give the other class away too.
             positive = int((teacher.target > 0.0).sum())
@@ -293,43 +293,6 @@ class Site:
                 self.policy.check_rows(rows, "this teacher's of one class")
         if scope in ("chosen", "unknown") and state.chosen is not None:
             self.policy.check_rows(len(state.chosen), "those chosen here")
-        if scope == "changes" and state.proposed is not None:
-            for rows in state.proposed.changes:
-                self.policy.check_rows(len(rows), "those of a change")
-
-    def _new_choice(self, query: Query, state: State, known: _Lesson) -> list[npt.NDArray[np.uint8]]:
-        """Choices not heard of before, one bit a row; refused where one is a few rows from one of a beginning it follows."""
-        assert known.teacher is not None
-        assert known.state is not None
-        if isinstance(query, Propose) and state.proposed is not None:
-            told, old = 0, known.state.proposed
-            if old is not None and old.stands and old.chosen is state.proposed.chosen:
-                told = len(old.changes)
-            return [_bits(choice, known.teacher) for choice in state.proposed.choices[told:]]
-        if state.chosen is None or state.chosen is known.state.chosen:
-            return []
-        choice = _bits(state.chosen, known.teacher)
-        least = _nearest(choice, known.before)
-        if 0 < least < self.policy.least_change:
-            rows = "1 row" if least == 1 else f"{least} rows"
-            raise QueryRefused(
-                f"the choice of {query.name} differs from the one of the lesson it follows in {rows}, fewer than "
-                f"{self.policy.least_change} (least_change); sums of both could be subtracted; use --on-loss wait, or "
-                "begin a lesson with another budget"
-            )
-        return [choice]
-
-    def _may_propose(self, state: State, known: _Lesson) -> bool:
-        """Whether all that is proposed keeps its distance from the beginnings that this lesson follows.
-
-        Of changes of several rows a lesson tells once, however often it begins.
-        """
-        assert known.teacher is not None
-        if known.proposed and state.proposed is not None and not state.proposed.together:
-            return False
-        choices = state.proposed.choices if state.proposed is not None and known.before else ()
-        rows = (_nearest(_bits(choice, known.teacher), known.before) for choice in choices)
-        return not any(0 < least < self.policy.least_change for least in rows)
 
     def _finish(self, lesson: str, facts: dict[str, Any]) -> dict[str, Any]:
         known = self._lessons.get(lesson)
@@ -346,17 +309,6 @@ class Site:
                 return {"rows": len(known.state.chosen), "written": "nothing", "fault": facts["fault"]}
             known.finished = {"rows": len(known.state.chosen), "written": self.policy.write}
         return known.finished
-
-
-def _bits(chosen: npt.NDArray[np.int64], teacher: Teacher) -> npt.NDArray[np.uint8]:
-    mask = np.zeros(teacher.rows.count, dtype=bool)
-    mask[chosen] = True
-    return np.packbits(mask)
-
-
-def _nearest(choice: npt.NDArray[np.uint8], others: list[npt.NDArray[np.uint8]]) -> int:
-    """In how few rows a choice differs from one of the others."""
-    return min((int(np.bitwise_count(choice ^ other).sum()) for other in others), default=0)
 
 
 def _scope(query: Query) -> str:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from superteach.errors import SettingError
 from superteach.queries import Moments
-from superteach.solvers.function import Function, Stop
+from superteach.solvers.function import Smooth, Stop
 
 Array = npt.NDArray[np.float64]
 Direction = Callable[[Array, Moments], Array]
@@ -48,7 +48,7 @@ def check_limits(tolerance: Any, max_steps: Any) -> None:
 
 
 def descend(
-    function: Function,
+    function: Smooth,
     start: Array,
     direction_of: Direction,
     order: Literal[1, 2],
@@ -109,7 +109,7 @@ def _flatter(here: Moments, there: Moments) -> bool:
 
 
 def _search(
-    function: Function, point: Array, direction: Array, value: float, slope: float, first: Array
+    function: Smooth, point: Array, direction: Array, value: float, slope: float, first: Array
 ) -> float | None:
     """The best of a batch of step lengths; shorter batches if none of the first will do.
 

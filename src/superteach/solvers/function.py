@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,20 @@ from superteach.queries import AskMoments, AskValues, Moments, Query, RowFunctio
 Array = npt.NDArray[np.float64]
 Stop = Callable[[Array, Moments, Moments], str | None]
 """Told (point, sums over rows, the same plus the quadratic): a sentence when it is time to stop, else None."""
+
+
+class Smooth(Protocol):
+    """What a solver sees of a function."""
+
+    @property
+    def rows_add(self) -> str:
+        """What each row adds to it."""
+
+    def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
+        """The sums over rows, and the whole function: value, gradient and (order 2) curvature; one round."""
+
+    def values(self, point: Array, direction: Array, steps: Array) -> Array:
+        """Values at point + s·direction for every step s; one round."""
 
 
 @dataclass(frozen=True, eq=False)

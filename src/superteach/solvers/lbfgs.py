@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from superteach.queries import Moments
 from superteach.solvers.descent import Solution, check_limits, descend
-from superteach.solvers.function import Function, Stop
+from superteach.solvers.function import Smooth, Stop
 
 Array = npt.NDArray[np.float64]
 
@@ -25,7 +25,7 @@ class LBFGS:
     def __post_init__(self) -> None:
         check_limits(self.tolerance, self.max_steps)
 
-    def minimise(self, function: Function, start: Array, stop: Stop) -> Solution:
+    def minimise(self, function: Smooth, start: Array, stop: Stop) -> Solution:
         """Minimise from a start until `stop` says so."""
         return descend(function, start, _Recursion(self.memory), 1, stop, self.max_steps)
 

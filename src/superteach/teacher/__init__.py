@@ -8,9 +8,7 @@ restart. What comes back beside the state is `Sealed`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,25 +16,19 @@ import numpy.typing as npt
 
 from superteach import alone, queries
 from superteach.errors import QueryRefused, TeachingError
-from superteach.losses import Loss
 from superteach.messages import Sealed, Turn, seal
 from superteach.problem import DualProblem, Scaling
 from superteach.queries import Moments
 from superteach.solvers.function import Function
 from superteach.solvers.newton import Newton
-from superteach.teacher import approach, proposals, ranks, refine
-from superteach.teacher.proposals import Proposed
-from superteach.teacher.rows import LiftedBlock, Rows
+from superteach.teacher import play, ranks
+from superteach.teacher.rows import Rows, length_of
 from superteach.teacher.state import State, known
 from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted_sum
 
 Array = npt.NDArray[np.float64]
 LOCAL_STEPS = 1000
 """Newton steps after which a teacher gives up on its own block in Algorithm 1."""
-STRIDE = 16
-"""Of so many rows one is in the sample."""
-LEAST_SAMPLE = 1_000
-"""Where it would have fewer rows there is none: it would say little of the rest, and too much of its rows."""
 Handler = Callable[["Teacher", Any, "State", Turn], tuple["State", Array]]
 
 
@@ -50,38 +42,20 @@ class Teacher:
         target: npt.NDArray[Any],
         ids: npt.ArrayLike | None = None,
         costs: npt.NDArray[Any] | None = None,
-        least_change: int = 1,
-        allow_few_rows: bool = False,
     ) -> None:
-        """Hold rows: `ids` are distinct over all teachers and break ties, smallest first; `costs` stay here.
-
-        `least_change` is this teacher's own rule: a turn of "match" changes so many of its rows, or none.
-        With fewer rows than that it takes part in "match" only where `allow_few_rows` says so.
-        """
+        """Hold rows: `ids` are distinct over all teachers and break ties, smallest first; `costs` stay here."""
         self.name = name
         self.rows = Rows(features)
         # Labels of one byte stay so: NumPy widens them where they meet a float.
         self.target: Any = np.ascontiguousarray(
             target, dtype=np.int8 if target.dtype == np.int8 else np.float64
         )
-        self.least_change = least_change
-        self.allow_few_rows = allow_few_rows
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
-        self.least_sample = LEAST_SAMPLE
-        self.least_proposed = 1
 
-    @property
-    def sampled(self) -> slice:
-        """Where the rows of the sample are."""
-        return slice(0, self.rows.count if self.rows.count >= STRIDE * self.least_sample else 0, STRIDE)
-
-    @cached_property
-    def sample(self) -> Teacher:
-        """The sample as a teacher of its own: its rows side by side, which is what makes them cheap to sum over."""
-        return Teacher(
-            self.name, self.rows.take(self.sampled), self.target[self.sampled], self.ids[self.sampled]
-        )
+    def size_of(self, chosen: npt.NDArray[np.int64]) -> Array:
+        """Count rows, and those of them with a positive label or target."""
+        return _size(self.target[chosen])
 
     def start(self) -> State:
         """The state before the first query."""
@@ -99,7 +73,7 @@ class Teacher:
 def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> tuple[State, Array]:
     if query.rows == "chosen":
         return state, _size(teacher.target[known(state.chosen, "chosen rows")])
-    return state, _size((teacher.sample if query.rows == "sample" else teacher).target)
+    return state, _size(teacher.target)
 
 
 def _column_sums(
@@ -107,7 +81,7 @@ def _column_sums(
 ) -> tuple[State, Array]:
     total = np.zeros(query.reply_length)
     for where, block in teacher.rows.blocks(Scaling(centre=query.centre)):
-        total += block.weighted_sum(np.ones(_length(where))) if query.power == 1 else block.square_sums()
+        total += block.weighted_sum(np.ones(length_of(where))) if query.power == 1 else block.square_sums()
     return state, total
 
 
@@ -120,22 +94,11 @@ def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn)
 
 
 def _moments(teacher: Teacher, query: queries.AskMoments, state: State, turn: Turn) -> tuple[State, Array]:
-    return state, sum_moments(*_asked(teacher, query, state))
+    return state, sum_moments(teacher, query, state)
 
 
 def _values(teacher: Teacher, query: queries.AskValues, state: State, turn: Turn) -> tuple[State, Array]:
-    return state, sum_values(*_asked(teacher, query, state))
-
-
-def _asked(teacher: Teacher, query: Any, state: State) -> tuple[Teacher, Any, State]:
-    """Who is to sum what: the teacher, or its sample with the pulls and costs of these rows."""
-    if query.rows != "sample":
-        return teacher, query, state
-    if query.function != "relax":
-        raise QueryRefused(f"teacher {teacher.name} sums 'relax' over its sample, not {query.function!r}")
-    balance: refine.Balancing = known(state.balance, "pulls")
-    pull, costs = balance.pull[teacher.sampled], balance.costs[teacher.sampled]
-    return teacher.sample, query, replace(state, balance=replace(balance, pull=pull, costs=costs))
+    return state, sum_values(teacher, query, state)
 
 
 def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> tuple[State, Array]:
@@ -220,8 +183,6 @@ def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Tu
 
 
 def _scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
-    if query.by == "relaxed":
-        return _relaxed_scores(teacher, query, state)
     loss, threshold = known(state.loss, "loss"), known(state.threshold, "thresholds")
     point = known(query.point, "a point")
     scores = np.empty(teacher.rows.count)
@@ -235,14 +196,6 @@ def _scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
     return scores
 
 
-def _relaxed_scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
-    balance, point = known(state.balance, "pulls"), known(query.point, "a point")
-    scores = np.empty(teacher.rows.count)
-    for where, block in teacher.rows.blocks(state.scaling):
-        scores[where] = LiftedBlock(block, balance.pull[where]).times(point) - balance.costs[where]
-    return scores
-
-
 def _count_ranks(
     teacher: Teacher, query: queries.CountRanks, state: State, turn: Turn
 ) -> tuple[State, Array]:
@@ -252,19 +205,15 @@ def _count_ranks(
 
 def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> tuple[State, Array]:
     chosen = known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)
-    return replace(state, chosen=chosen, past=(chosen,), proposed=_over(state)), _size(teacher.target[chosen])
+    return replace(state, chosen=chosen), _size(teacher.target[chosen])
 
 
 def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> tuple[State, Array]:
     if query.remember:
-        now = known(state.chosen, "chosen rows"), state.past
-        state = replace(state, best={**state.best, query.of: now})
+        state = replace(state, best={**state.best, query.of: known(state.chosen, "chosen rows")})
     else:
-        chosen, past = known(state.best.get(query.of), "a remembered choice")
-        # What was heard since then has been heard: the way on keeps its distance from that too.
-        heard = {id(choice): choice for choice in (*past, *state.past)}
-        state = replace(state, chosen=chosen, past=tuple(heard.values()), proposed=_over(state))
-    return state, _size(teacher.target[known(state.chosen, "chosen rows")])
+        state = replace(state, chosen=known(state.best.get(query.of), "a remembered choice"))
+    return state, _size(teacher.target[state.chosen])
 
 
 def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn) -> tuple[State, Array]:
@@ -276,124 +225,6 @@ def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn)
         total += wanted.sum()
         spread += np.square(wanted - query.centre).sum()
     return state, np.array([teacher.rows.count, same, error, total, spread], dtype=np.float64)
-
-
-def _balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) -> tuple[State, Array]:
-    loss: Loss = known(state.loss, "loss")
-    least = max(query.least, teacher.least_change)
-    if teacher.rows.count < least and not teacher.allow_few_rows:
-        raise QueryRefused(
-            f"teacher {teacher.name} has {teacher.rows.count} rows, fewer than the {least} that a turn must change; "
-            "it takes part in method='match' only if its owner agrees (allow_few_rows=True), or with a smaller least_change"
-        )
-    pull, leverage = np.empty(teacher.rows.count), np.empty(teacher.rows.count)
-    strength = np.empty(teacher.rows.count)
-    for where, block in teacher.rows.blocks(state.scaling):
-        slope = -loss.gradient(block.times(query.goal), teacher.target[where])
-        pull[where] = slope
-        leverage[where] = block.quadratic(query.metric)
-        strength[where] = np.abs(slope) * np.sqrt(leverage[where])
-    uniform = ranks.random_keys(teacher.ids, query.seed) / 2.0**64
-    costs = refine.costs(uniform, leverage, strength, query.fine, least, teacher.costs)
-    balance = refine.Balancing(pull, costs, query.temperature)
-    return replace(state, balance=balance), np.array([np.maximum(costs, 0.0).sum()])
-
-
-def _refine(teacher: Teacher, query: queries.Refine, state: State, turn: Turn) -> tuple[State, Array]:
-    chosen = known(state.chosen, "chosen rows")
-    if turn.position == query.position:
-        shifts = _pulls(teacher, query.metric, state)
-        draw = np.random.default_rng([query.seed, query.turn])
-        least = max(query.least, teacher.least_change)
-        found = refine.improve(shifts, chosen, query.residual, least, draw, state.past, query.brief)
-        if found is not chosen:
-            past = (*state.past, found) if least > 1 else ()
-            state = replace(state, chosen=found, past=past, proposed=_over(state))
-    return _told_moments(teacher, query.goal, state)
-
-
-def _pulls(
-    teacher: Teacher, metric: Array, state: State, looked: npt.NDArray[np.int64] | None = None
-) -> Array:
-    """M g_j of all rows, or of some."""
-    balance: refine.Balancing = known(state.balance, "pulls")
-    found = np.empty((teacher.rows.count if looked is None else len(looked), len(metric)))
-    start = 0
-    for where, block in teacher.rows.blocks(state.scaling, looked):
-        stop = start + _length(where)
-        np.multiply(block.mapped(metric), balance.pull[where][:, None], out=found[start:stop])
-        start = stop
-    return found
-
-
-def _told_moments(teacher: Teacher, goal: Array, state: State) -> tuple[State, Array]:
-    """The loss moments of the chosen rows at the goal, from memory where they were told before."""
-    chosen = known(state.chosen, "chosen rows")
-    if state.told is not None and state.told[0] is chosen and np.array_equal(state.told[1], goal):
-        return state, state.told[2]
-    reply = sum_moments(teacher, queries.AskMoments("loss", "chosen", goal, 2), state)
-    return replace(state, told=(chosen, goal.copy(), reply)), reply
-
-
-def _propose(teacher: Teacher, query: queries.Propose, state: State, turn: Turn) -> tuple[State, Array]:
-    chosen, width = known(state.chosen, "chosen rows"), len(query.goal)
-    reply = np.zeros((len(query.owners), width + 1))
-    mine = [
-        (slot, number)
-        for slot, (owner, number) in enumerate(zip(query.owners, query.numbers, strict=True))
-        if owner == turn.position
-    ]
-    least = max(query.least, teacher.least_change, teacher.least_proposed)
-    told = state.proposed
-    if mine and (told is None or (least <= 1 and told.more(query.each))):
-        shifts = _pulls(teacher, query.metric, state)
-        offer = proposals.propose(
-            shifts, chosen, query.each, least, state.past, told, query.reach, query.seed
-        )
-        state = replace(state, proposed=offer, past=(*state.past, *offer.choices) if least > 1 else ())
-    for slot, number in mine:
-        offer = known(state.proposed, "proposals")
-        # What was told of another choice is of no use, and other sums over nearly the same rows are told to nobody.
-        if offer.stands and 0 <= number < len(offer.changes):
-            rows = offer.changes[number]
-            signs = np.where(np.isin(rows, offer.chosen), -1.0, 1.0)
-            reply[slot, :width] = signs @ _pulls(teacher, np.eye(width), state, rows)
-            reply[slot, width] = signs.sum()
-    return state, reply.ravel()
-
-
-def _over(state: State) -> Proposed | None:
-    """What was proposed, when the choice becomes another."""
-    told = state.proposed
-    return replace(told, stands=False) if told is not None and told.stands else told
-
-
-def _accept(teacher: Teacher, query: queries.Accept, state: State, turn: Turn) -> tuple[State, Array]:
-    offer = Proposed(known(state.chosen, "chosen rows"))
-    if state.proposed is not None and state.proposed.stands:
-        offer = state.proposed
-    taken = [
-        number
-        for owner, number in zip(query.owners, query.numbers, strict=True)
-        if owner == turn.position and 0 <= number < len(offer.changes)
-    ]
-    if len(taken) > 1 and not offer.together:
-        raise QueryRefused(f"teacher {teacher.name} makes one of its changes, not {len(taken)}")
-    # All that this can lead to is in the past since it was proposed.
-    chosen = offer.choice(taken)
-    return _told_moments(teacher, query.goal, replace(state, chosen=chosen))
-
-
-def _approach(teacher: Teacher, query: queries.Approach, state: State, turn: Turn) -> tuple[State, Array]:
-    chosen = known(state.chosen, "chosen rows")
-    if not query.keep and state.before is not None:
-        chosen = state.before
-    before = None
-    if turn.position == query.position:
-        before, chosen = chosen, approach.nearer(teacher, query, state, chosen)
-        state = replace(state, past=(*state.past, chosen))
-    state = replace(state, chosen=chosen, before=before, proposed=_over(state))
-    return state, _size(teacher.target[chosen])
 
 
 def _chosen_cost(
@@ -409,18 +240,14 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
     choice = alone.Choice(chosen, True)  # nothing to choose where the share is nothing, or everything
     if 0 < len(chosen) < teacher.rows.count:
         if query.inside == "match":
-            itself = copy(teacher)
-            itself.least_change = itself.least_proposed = 1  # between its own walls nothing can be subtracted
-            choice = alone.by_match(itself, loss, state.scaling, len(chosen), query)
+            choice = alone.by_match(teacher, loss, state.scaling, len(chosen), query)
         else:
             identity = np.eye(len(query.goal))
             rows = np.concatenate([block.mapped(identity) for _, block in teacher.rows.blocks(state.scaling)])
             choice = alone.by_minlp(rows, teacher.target, loss, len(chosen), query)
     found = chosen if choice.rows is None else choice.rows
     ended = [choice.ended and choice.rows is not None, choice.rows is None]
-    return replace(state, chosen=found, past=(found,), proposed=_over(state)), np.append(
-        _size(teacher.target[found]), ended
-    )
+    return replace(state, chosen=found), np.append(_size(teacher.target[found]), ended)
 
 
 _HANDLERS: dict[type[queries.Query], Handler] = {
@@ -437,13 +264,9 @@ _HANDLERS: dict[type[queries.Query], Handler] = {
     queries.Keep: _keep,
     queries.Recall: _recall,
     queries.Compare: _compare,
-    queries.Balance: _balance,
-    queries.Refine: _refine,
-    queries.Propose: _propose,
-    queries.Accept: _accept,
-    queries.Approach: _approach,
     queries.ChosenCost: _chosen_cost,
     queries.Alone: _alone,
+    **play.HANDLERS,
 }
 
 
@@ -464,7 +287,3 @@ def _unsigned(ids: npt.ArrayLike) -> ranks.Keys:
 
 def _size(target: Array) -> Array:
     return np.array([len(target), np.count_nonzero(target > 0.0)], dtype=np.float64)
-
-
-def _length(where: Any) -> int:
-    return where.stop - where.start if isinstance(where, slice) else len(where)

@@ -7,6 +7,7 @@ products cost half of what they do row by row. Data may be float32; every sum is
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,17 +52,27 @@ class DenseBlock:
         return np.append(total, self.constant * weights.sum()) if self.constant else total
 
     def mapped(self, matrix: Array) -> Array:
-        """Every row times a matrix, rows × width."""
+        """Every row times a matrix (or the diagonal of one), rows × width."""
+        if matrix.ndim == 1:
+            whole = self.columns.T * matrix[: len(self.columns)]
+            return (
+                np.column_stack([whole, np.full(len(whole), matrix[-1] * self.constant)])
+                if self.constant
+                else whole
+            )
         if self.constant:
             return np.asarray((matrix[:, :-1] @ self.columns).T + matrix[:, -1] * self.constant)
         return np.asarray((matrix @ self.columns).T)
 
-    def quadratic(self, matrix: Array) -> Array:
-        """x'Mx, one number per row."""
-        mapped = self.mapped(matrix)
-        if not self.constant:
-            return np.asarray(np.einsum("ij,ji->i", mapped, self.columns))
-        return np.asarray(np.einsum("ij,ji->i", mapped[:, :-1], self.columns) + mapped[:, -1] * self.constant)
+    def squares(self, matrix: Array) -> Array:
+        """‖M x_j‖², one number per row; a vector is the diagonal of M."""
+        if matrix.ndim == 1:
+            total = np.square(matrix[: len(self.columns)]) @ np.square(self.columns)
+            return np.asarray(total + (matrix[-1] * self.constant) ** 2 if self.constant else total)
+        moved = matrix[:, : len(self.columns)] @ self.columns
+        if self.constant:
+            moved += self.constant * matrix[:, -1:]
+        return np.asarray(np.einsum("ij,ij->j", moved, moved))
 
     def square_sums(self) -> Array:
         """Σ_j x_j², one number per scaled column."""
@@ -110,11 +121,24 @@ class SparseBlock:
         return np.append(total, constant * mass) if constant else total
 
     def mapped(self, matrix: Array) -> Array:
+        if matrix.ndim == 1:
+            whole = np.asarray(self.matrix.todense(), dtype=np.float64)
+            centre, scale = self.scaling.centre, self.scaling.scale
+            whole = whole if centre is None else whole - centre
+            whole = (whole if scale is None else whole / scale) * matrix[: whole.shape[1]]
+            constant = self.scaling.constant
+            return np.column_stack([whole, np.full(len(whole), matrix[-1] * constant)]) if constant else whole
         return np.stack([self.times(row) for row in matrix], axis=1)
 
-    def quadratic(self, matrix: Array) -> Array:
-        values, axes = np.linalg.eigh(matrix)
-        return np.asarray(np.square(self.mapped(axes.T)) @ values)
+    def squares(self, matrix: Array) -> Array:
+        if matrix.ndim == 2:
+            return np.asarray(np.square(self.mapped(matrix)).sum(axis=1))
+        constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
+        weight = np.square(matrix[: self.matrix.shape[1]] / (1.0 if scale is None else scale))
+        total = self.matrix.multiply(self.matrix) @ weight
+        if centre is not None:
+            total = total - 2.0 * (self.matrix @ (weight * centre)) + weight @ np.square(centre)
+        return np.asarray(np.maximum(total, 0.0) + (matrix[-1] * constant) ** 2 * bool(constant))
 
     def square_sums(self) -> Array:
         # Entry by entry in float64, so that nothing cancels; an entry that is not stored adds centre².
@@ -192,9 +216,15 @@ class Rows:
             self._matrix = None
         self.count, self.features = features.shape
 
-    def take(self, some: slice) -> Any:
-        """Some of the rows as they came, rows × features."""
-        return (self._matrix if self._columns is None else self._columns.T)[some]
+    def part(self, some: npt.NDArray[np.intp]) -> Rows:
+        """Some of the rows, side by side, which is what makes them cheap to sum over."""
+        part = copy(self)
+        part.count = len(some)
+        if self._columns is None:
+            part._matrix = self._matrix[some]
+        else:
+            part._columns = np.take(self._columns, some, axis=1)
+        return part
 
     def blocks(
         self, scaling: Scaling, chosen: npt.NDArray[np.int64] | None = None
@@ -222,3 +252,8 @@ class Rows:
         if scaling.scale is not None:
             columns = columns / scaling.scale[:, None]
         return DenseBlock(columns, scaling.constant, spare)
+
+
+def length_of(where: Any) -> int:
+    """Rows of a block, from the positions it came with."""
+    return where.stop - where.start if isinstance(where, slice) else len(where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,11 @@ import numpy.typing as npt
 from superteach.errors import QueryRefused
 from superteach.losses import Loss
 from superteach.problem import Scaling
-from superteach.teacher import ranks, refine
-from superteach.teacher.proposals import Proposed
+from superteach.rounding import InPlay
+from superteach.teacher import ranks
+
+if TYPE_CHECKING:
+    from superteach.teacher.play import Balancing, Drawing
 
 Array = npt.NDArray[np.float64]
 
@@ -30,19 +33,15 @@ class State:
     local_point: Array | None = None
     ranking: ranks.Ranking | None = None
     chosen: npt.NDArray[np.int64] | None = None
-    balance: refine.Balancing | None = None
-    past: tuple[npt.NDArray[np.int64], ...] = ()
-    """Every choice whose sums were heard since the last count: any two rounds can be subtracted."""
-    told: tuple[npt.NDArray[np.int64], Array, Array] | None = None
-    """A choice, a goal and the moments answered for them in a turn of "match": who has not changed says it again."""
-    proposed: Proposed | None = None
-    """The changes proposed last; of several rows they are told once in a lesson."""
-    before: npt.NDArray[np.int64] | None = None
-    """The choice before the last turn, while it may still be taken back."""
-    best: dict[str, tuple[npt.NDArray[np.int64], tuple[npt.NDArray[np.int64], ...]]] = field(
-        default_factory=dict
-    )
-    """The choices remembered as the best of a search and of a walk, with their pasts."""
+    best: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    """Choices remembered as the best of a search, and of a walk over sizes."""
+    balance: Balancing | None = None
+    drawing: Drawing | None = None
+    fractions: Array | None = None
+    """b_j of the rows drawn, at the prices taken last."""
+    play: InPlay | None = None
+    idle: npt.NDArray[np.int64] | None = None
+    """Rows that pull at nothing, while others are in play."""
 
 
 def known(value: Any, what: str) -> Any:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from superteach import queries
-from superteach.losses import Loss, Terms
+from superteach.errors import QueryRefused
+from superteach.losses import Logistic, Loss, Terms
 from superteach.problem import Scaling
-from superteach.teacher import refine
 from superteach.teacher.rows import LiftedBlock
 from superteach.teacher.state import State, known
 
@@ -22,54 +23,82 @@ Array = npt.NDArray[np.float64]
 _VALUES_AT_ONCE = 1 << 15
 
 
-def _terms(query: Any, state: State, t: Array, where: Any, target: Array) -> Terms:
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A block of rows that a query asks about, and what its function needs of them."""
+
+    block: Any
+    target: Array
+    given: Array | None = None
+    """Log-odds for "relax", thresholds for "dual"."""
+    weight: Array | None = None
+
+
+def _terms(query: Any, loss: Loss | None, part: _Part, t: Array) -> Terms:
     """What each row of a block adds to the function asked for."""
     if query.function == "square":
         return Terms(0.5 * t * t, t, np.ones_like(t))
     if query.function == "positive":
-        on = (target[where] > 0.0).astype(np.float64)
+        on = (part.target > 0.0).astype(np.float64)
         return Terms(0.5 * t * t * on, t * on, np.broadcast_to(on, t.shape))
     if query.function == "reach":
         return Terms(np.maximum(t, 0.0), (t > 0.0).astype(np.float64), np.zeros_like(t))
     if query.function == "relax":
-        balance: refine.Balancing = known(state.balance, "pulls")
-        return balance.terms(t, where)
-    loss: Loss = known(state.loss, "loss")
+        value, slope, curvature = Logistic().terms(-(t + known(part.given, "log-odds")), np.ones_like(t))
+        return Terms(value, -slope, curvature)
+    loss = known(loss, "loss")
     if query.function == "loss":
-        return loss.terms(t, target[where])
-    return loss.dual_terms(t, target[where], known(state.threshold, "thresholds")[where])
+        terms = loss.terms(t, part.target)
+        return terms if part.weight is None else Terms(*(part.weight * term for term in terms))
+    return loss.dual_terms(t, part.target, known(part.given, "thresholds"))
 
 
-def _values(query: Any, state: State, t: Array, where: Any, target: Array) -> Array:
+def _values(query: Any, loss: Loss | None, part: _Part, t: Array) -> Array:
     """The same without derivatives, at a fraction of the cost."""
-    if query.function in ("square", "positive", "relax", "reach"):
-        return _terms(query, state, t, where, target).value
-    loss = known(state.loss, "loss")
+    if query.function in ("square", "positive", "relax", "reach") or part.weight is not None:
+        return _terms(query, loss, part, t).value
+    loss = known(loss, "loss")
     if query.function == "loss":
-        return np.asarray(loss.value(t, target[where]))
-    return np.asarray(loss.dual_value(t, target[where], known(state.threshold, "thresholds")[where]))
+        return np.asarray(loss.value(t, part.target))
+    return np.asarray(loss.dual_value(t, part.target, known(part.given, "thresholds")))
 
 
-def _asked_blocks(teacher: Teacher, query: Any, state: State) -> Iterator[tuple[Any, Any]]:
+def _parts(teacher: Teacher, query: Any, state: State) -> Iterator[_Part]:
     """Blocks of the rows a query asks about, lifted to (pull, 1) where it speaks of balance."""
+    if (query.rows == "drawn") != (query.function == "relax") or (
+        query.rows == "priced" and query.function != "loss"
+    ):
+        raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
+    if query.rows in ("drawn", "priced"):
+        drawing = known(state.drawing, "rows drawn")
+        weights = known(state.fractions, "prices") if query.rows == "priced" else None
+        target = teacher.target if drawing.index is None else teacher.target[drawing.index]
+        for where, block in drawing.rows.blocks(state.scaling):
+            if weights is None:
+                yield _Part(LiftedBlock(block, drawing.slope[where]), target[where], drawing.odds[where])
+            else:
+                yield _Part(block, target[where], None, weights[where])
+        return
     chosen = known(state.chosen, "chosen rows") if query.rows == "chosen" else None
-    lifted = query.function in ("relax", "reach")
     for where, block in teacher.rows.blocks(state.scaling, chosen):
-        yield where, LiftedBlock(block, known(state.balance, "pulls").pull[where]) if lifted else block
+        if query.function == "reach":
+            block = LiftedBlock(block, known(state.balance, "pulls").slope[where])
+        given = state.threshold[where] if query.function == "dual" and state.threshold is not None else None
+        yield _Part(block, teacher.target[where], given)
 
 
 def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
     """Σ f_j, Σ f_j' x_j and, for order 2, the upper triangle of Σ f_j'' x_j x_j'."""
     width = len(query.point)
     reply = np.zeros(query.reply_length)
-    curvature = np.zeros((width, width))
-    for where, block in _asked_blocks(teacher, query, state):
-        terms = _terms(query, state, block.times(query.point), where, teacher.target)
+    curvature = np.zeros((width, width) if query.order == 2 else 0)
+    for part in _parts(teacher, query, state):
+        terms = _terms(query, state.loss, part, part.block.times(query.point))
         reply[0] += terms.value.sum()
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite value tells the solver enough
-            reply[1 : width + 1] += block.weighted_sum(terms.slope)
+            reply[1 : width + 1] += part.block.weighted_sum(terms.slope)
             if query.order == 2:
-                curvature += block.gram(terms.curvature)
+                curvature += part.block.gram(terms.curvature)
     if query.order == 2:
         reply[width + 1 :] = curvature[queries.upper_triangle(width)]
     return reply
@@ -78,14 +107,13 @@ def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Ar
 def sum_values(teacher: Teacher, query: queries.AskValues, state: State) -> Array:
     """Σ f_j at every step along a direction."""
     totals = np.zeros(len(query.steps))
-    for where, block in _asked_blocks(teacher, query, state):
-        at, along = block.times(query.point), block.times(query.direction)
+    for part in _parts(teacher, query, state):
+        at, along = part.block.times(query.point), part.block.times(query.direction)
         # Short blocks take all steps at once, because there the calls cost more than the numbers.
         batch = max(1, _VALUES_AT_ONCE // max(len(at), 1))
         for first in range(0, len(query.steps), batch):
             points = at + query.steps[first : first + batch, None] * along
-            values = _values(query, state, points, where, teacher.target)
-            totals[first : first + batch] += values.sum(axis=1)
+            totals[first : first + batch] += _values(query, state.loss, part, points).sum(axis=1)
     return totals
 
 

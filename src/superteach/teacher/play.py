@@ -1,0 +1,331 @@
+"""Exact teaching inside one teacher: pulls, fractions at a price, and rounding, together with others or alone.
+
+A row's pull at a model is g_j = −ℓ'(x_j'θ) x_j. At prices u it is in the lesson to the fraction σ(z_j + u'(g_j, 1)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+
+from superteach import queries, rounding
+from superteach.errors import QueryRefused
+from superteach.losses import Loss
+from superteach.messages import Turn
+from superteach.queries.match import OCTAVES, SHORTEST, lowest_octave, pack_report
+from superteach.rounding import InPlay, Order, Report
+from superteach.teacher import ranks
+from superteach.teacher.rows import LiftedBlock, Rows, length_of
+from superteach.teacher.state import State, known
+
+if TYPE_CHECKING:
+    from superteach.teacher import Teacher
+
+Array = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
+
+COST = 8.0
+"""Log-odds between an owner's cheapest row and its dearest: as much as makes the one 3,000 times as likely."""
+
+
+@dataclass(frozen=True, eq=False)
+class Balancing:
+    """Every row's slope −ℓ'(x_j'θ), and the octave of its pull's length."""
+
+    slope: Array
+    octave: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """The rows that take part in the prices: where they are (None: all), their slopes and log-odds."""
+
+    rows: Rows
+    index: Positions | None
+    slope: Array
+    odds: Array
+
+    def positions(self, some: npt.NDArray[np.intp]) -> Positions:
+        """Some of them, as the teacher numbers its rows."""
+        return np.asarray(some if self.index is None else self.index[some], dtype=np.int64)
+
+
+def balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) -> tuple[State, Array]:
+    """Take pulls at a model."""
+    loss: Loss = known(state.loss, "loss")
+    slope = np.empty(teacher.rows.count)
+    octave = np.zeros(teacher.rows.count, dtype=np.int8)
+    for where, block in teacher.rows.blocks(state.scaling):
+        slope[where] = -loss.gradient(block.times(query.model), teacher.target[where])
+        with np.errstate(divide="ignore"):
+            length = np.log2(np.abs(slope[where])) + 0.5 * np.log2(block.squares(query.metric))
+        octave[where] = np.clip(np.floor(length) - SHORTEST, 0, OCTAVES - 1)
+    counts = np.bincount(octave, minlength=OCTAVES).astype(np.float64)
+    return replace(state, balance=Balancing(slope, octave), drawing=None, fractions=None, play=None), counts
+
+
+def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> tuple[State, Array]:
+    """Give rows their log-odds, and draw which of them take part."""
+    pulls: Balancing = known(state.balance, "pulls")
+    odds = query.odds[pulls.octave]
+    if teacher.costs is not None:
+        spread = float(np.ptp(teacher.costs))
+        odds = odds - COST * (teacher.costs - teacher.costs.min()) / (spread or 1.0)
+    drawing = Drawing(teacher.rows, None, pulls.slope, odds)
+    if query.least > 0.0:
+        stays = np.flatnonzero(_lots(teacher, query.seed) * query.least < expit(odds))
+        raised = np.maximum(odds[stays], logit(query.least))
+        drawing = Drawing(teacher.rows.part(stays), stays, pulls.slope[stays], raised)
+    slack = np.maximum(-drawing.odds, 0.0).sum()
+    return replace(state, drawing=drawing, fractions=None, play=None), np.array(
+        [drawing.rows.count, slack], dtype=np.float64
+    )
+
+
+def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> tuple[State, Array]:
+    """Take prices."""
+    drawing: Drawing = known(state.drawing, "rows drawn")
+    fractions = np.empty(drawing.rows.count)
+    for where, block in drawing.rows.blocks(state.scaling):
+        fractions[where] = expit(
+            drawing.odds[where] + LiftedBlock(block, drawing.slope[where]).times(query.point)
+        )
+    return replace(state, fractions=fractions, play=None), np.array([fractions.sum()])
+
+
+def play(teacher: Teacher, query: queries.Play, state: State, turn: Turn) -> tuple[State, Array]:
+    """Bring rows into play, to be settled together with other teachers' rows."""
+    begun, idle = _bring(teacher, state, query.metric, query.idle, query.counted, query.longest, query.seed)
+    return replace(state, play=begun, idle=idle), pack_report(begun.report())
+
+
+def settle(teacher: Teacher, query: queries.Settle, state: State, turn: Turn) -> tuple[State, Array]:
+    """Carry out one order of the rounding."""
+    begun: InPlay = known(state.play, "rows in play")
+    after = begun.obey(query.order, _draw(query.seed, turn))
+    return replace(state, play=after), pack_report(after.report())
+
+
+def tally(teacher: Teacher, query: queries.Tally, state: State, turn: Turn) -> tuple[State, Array]:
+    """Count rows in play."""
+    begun: InPlay = known(state.play, "rows in play")
+    reply = np.zeros((query.teachers, 3))
+    if turn.position < query.teachers:
+        settled = sum(map(len, begun.chosen))
+        reply[turn.position] = len(begun.rows), settled, len(known(state.idle, "idle rows"))
+    return state, reply.ravel()
+
+
+def gather(teacher: Teacher, query: queries.Gather, state: State, turn: Turn) -> tuple[State, Array]:
+    """Show what is left in play."""
+    begun: InPlay = known(state.play, "rows in play")
+    reply = np.zeros((sum(query.counts), query.width + 1))
+    mine = slots(query.counts, turn.position, len(begun.rows))
+    reply[mine] = np.column_stack([begun.rows, begun.fractions])
+    return state, reply.ravel()
+
+
+def assign(teacher: Teacher, query: queries.Assign, state: State, turn: Turn) -> tuple[State, Array]:
+    """Take the rows that the finish has settled, and idle ones to fill up."""
+    begun: InPlay = known(state.play, "rows in play")
+    mine = slots(query.counts, turn.position, len(begun.rows))
+    chosen = begun.close(np.array(query.taken[mine], dtype=bool))
+    chosen = _filled(chosen, known(state.idle, "idle rows"), query.idle[turn.position])
+    return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
+
+
+def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn: Turn) -> tuple[State, Array]:
+    """Round to this teacher's own fractional sum, without a word to anybody."""
+    fractions: Array = known(state.fractions, "prices")
+    drawing: Drawing = known(state.drawing, "rows drawn")
+    octave = known(state.balance, "pulls").octave
+    idle_class = lowest_octave(np.bincount(octave, minlength=OCTAVES))
+    free = float((fractions * (1.0 - fractions)).sum())
+    mass = float(fractions[octave[drawing.positions(np.arange(len(fractions)))] < idle_class].sum())
+    counted = mass < 4.0 * np.sqrt(free)
+    begun, idle = _bring(teacher, state, query.metric, idle_class, counted, None, query.seed)
+    rows = max(round(float(fractions.sum())), 0)
+    target = _fractional_sum(teacher, state, query.metric, counted)
+    if counted:
+        target[-1] = rows
+    if query.metric.ndim == 1:  # too wide for matrices
+        chosen = begun.close(rounding.settle_plainly(begun, target, rows))
+    else:
+        chosen = _settled_alone(begun, target, rows, 0 if counted else len(idle), _draw(query.seed, turn))
+    chosen = _filled(chosen, idle, rows - len(chosen))
+    return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
+
+
+def _settled_alone(
+    begun: InPlay, target: Array, rows: int, idle: int, lots: np.random.Generator
+) -> Positions:
+    """Settle this teacher's own rows: about `rows` of them, of which idle ones may fill up `idle`."""
+    lengths = np.linalg.norm(begun.rows[:, :-1], axis=1)
+    longest, usual = (
+        float(lengths.max(initial=0.0)),
+        float(np.sqrt(np.mean(np.square(lengths)))) if len(lengths) else 0.0,
+    )
+    chosen = begun.close(np.zeros(len(begun.rows), dtype=bool))
+    for slower in rounding.SLOWER:
+        play, limit = begun, slower * rounding.TILT
+
+        def ask(order: Order) -> Report:
+            nonlocal play
+            play = play.obey(order, lots)
+            return play.report()
+
+        last = rounding.settle(ask, play.report(), target, longest, 1, 0, rounding.ENOUGH, limit)
+        missing = rows - sum(map(len, play.chosen))
+        residual = target - last.total
+        least, most = max(missing - idle, 0), max(missing, 0)
+        taken = rounding.finish(play.rows, play.fractions, residual, least, most, lots, starts=2, limit=limit)
+        chosen = play.close(taken)
+        left = (residual + play.fractions @ play.rows - taken @ play.rows)[:-1]
+        if float(np.linalg.norm(left)) <= rounding.CLOSE * usual:
+            break
+    return chosen
+
+
+def show(teacher: Teacher, query: queries.Show, state: State, turn: Turn) -> tuple[State, Array]:
+    """Show all rows and targets."""
+    reply = np.zeros((sum(query.counts), query.width + 2))
+    identity = np.eye(query.width)
+    blocks = [block.mapped(identity) for _, block in teacher.rows.blocks(state.scaling)]
+    mine = slots(query.counts, turn.position, teacher.rows.count)
+    chosen = np.zeros(teacher.rows.count)
+    if state.chosen is not None:
+        chosen[state.chosen] = 1.0
+    reply[mine] = np.column_stack([np.concatenate(blocks), teacher.target, chosen])
+    return state, reply.ravel()
+
+
+def count(teacher: Teacher, query: queries.Count, state: State, turn: Turn) -> tuple[State, Array]:
+    """Count rows, in this teacher's own place."""
+    reply = np.zeros(query.teachers)
+    if turn.position < query.teachers:
+        reply[turn.position] = teacher.rows.count
+    return state, reply
+
+
+def take(teacher: Teacher, query: queries.Take, state: State, turn: Turn) -> tuple[State, Array]:
+    """Choose rows as told."""
+    mine = slots(query.counts, turn.position, teacher.rows.count)
+    chosen = np.flatnonzero(np.array(query.taken[mine], dtype=bool))
+    return replace(state, chosen=chosen), teacher.size_of(chosen)
+
+
+def bound(teacher: Teacher, query: queries.Bound, state: State, turn: Turn) -> tuple[State, Array]:
+    """How far a proof reaches."""
+    slope, most = known(state.balance, "pulls").slope, known(state.loss, "loss").most_curvature
+    if not np.isfinite(most):
+        raise QueryRefused("pulls of this loss change without bound, so no proof reaches beyond the goal")
+    totals = np.zeros(len(query.radii))
+    for where, block in teacher.rows.blocks(state.scaling):
+        reached = LiftedBlock(block, slope[where]).times(query.direction)
+        along = np.abs(block.times(query.direction[:-1])) * np.sqrt(block.squares(query.measure))
+        for k, radius in enumerate(query.radii):
+            totals[k] += np.maximum(reached + radius * most * along, 0.0).sum()
+    return state, totals
+
+
+def slots(counts: tuple[int, ...], position: int, own: int) -> slice:
+    """Where a teacher's rows stand among all rows gathered."""
+    first = sum(counts[:position])
+    if position >= len(counts) or counts[position] != own:
+        raise QueryRefused("the slots of this question are not those of this teacher's rows")
+    return slice(first, first + own)
+
+
+def _bring(
+    teacher: Teacher,
+    state: State,
+    metric: Array,
+    idle_class: int,
+    counted: bool,
+    longest: float | None,
+    seed: int,
+) -> tuple[InPlay, Positions]:
+    """Rows in play: those undecided at these prices, thinned by lot; and the idle rows."""
+    fractions: Array = known(state.fractions, "prices")
+    drawing: Drawing = known(state.drawing, "rows drawn")
+    octave = known(state.balance, "pulls").octave
+    active = octave[drawing.positions(np.arange(len(fractions)))] >= idle_class
+    lots = _lots(teacher, seed ^ 0x5EED)[drawing.positions(np.arange(len(fractions)))]
+    # A fraction below THIN becomes 0 or THIN by lot, one above 1 − THIN becomes 1 or that.
+    undecided = lots * rounding.THIN < np.minimum(fractions, 1.0 - fractions)
+    sure = active & ~undecided & (fractions > 0.5)
+    some = np.flatnonzero(active & undecided)
+    rows = _moves(drawing, state, metric, some, counted)
+    if longest is None:
+        longest = float(np.linalg.norm(rows[:, :-1], axis=1).max(initial=0.0))
+    generator = np.random.default_rng([seed, 1])
+    begun = InPlay.begin(
+        rows,
+        np.clip(fractions[some], rounding.THIN, 1.0 - rounding.THIN),
+        drawing.positions(some),
+        longest or 1.0,
+        generator,
+    )
+    certain = np.flatnonzero(sure)
+    begun = replace(
+        begun,
+        settled=_moves(drawing, state, metric, certain, counted).sum(axis=0),
+        chosen=(drawing.positions(certain),),
+    )
+    return begun, np.flatnonzero(octave < idle_class)
+
+
+def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.intp], counted: bool) -> Array:
+    """(M g_j, 1) of some of the rows drawn."""
+    found = np.full((len(some), len(metric) + 1), float(counted))
+    start = 0
+    for where, block in drawing.rows.blocks(state.scaling, some.astype(np.int64)):
+        stop = start + length_of(where)
+        np.multiply(block.mapped(metric), drawing.slope[where][:, None], out=found[start:stop, :-1])
+        start = stop
+    return found
+
+
+def _fractional_sum(teacher: Teacher, state: State, metric: Array, counted: bool) -> Array:
+    """Σ b_j (M g_j, 1) over the rows drawn."""
+    drawing, fractions = known(state.drawing, "rows drawn"), known(state.fractions, "prices")
+    total = np.zeros(len(metric))
+    for where, block in drawing.rows.blocks(state.scaling):
+        total += block.weighted_sum(drawing.slope[where] * fractions[where])
+    moved = metric * total if metric.ndim == 1 else metric @ total
+    return np.append(moved, fractions.sum() * counted)
+
+
+def _filled(chosen: Positions, idle: Positions, more: int) -> Positions:
+    return np.sort(np.concatenate([chosen, idle[: max(more, 0)]])) if more > 0 else chosen
+
+
+def _lots(teacher: Teacher, seed: int) -> Array:
+    """A number in [0, 1) per row, from its id and a seed."""
+    return np.asarray(ranks.random_keys(teacher.ids, seed % 2**64) / 2.0**64)
+
+
+def _draw(seed: int, turn: Turn) -> np.random.Generator:
+    return np.random.default_rng([seed, turn.position, turn.number])
+
+
+HANDLERS: dict[type[queries.Query], Callable[..., tuple[State, Array]]] = {
+    queries.Balance: balance,
+    queries.Draw: draw,
+    queries.Price: price,
+    queries.Play: play,
+    queries.Settle: settle,
+    queries.Tally: tally,
+    queries.Gather: gather,
+    queries.Assign: assign,
+    queries.RoundAlone: round_alone,
+    queries.Show: show,
+    queries.Count: count,
+    queries.Take: take,
+    queries.Bound: bound,
+}
