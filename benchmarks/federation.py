@@ -142,7 +142,7 @@ def _rounds(town: Town) -> Measurements:
 
 def _lesson(town: Town, files: list[Path], rows: int) -> Measurements:
     """The same lesson over the federation and in one process; what the former adds to the teachers' own work."""
-    how = ("--method", "match", "--budget", "2000", "--least-change", "10", "--risk-target", "1e-3")
+    how = ("--method", "match", "--budget", "2000", "--rounding", "alone", "--risk-target", "1e-3")
     there, whole = _teach(town, "--federation", str(town.folder), *how)
     here, _ = _teach(town, *map(str, files), "--target", "label", *how)
     if there["model"] != here["model"]:
@@ -209,7 +209,7 @@ def _slow(home: Path) -> Measurements:
 def _census(home: Path) -> Measurements:
     """Ten states, all their rows, over ten teachers' processes and in one."""
     files = write_states(home, LARGE)
-    how = ("--method", "match", "--budget", "5000", "--least-change", "10", "--standardize", "--C", "0.1")
+    how = ("--method", "match", "--budget", "5000", "--rounding", "alone", "--standardize", "--C", "0.1")
     with Town(home, LARGE) as town:
         town.serve()
         join_states(town, files)

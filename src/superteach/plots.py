@@ -179,7 +179,7 @@ def _draw_turns(panel: Any, lessons: dict[str, Lesson]) -> None:
         )
     panel.set_yscale("log")
     panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panel.set_xlabel("turn (0: after rounding)")
+    panel.set_xlabel("block of the rounding")
     panel.set_ylabel("risk")
     panel.set_title("How match closes in")
     panel.legend(loc="best")

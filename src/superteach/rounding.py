@@ -25,9 +25,9 @@ Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-THIN = 0.25
-"""Rows with a smaller fraction become 0 or this, by lot, so that about n/THIN rows stay in play: 1/8 costs twice the time
-and gains nothing, 1/2 leaves too little to tilt."""
+THIN, AMPLE = 0.25, 1_000
+"""Rows with a smaller fraction become 0 or THIN, by lot, so that about n/THIN rows stay in play, and AMPLE where the lesson
+is small: with 1/8 rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
 TILT = 8.0
 """Square of the change in log-odds that free rows may need after a block, by estimate. With 4 there are a tenth
 more rounds and risks a third higher; without a limit on the longest rows one lesson in five of 100 columns went astray."""
@@ -55,6 +55,11 @@ POLISHED = 400
 """Weakest rows of the finish among which pairs are exchanged while that helps."""
 _EDGE = 1e-9
 """Fractions stay this far from 0 and 1, so that a row can still be tilted back."""
+
+
+def thinning(size: int) -> float:
+    """Fraction below which rows of a lesson of `size` rows are drawn by lot."""
+    return min(THIN, max(size, 1) / AMPLE)
 
 
 class Report(NamedTuple):
@@ -365,7 +370,12 @@ def polish(rows: Array, taken: Mask, wanted: Array, least: int, most: int) -> Ma
             break
         best = some[np.square(left - sign * rows[some]).sum(axis=1).argmin()]
         left, taken[best] = left - sign * rows[best], not taken[best]
-    weak = np.argsort(np.einsum("ij,ij->i", rows, rows))[:POLISHED]
+    # Few rows can leave a small lesson, so more may enter: as many pairs either way.
+    looked = max(POLISHED, min(POLISHED**2 // max(int(taken.sum()), 1), 4 * POLISHED))
+    strength = np.einsum("ij,ij->i", rows, rows)
+    if int(taken.sum()) <= POLISHED // 4:
+        strength[taken] = 0.0
+    weak = np.argsort(strength)[:looked]
     gram, along = rows[weak] @ rows[weak].T, rows[weak] @ left
     square = np.diag(gram).copy()
     length = float(left @ left)

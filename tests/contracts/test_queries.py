@@ -62,7 +62,7 @@ TALK: list[Query] = [
     queries.Price(np.append(POINT, 0.1)),
     queries.AskMoments("loss", "priced", POINT, 2),
     queries.AskValues("loss", "priced", POINT, GOAL, np.array([0.0, 1.0])),
-    queries.Play(np.eye(WIDTH), 4.0, 1, True, 5),
+    queries.Play(np.eye(WIDTH), 4.0, 1, True, 0.25, 5),
     queries.Settle(np.full(WIDTH + 1, 0.1), 20, np.eye(WIDTH + 1), np.zeros(WIDTH + 1), False, 5),
     queries.Settle(np.zeros(WIDTH + 1), 8, np.eye(WIDTH + 1), np.ones(WIDTH + 1), True, 5),
     queries.Tally(2),

@@ -245,7 +245,7 @@ BAD_ORDERS: dict[str, tuple[list[str], list[str]]] = {
     "budget without target": (["--budget", "smallest"], ["--risk-target"]),
     "target out of reach": (["--budget", "smallest", "--risk-target", "0"], ["no lesson", "nearest"]),
     "target negative": (["--risk-target", "-1"], ["risk_target"]),
-    "no change": (["--least-change", "0"], ["--least-change"]),
+    "no time": (["--seconds", "-1"], ["--seconds"]),
     "budget zero": (["--budget", "0"], ["budget=0"]),
     "budget fraction": (["--budget", "1.5"], ["1.5"]),
     "budget nan": (["--budget", "nan"], ["nan"]),

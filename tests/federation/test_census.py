@@ -14,7 +14,7 @@ from benchmarks.town import Town, left_running
 DATA = Path(os.environ.get("SUPERTEACH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 ROWS = 3_000
 HOW = (
-    *("--learner", "logistic", "--C", "0.1", "--goal", "perturbed", "--standardize", "--least-change", "10"),
+    *("--learner", "logistic", "--C", "0.1", "--goal", "perturbed", "--standardize", "--rounding", "alone"),
     *("--budget", "1500", "--json"),
 )
 

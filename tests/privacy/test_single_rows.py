@@ -107,7 +107,7 @@ def test_what_is_refused_would_show_rows(lesson):
         Balance(np.full(WIDTH, 0.3), metric),
         Draw(np.full(OCTAVES, -1.0), 0.0, 3),
         Price(np.zeros(WIDTH + 1)),
-        Play(metric, 4.0, 1, True, 5),
+        Play(metric, 4.0, 1, True, 0.25, 5),
     ]
     for number, query in enumerate(talk, 1):
         remote.sum(query, number)

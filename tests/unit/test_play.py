@@ -209,7 +209,7 @@ def test_rows_in_play_are_those_undecided(pool):
     b, pulls = talk.state.fractions, talk.pulls(GOAL)
     totals = []
     for seed in range(300):
-        report = talk.ask(queries.Play(np.eye(WIDTH), 4.0, 1, True, seed))
+        report = talk.ask(queries.Play(np.eye(WIDTH), 4.0, 1, True, 0.25, seed))
         totals.append(report.total)
         index = talk.state.play.index
         np.testing.assert_allclose(talk.state.play.rows[:, :-1], pulls[index], rtol=1e-9, atol=1e-12)
@@ -223,7 +223,7 @@ def test_slots_are_each_teachers_own(pool):
     """A question whose slots are others' is refused; what is shown stands in one's own, with zeros elsewhere."""
     talk = priced(pool)
     second = Turn(2, 1, 3)
-    talk.ask(queries.Play(np.eye(WIDTH), 4.0, 1, True, 1), second)
+    talk.ask(queries.Play(np.eye(WIDTH), 4.0, 1, True, 0.25, 1), second)
     free = len(talk.state.play.rows)
     np.testing.assert_array_equal(talk.ask(queries.Tally(3), second)[[0, 2]], np.zeros((2, 3)))
     assert talk.ask(queries.Tally(3), second)[1][0] == free

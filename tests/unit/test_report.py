@@ -75,7 +75,7 @@ def test_every_number_is_the_lessons_own(case, taught, tmp_path):
         assert [float(row[1]) for row in steps] == stored["objective"]
         assert [float(row[2]) for row in steps] == stored["gap"]
     elif stored["objective"]:
-        assert [float(row[1]) for row in reader.table("turn", "risk")] == stored["objective"]
+        assert [float(row[1]) for row in reader.table("block", "risk")] == stored["objective"]
     versions = dict(reader.table("package", "version"))
     assert versions == stored["versions"]
     exact = [value for value, _ in reader.data]

@@ -178,7 +178,7 @@ class Owners:
         """As queries add it up: packed, summed and read."""
         packed = sum(pack_report(part.report()) for part in self.parts)
         width = self.parts[0].rows.shape[1]
-        return Play(np.eye(width - 1), 1.0, 0, True, 0).read(packed)
+        return Play(np.eye(width - 1), 1.0, 0, True, 0.25, 0).read(packed)
 
 
 def split(play: InPlay, owners: int) -> list[InPlay]:

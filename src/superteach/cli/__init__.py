@@ -128,7 +128,7 @@ class OnLoss(StrEnum):
 # Help is text of its own here: Typer shows a docstring with the line breaks it has in the source.
 _ABOUT = (
     "Several owners of private rows teach one model together.\n\n"
-    "A coordinator asks the owners for sums only, and picks the few rows from which a learner, "
+    "A coordinator agrees with the owners on prices, from sums, and picks the few rows from which a learner, "
     "trained on nothing else, learns the model you want it to learn."
 )
 _ABOUT_TEACH = (

@@ -31,7 +31,7 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
     goal = PerturbedFit(seed)
     exactly: dict[str, Any] = {"method": "match", "random_state": seed}
 
-    screen.say(f"{teachers} teachers hold {rows:,} private rows; they answer with sums only.")
+    screen.say(f"{teachers} teachers hold {rows:,} rows, all in this process.")
     with screen.stage_table("the paper's method") as watch:
         paper = room.teach(goal, watch, method="dual", budget="best").lesson
     size = max(round(_SHARE * rows), 2 * (len(columns) + 1))  # a small pool's 4 % say too little

@@ -43,6 +43,8 @@ APPROACHES = 8
 """Models that are tried for a goal out of reach, at most; three to five are usual."""
 GAIN = 0.01
 """Share of the risk that another one must gain."""
+HALVINGS = 3
+"""Models between the last in a ball that cannot be balanced and the first that can, of which the nearest is taught."""
 INSIDE = 0.005
 """Share of a ball's radius by which the first of them lies inside it, to leave room for rounding; it doubles."""
 LUCKLESS = 8
@@ -177,7 +179,9 @@ class Matcher(Search):
             else small.exchange(pool, shown[:, -1] > 0.5, low, high)
         )
         kept: Size = federation.sum(Take(counts, tuple(map(bool, chosen))))
-        if self.outcome is not None and self.outcome.certificate is not None and low < high:
+        assert self.outcome is not None
+        self.outcome = replace(self.outcome, risks=np.append(self.outcome.risks, self._predicted(kept)))
+        if self.outcome.certificate is not None and low < high:
             self.outcome = replace(self.outcome, certificate=None, lower_bound=0.0)  # it speaks of one size
         return kept
 
@@ -226,7 +230,10 @@ class Matcher(Search):
         else:
             risks = []
         federation.stage = "rounding"
+        self._trace: list[float] = []
         kept = self._round(found, metric, size)
+        if proof is None:
+            risks = self._trace
         certificate, bound = _for_size(proof, bound, kept.rows - size)
         risks = [*risks, self._predicted(kept)]
         if proof is not None:
@@ -306,24 +313,41 @@ class Matcher(Search):
 
     def _into_ball(self, centre: Array, radius: float, size: int) -> tuple[Prices, Array, list[float]]:
         """The same where all models that can be taught lie in a ball: the first on the way into it that can be balanced."""
-        federation, out, risks = self._room.federation, self._goal - centre, []
-        for step in range(APPROACHES):
-            model = centre + (1.0 - INSIDE * 2.0**step) * radius * out / np.linalg.norm(out)
-            metric = self._metric(self._with_penalty(self._curvature("priced", model), size))
-            target = self._penalty(size).gradient(model)
-            found = prices.agree(federation.sum, model, target, metric, size, self._seed, False, exact=1e-3)
-            prices.take(federation.sum, found.point, size)
+        out, risks, low, high, halvings = self._goal - centre, list[float](), 0.0, INSIDE, 0
+        while True:
+            depth = high if not halvings else 0.5 * (low + high)
+            model = centre + (1.0 - depth) * radius * out / np.linalg.norm(out)
+            found, metric = self._prices_inside(model, size)
             risks.append(float(np.linalg.norm(model - self._goal)))
-            federation.note(risks[-1])
-            if found.balanced or self._room.late:
+            self._room.federation.note(risks[-1])
+            if found.balanced:
+                high, halvings = depth, halvings + 1
+            elif halvings:
+                low, halvings = depth, halvings + 1
+            else:
+                low, high = depth, 2.0 * depth
+            if halvings > HALVINGS or depth > 0.5 or self._room.late:
                 break
+        if not found.balanced and halvings:  # the last one tried lies too far out: back to the best
+            model = centre + (1.0 - high) * radius * out / np.linalg.norm(out)
+            found, metric = self._prices_inside(model, size)
+            risks.append(float(np.linalg.norm(model - self._goal)))
         return found, metric, risks
+
+    def _prices_inside(self, model: Array, size: int) -> tuple[Prices, Array]:
+        """Prices that balance another model than the goal."""
+        federation = self._room.federation
+        metric = self._metric(self._with_penalty(self._curvature("priced", model), size))
+        target = self._penalty(size).gradient(model)
+        found = prices.agree(federation.sum, model, target, metric, size, self._seed, False, exact=1e-3)
+        prices.take(federation.sum, found.point, size)
+        return found, metric
 
     def _prices_at(self, model: Array, size: int) -> tuple[Prices, Array]:
         """Prices whose lesson brings the learner from a model as near to the goal as it can, to first order."""
         federation = self._room.federation
         curvature = self._with_penalty(self._curvature("priced", model), size)
-        aim = self._measure @ np.linalg.pinv(curvature, hermitian=True, rcond=1e-13)
+        aim = self._measure @ _inverse(curvature)
         target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
         found = prices.agree(federation.sum, model, target, aim, size, self._seed, False)
         prices.take(federation.sum, found.point, size)
@@ -388,13 +412,17 @@ class Matcher(Search):
         """Settle all rows together: which of the last ones to take, and what is left of the way to the goal."""
         federation = self._room.federation
         counted = found.idle_mass < 4.0 * np.sqrt(found.freedom)
-        play = Play(metric, found.longest, found.idle, counted, self._seed)
+        play = Play(metric, found.longest, found.idle, counted, rounding.thinning(size), self._seed)
         target = np.append(found.aim if found.balanced else found.total, size * counted)
         start: rounding.Report = federation.sum(play)
 
         def ask(order: rounding.Order) -> rounding.Report:
             asked = Settle(order.tilt, order.cut, order.root, order.residual, order.take_back, self._seed)
             report: rounding.Report = federation.sum(asked)
+            # A residual r in units of M moves the model by M'r.
+            left = self._measure @ metric.T @ (target - report.total)[:-1]
+            self._trace.append(float(np.linalg.norm(left)))
+            federation.note(self._trace[-1])
             return report
 
         last = rounding.settle(
@@ -422,15 +450,22 @@ class Matcher(Search):
         sums: Moments = room.federation.sum(AskMoments("loss", "chosen", self._goal, 2))
         assert sums.curvature is not None
         penalty = self._penalty(kept.rows)
-        step = np.linalg.pinv(self._with_penalty(sums.curvature, kept.rows), hermitian=True, rcond=1e-14) @ (
-            sums.gradient + penalty.gradient(self._goal)
-        )
+        curvature = self._with_penalty(sums.curvature, kept.rows)
+        step = _inverse(curvature) @ (sums.gradient + penalty.gradient(self._goal))
         return float(np.linalg.norm(self._measure @ step))
 
 
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def _inverse(matrix: Array) -> Array:
+    """The inverse of a symmetric matrix, whatever the units of its columns; flat directions are left out."""
+    spread = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    scale = 1.0 / np.where(spread > 0.0, spread, 1.0)
+    inverse = np.linalg.pinv(matrix * np.outer(scale, scale), hermitian=True, rcond=1e-14)
+    return np.asarray(inverse * np.outer(scale, scale))
 
 
 def _for_size(proof: tuple[Array, float] | None, bound: float, more: int) -> tuple[Certificate | None, float]:

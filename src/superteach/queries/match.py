@@ -126,6 +126,8 @@ class Play(Rounding):
     """Rows of lower octaves stay out: they pull at nothing, and fill the lesson up at the end."""
     counted: bool
     """Whether rows are counted, as the last unknown."""
+    thin: float
+    """Fractions nearer than this to 0 or 1 are settled or moved there by lot."""
     seed: int
 
     @property

@@ -136,7 +136,7 @@ def rounds_of(lesson: Lesson) -> list[int] | None:
 
 
 def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
-    """Risk after rounding and after every turn of "match"."""
+    """Predicted risk after every block of the rounding of "match"."""
     refined = {name: lesson for name, lesson in lessons.items() if is_refined(lesson)}
     series, marks = [], []
     places = _places(lessons)
@@ -159,7 +159,7 @@ def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
         )
     return Chart(
         "How the lesson closes in on the goal",
-        Axis("turn (0: before the first)", form="integer"),
+        Axis("block of the rounding", form="integer"),
         Axis("risk as the search sees it", log=True),
         series,
         marks=marks,
@@ -167,7 +167,7 @@ def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
 
 
 def is_refined(lesson: Lesson) -> bool:
-    """Whether the lesson comes from turns of "match", whose objective is a risk."""
+    """Whether the lesson comes from "match", whose objective is a risk."""
     return len(lesson.objective) > 0 and not is_solved(lesson)
 
 

@@ -166,8 +166,8 @@ def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
     if refined:
         section.figure(
             figures.turns_chart(lessons),
-            "Teachers take turns: in each, one exchanges rows of its own. Turn 0 is the choice before the first "
-            "exchange.",
+            "Rows are settled in blocks, strong rows first; the line is what the linearised model then expects of the "
+            "lesson. Where the goal is out of reach, points are models on the way towards it.",
             "turns",
         )
     if solved:
@@ -187,7 +187,7 @@ def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
             code("superteach report --against"),
             ".",
         )
-    own = "turn" if figures.is_refined(lesson) else "step"
+    own = "block" if figures.is_refined(lesson) else "step"
     if figures.is_solved(lesson):
         rows = [
             [step, number(float(value), 8), number(float(gap))]

@@ -100,7 +100,9 @@ def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> t
 
 def play(teacher: Teacher, query: queries.Play, state: State, turn: Turn) -> tuple[State, Array]:
     """Bring rows into play, to be settled together with other teachers' rows."""
-    begun, idle = _bring(teacher, state, query.metric, query.idle, query.counted, query.longest, query.seed)
+    begun, idle = _bring(
+        teacher, state, query.metric, query.idle, query.counted, query.longest, query.thin, query.seed
+    )
     return replace(state, play=begun, idle=idle), pack_report(begun.report())
 
 
@@ -148,8 +150,9 @@ def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn:
     free = float((fractions * (1.0 - fractions)).sum())
     mass = float(fractions[octave[drawing.positions(np.arange(len(fractions)))] < idle_class].sum())
     counted = mass < 4.0 * np.sqrt(free)
-    begun, idle = _bring(teacher, state, query.metric, idle_class, counted, None, query.seed)
     rows = max(round(float(fractions.sum())), 0)
+    thin = rounding.thinning(rows)
+    begun, idle = _bring(teacher, state, query.metric, idle_class, counted, None, thin, query.seed)
     target = _fractional_sum(teacher, state, query.metric, counted)
     if counted:
         target[-1] = rows
@@ -248,6 +251,7 @@ def _bring(
     idle_class: int,
     counted: bool,
     longest: float | None,
+    thin: float,
     seed: int,
 ) -> tuple[InPlay, Positions]:
     """Rows in play: those undecided at these prices, thinned by lot; and the idle rows."""
@@ -256,8 +260,8 @@ def _bring(
     octave = known(state.balance, "pulls").octave
     active = octave[drawing.positions(np.arange(len(fractions)))] >= idle_class
     lots = _lots(teacher, seed ^ 0x5EED)[drawing.positions(np.arange(len(fractions)))]
-    # A fraction below THIN becomes 0 or THIN by lot, one above 1 − THIN becomes 1 or that.
-    undecided = lots * rounding.THIN < np.minimum(fractions, 1.0 - fractions)
+    # A fraction below `thin` becomes 0 or `thin` by lot, one above 1 − thin becomes 1 or that.
+    undecided = lots * thin < np.minimum(fractions, 1.0 - fractions)
     sure = active & ~undecided & (fractions > 0.5)
     some = np.flatnonzero(active & undecided)
     rows = _moves(drawing, state, metric, some, counted)
@@ -266,7 +270,7 @@ def _bring(
     generator = np.random.default_rng([seed, 1])
     begun = InPlay.begin(
         rows,
-        np.clip(fractions[some], rounding.THIN, 1.0 - rounding.THIN),
+        np.clip(fractions[some], thin, 1.0 - thin),
         drawing.positions(some),
         longest or 1.0,
         generator,
