@@ -37,8 +37,9 @@ ASTRAY = 2.0
 """A block that asks for this many times more is taken back, and a third as much is tried."""
 SLOWER = (1.0, 0.25, 0.05)
 """Limits in units of TILT, tried one after the other while a rounding leaves more than CLOSE."""
-CLOSE = 0.2
-"""Share of a usual row's length that a rounding may leave before it is tried again with a lower limit."""
+CLOSE, CLOSER = 0.2, 200
+"""Share of a usual row's length that a rounding may leave before it is tried again with a lower limit; less in lessons of
+more than CLOSER rows, which have weak rows enough."""
 SHARE = 0.6
 """Of the freedom Σ b(1 − b) that is left, a block takes at most this much: the rest has to absorb it."""
 ONE_BY_ONE = 20
@@ -55,6 +56,11 @@ POLISHED = 400
 """Weakest rows of the finish among which pairs are exchanged while that helps."""
 _EDGE = 1e-9
 """Fractions stay this far from 0 and 1, so that a row can still be tilted back."""
+
+
+def close(size: int) -> float:
+    """Share of a usual row's length that the rounding of a lesson of `size` rows may leave."""
+    return CLOSE * min(1.0, CLOSER / max(size, 1))
 
 
 def thinning(size: int) -> float:
@@ -257,6 +263,7 @@ def _next_cut(report: Report, decrement: float, owners: int, limit: float) -> in
     rest = strength.sum() - taken_strength
     # Settled one by one, a block leaves what a sixth of a row per unknown and owner weighs; by lot, all it weighs.
     kept = np.minimum(1.0, owners * size / 6.0 / np.maximum(taken, 1e-300))
+    kept[np.cumsum(report.rows) > owners * ONE_BY_ONE * size] = 1.0
     carried = decrement * min(1.0, _needed(report, decrement)) * strength.sum()
     with np.errstate(over="ignore"):
         noise = (kept * taken_strength * size + carried) / np.maximum(rest, 1e-300)

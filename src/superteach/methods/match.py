@@ -402,7 +402,7 @@ class Matcher(Search):
             return kept
         for slower in rounding.SLOWER:
             assign, left = self._settled(found, metric, size, slower * rounding.TILT)
-            close = left <= rounding.CLOSE * found.usual
+            close = left <= rounding.close(size) * found.usual
             if close or not found.balanced or self._room.late or len(assign.taken) > MANY:
                 break
         kept = federation.sum(assign)

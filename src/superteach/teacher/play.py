@@ -189,7 +189,7 @@ def _settled_alone(
         taken = rounding.finish(play.rows, play.fractions, residual, least, most, lots, starts=2, limit=limit)
         chosen = play.close(taken)
         left = (residual + play.fractions @ play.rows - taken @ play.rows)[:-1]
-        if float(np.linalg.norm(left)) <= rounding.CLOSE * usual:
+        if float(np.linalg.norm(left)) <= rounding.close(rows) * usual:
             break
     return chosen
 
