@@ -107,10 +107,12 @@ def agree(
     thin: bool = True,
     newton: bool = True,
     exact: float = BALANCED,
+    border: float = 1.0,
 ) -> Prices:
     """Take pulls at a model and find prices at which `size` rows balance the target, or come nearest to it.
 
-    `metric` is M, or its diagonal where models are too wide for matrices (then without Newton).
+    `metric` is M, or its diagonal where models are too wide for matrices (then without Newton). Softness ends where less
+    than `border` of freedom per unknown is left: rounding needs some, a proof none.
     """
     width = len(target)
     counts = ask(Balance(model, metric))
@@ -147,11 +149,11 @@ def agree(
         left = float(np.linalg.norm(sums.gradient - function.wanted))
         freedom = np.inf if sums.curvature is None else float(sums.curvature[-1, -1]) * size
         reached = bool(left <= enough)
-        if reached or freedom < width + 1 or left > (1.0 - SLOW) * before:
+        if reached or freedom < border * (width + 1) or left > (1.0 - SLOW) * before:
             break
         before = left
     if not reached and drawn.rows < counts.sum():  # rows left out by lot may balance what these cannot
-        return agree(ask, model, target, metric, size, seed, False, newton, exact)
+        return agree(ask, model, target, metric, size, seed, False, newton, exact, border)
     mass = float((counts * expit(odds + levels[-1][-1]))[:idle].sum())
     aim, total = function.wanted[:-1] / unit, sums.gradient[:-1] / unit
     return Prices(tuple(levels), reached, aim, total, idle, mass, longest, usual, freedom)

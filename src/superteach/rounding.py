@@ -112,6 +112,8 @@ class InPlay:
     """Σ a_j over settled rows that are in the lesson."""
     chosen: tuple[Positions, ...] = ()
     before: InPlay | None = None
+    age: int = 0
+    """Orders obeyed so far."""
 
     @classmethod
     def begin(
@@ -153,6 +155,7 @@ class InPlay:
             self.settled + taken @ self.rows[:last],
             (*self.chosen, self.index[:last][taken]),
             replace(self, before=None),
+            self.age + 1,
         )
 
     def close(self, taken: Mask) -> Positions:

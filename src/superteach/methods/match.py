@@ -120,6 +120,7 @@ class Matcher(Search):
         self._way, self._close, self._restarts = way, close, restarts
         self._pool_curvature: Array | None = None
         self._range: tuple[int, int] | None = None
+        self._again = False
 
     @cached_property
     def _measure(self) -> Array:
@@ -192,7 +193,7 @@ class Matcher(Search):
         for attempt in range(self._restarts + LUCKLESS):
             if attempt and (attempt >= tries or self._room.late or (best and best[0] <= self._close)):
                 break
-            self._seed = (base + attempt * _GOLDEN) % 2**64
+            self._seed, self._again = (base + attempt * _GOLDEN) % 2**64, attempt > 0
             kept = self._once(size)
             refused = self._room.learner.refuses(*kept) is not None
             tries += (
@@ -224,6 +225,13 @@ class Matcher(Search):
         metric = self._metric(self._curvature_at_goal(size))
         found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, newton=not wide)
         proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
+        if not found.balanced and proof is None and found.freedom <= len(self._goal) + 1:
+            # Few rows leave little freedom: harder prices may prove what softer ones, which rounding needs, do not.
+            harder = prices.agree(
+                federation.sum, self._goal, target, metric, size, self._seed, False, border=0.0
+            )
+            proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
+            found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False)
         prices.take(federation.sum, found.point, size)
         if proof is not None:
             found, metric, risks = self._approach(found, metric, size)
@@ -362,7 +370,7 @@ class Matcher(Search):
         for point in reversed(found.levels):
             proof = prices.prove(federation.sum, point, target, size)
             if proof is None:
-                break
+                continue
             reach = 0.0
             if change is not None:
                 stiff = self._penalty(size).diagonal
@@ -412,7 +420,9 @@ class Matcher(Search):
         """Settle all rows together: which of the last ones to take, and what is left of the way to the goal."""
         federation = self._room.federation
         counted = found.idle_mass < 4.0 * np.sqrt(found.freedom)
-        play = Play(metric, found.longest, found.idle, counted, rounding.thinning(size), self._seed)
+        # A search that is repeated shall not find the same rows again: fewer take part, other ones each time.
+        thin = rounding.THIN if self._again else rounding.thinning(size)
+        play = Play(metric, found.longest, found.idle, counted, thin, self._seed)
         target = np.append(found.aim if found.balanced else found.total, size * counted)
         start: rounding.Report = federation.sum(play)
 

@@ -109,7 +109,7 @@ def play(teacher: Teacher, query: queries.Play, state: State, turn: Turn) -> tup
 def settle(teacher: Teacher, query: queries.Settle, state: State, turn: Turn) -> tuple[State, Array]:
     """Carry out one order of the rounding."""
     begun: InPlay = known(state.play, "rows in play")
-    after = begun.obey(query.order, _draw(query.seed, turn))
+    after = begun.obey(query.order, _draw(query.seed, turn, begun.age))
     return replace(state, play=after), pack_report(after.report())
 
 
@@ -159,7 +159,7 @@ def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn:
     if query.metric.ndim == 1:  # too wide for matrices
         chosen = begun.close(rounding.settle_plainly(begun, target, rows))
     else:
-        chosen = _settled_alone(begun, target, rows, 0 if counted else len(idle), _draw(query.seed, turn))
+        chosen = _settled_alone(begun, target, rows, 0 if counted else len(idle), _draw(query.seed, turn, 0))
     chosen = _filled(chosen, idle, rows - len(chosen))
     return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
 
@@ -314,8 +314,9 @@ def _lots(teacher: Teacher, seed: int) -> Array:
     return np.asarray(ranks.random_keys(teacher.ids, seed % 2**64) / 2.0**64)
 
 
-def _draw(seed: int, turn: Turn) -> np.random.Generator:
-    return np.random.default_rng([seed, turn.position, turn.number])
+def _draw(seed: int, turn: Turn, age: int) -> np.random.Generator:
+    """Lots that depend on the seed, the teacher's place and how often it has drawn, not on what else was asked."""
+    return np.random.default_rng([seed, turn.position, age])
 
 
 HANDLERS: dict[type[queries.Query], Callable[..., tuple[State, Array]]] = {
