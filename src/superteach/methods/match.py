@@ -7,7 +7,7 @@ that the fractional lesson teaches, prices aim at what is left of the way, and s
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -156,9 +156,8 @@ class Matcher(Search):
     def _choose(self, size: int) -> Size:
         if not self._small:
             return self._best_of_all(size)
-        low, high = (
-            (size, size) if self._range is None else (min(size, self._range[0]), max(size, self._range[1]))
-        )
+        low, high = self._range or (size, size)
+        low, high = min(size, low), max(size, high)
         if self._room.rows > small.EVERY:
             self._best_of_all(size)
             return self._exchanged(low, high)
@@ -174,11 +173,8 @@ class Matcher(Search):
         shown = federation.sum(Show(counts, len(self._goal)))
         design, target = shown[:, :-2], shown[:, -2]
         pool = small.SmallPool(design, target, room.learner, self._goal, self._measure)
-        chosen = (
-            small.every_subset(pool, low, high)
-            if every
-            else small.exchange(pool, shown[:, -1] > 0.5, low, high)
-        )
+        search = small.every_subset if every else partial(small.exchange, chosen=shown[:, -1] > 0.5)
+        chosen = search(pool, low=low, high=high)
         kept: Size = federation.sum(Take(counts, tuple(map(bool, chosen))))
         assert self.outcome is not None
         self.outcome = replace(self.outcome, risks=np.append(self.outcome.risks, self._predicted(kept)))
@@ -196,9 +192,8 @@ class Matcher(Search):
             self._seed, self._again = (base + attempt * _GOLDEN) % 2**64, attempt > 0
             kept = self._once(size)
             refused = self._room.learner.refuses(*kept) is not None
-            tries += (
-                refused and tries < self._restarts + LUCKLESS
-            )  # other lots may bring rows of both classes
+            # Where a class is missing, other lots may bring rows of both.
+            tries += refused and tries < self._restarts + LUCKLESS
             if tries == 1:
                 return kept
             risk = np.inf if refused else self._risk(kept)
