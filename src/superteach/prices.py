@@ -15,7 +15,7 @@ balanced. Where it cannot, u is the direction that proves it, and b the nearest 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ from scipy.special import expit, logit
 
 from superteach.problem import Quadratic
 from superteach.queries import AskMoments, AskValues, Balance, Bound, Draw, Drawn, Moments, Price, Query
-from superteach.queries.match import OCTAVES, SHORTEST, lowest_octave
+from superteach.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
 from superteach.solvers import LBFGS, Newton
 
 Array = npt.NDArray[np.float64]
@@ -78,9 +78,7 @@ def ladder(counts: npt.NDArray[np.int64], size: int, unknowns: int) -> Array:
     the strongest tenth of the rows (an octave needs about d + 1 rows to absorb what the one above leaves), at most to a
     half of its rows.
     """
-    rows, octaves = int(counts.sum()), np.arange(OCTAVES)
-    above = np.cumsum(counts[::-1])[::-1]
-    top = int(np.flatnonzero(above >= 0.1 * rows)[-1])
+    rows, octaves, top = int(counts.sum()), np.arange(OCTAVES), strong_octave(counts)
     grouped = counts.astype(np.float64)
     grouped[top:] = counts[top:].sum()
     steps = max(size / unknowns, 1.0)
@@ -159,10 +157,10 @@ def agree(
     return Prices(tuple(levels), reached, aim, total, idle, mass, longest, usual, freedom)
 
 
-def take(ask: Callable[[Query], Any], point: Array, size: int) -> None:
+def take(ask: Callable[[Query], Any], found: Prices, metric: Array, size: int) -> Prices:
     """Let rows take prices; where these do not add up to `size` rows, the price of a row is put right first."""
     low, high, step = -np.inf, np.inf, 1.0
-    point = point.copy()
+    point = found.point.copy()
     for _ in range(60):
         missing = size - float(ask(Price(point)))
         if abs(missing) <= 0.25:
@@ -173,6 +171,12 @@ def take(ask: Callable[[Query], Any], point: Array, size: int) -> None:
             point[-1] = 0.5 * (low + high)
         else:
             point[-1] += step if missing > 0.0 else -step
+    if point[-1] == found.point[-1]:
+        return found
+    sums: Moments = ask(AskMoments("relax", "drawn", point, 1))
+    core = sums.gradient[:-1]
+    total = metric * core if metric.ndim == 1 else metric @ core
+    return replace(found, levels=(*found.levels[:-1], point), total=total)
 
 
 @dataclass(frozen=True, eq=False)

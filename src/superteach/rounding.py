@@ -54,7 +54,7 @@ MOST_ROUNDS = 100
 """Rounds beyond the number of unknowns after which a rounding that gets nowhere is cut short."""
 POLISHED = 400
 """Weakest rows of the finish among which pairs are exchanged while that helps."""
-_EDGE = 1e-9
+EDGE = 1e-9
 """Fractions stay this far from 0 and 1, so that a row can still be tilted back."""
 
 
@@ -124,7 +124,7 @@ class InPlay:
         octaves = np.log2(longest / np.maximum(length, 1e-300)) + 0.5 * draw.random(len(rows))
         classes = np.clip(np.floor(PER_OCTAVE * octaves), 0, BINS - 1).astype(np.int64)
         order = np.argsort(classes, kind="stable")
-        fractions = np.clip(fractions[order], _EDGE, 1.0 - _EDGE)
+        fractions = np.clip(fractions[order], EDGE, 1.0 - EDGE)
         return cls(rows[order], fractions, classes[order], index[order], np.zeros(rows.shape[1]))
 
     def report(self) -> Report:
@@ -142,7 +142,7 @@ class InPlay:
         if order.take_back and self.before is not None:
             return self.before.obey(replace(order, take_back=False), draw)
         tilted = np.clip(
-            expit(logit(self.fractions) + np.clip(self.rows @ order.tilt, -2.0, 2.0)), _EDGE, 1.0 - _EDGE
+            expit(logit(self.fractions) + np.clip(self.rows @ order.tilt, -2.0, 2.0)), EDGE, 1.0 - EDGE
         )
         last = int(np.searchsorted(self.classes, order.cut, side="right"))
         last = max(0, min(last, len(self.rows) - order.spare))

@@ -227,7 +227,7 @@ class Matcher(Search):
             )
             proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
             found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False)
-        prices.take(federation.sum, found.point, size)
+        found = prices.take(federation.sum, found, metric, size)
         if proof is not None:
             found, metric, risks = self._approach(found, metric, size)
         else:
@@ -311,7 +311,7 @@ class Matcher(Search):
                 self._prices_at(trail[-1][0], size)
             else:
                 prices.agree(federation.sum, self._goal, self._target(size), metric, size, self._seed, False)
-                prices.take(federation.sum, found.point, size)
+                prices.take(federation.sum, found, metric, size)
         return *trail[-1][1:], risks
 
     def _into_ball(self, centre: Array, radius: float, size: int) -> tuple[Prices, Array, list[float]]:
@@ -343,8 +343,7 @@ class Matcher(Search):
         metric = self._metric(self._with_penalty(self._curvature("priced", model), size))
         target = self._penalty(size).gradient(model)
         found = prices.agree(federation.sum, model, target, metric, size, self._seed, False, exact=1e-3)
-        prices.take(federation.sum, found.point, size)
-        return found, metric
+        return prices.take(federation.sum, found, metric, size), metric
 
     def _prices_at(self, model: Array, size: int) -> tuple[Prices, Array]:
         """Prices whose lesson brings the learner from a model as near to the goal as it can, to first order."""
@@ -353,8 +352,7 @@ class Matcher(Search):
         aim = self._measure @ _inverse(curvature)
         target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
         found = prices.agree(federation.sum, model, target, aim, size, self._seed, False)
-        prices.take(federation.sum, found.point, size)
-        return found, aim
+        return prices.take(federation.sum, found, aim, size), aim
 
     def _proof(self, found: Prices, size: int) -> tuple[tuple[Array, float] | None, float]:
         """A proof that no lesson of this size teaches the goal, and a risk that none goes below; the best of all levels."""

@@ -27,6 +27,12 @@ def lowest_octave(counts: npt.NDArray[np.int64]) -> int:
     return int(max(1, present[-1] - 40)) if len(present) else OCTAVES
 
 
+def strong_octave(counts: npt.NDArray[np.int64]) -> int:
+    """Octave from which on rows are strong: the tenth of the rows that pull most lies in it and above."""
+    above = np.cumsum(counts[::-1])[::-1]
+    return int(np.flatnonzero(above >= 0.1 * counts.sum())[-1])
+
+
 @dataclass(frozen=True, eq=False)
 class Balance(Query):
     """Take each row's pull g_j at a model, and count rows by the octave of ‖M g_j‖."""

@@ -17,7 +17,7 @@ from superteach import queries, rounding
 from superteach.errors import QueryRefused
 from superteach.losses import Loss
 from superteach.messages import Turn
-from superteach.queries.match import OCTAVES, SHORTEST, lowest_octave, pack_report
+from superteach.queries.match import OCTAVES, SHORTEST, lowest_octave, pack_report, strong_octave
 from superteach.rounding import InPlay, Order, Report
 from superteach.teacher import ranks
 from superteach.teacher.rows import LiftedBlock, Rows, length_of
@@ -257,11 +257,13 @@ def _bring(
     """Rows in play: those undecided at these prices, thinned by lot; and the idle rows."""
     fractions: Array = known(state.fractions, "prices")
     drawing: Drawing = known(state.drawing, "rows drawn")
-    octave = known(state.balance, "pulls").octave
-    active = octave[drawing.positions(np.arange(len(fractions)))] >= idle_class
-    lots = _lots(teacher, seed ^ 0x5EED)[drawing.positions(np.arange(len(fractions)))]
-    # A fraction below `thin` becomes 0 or `thin` by lot, one above 1 − thin becomes 1 or that.
-    undecided = lots * thin < np.minimum(fractions, 1.0 - fractions)
+    everywhere = known(state.balance, "pulls").octave
+    drawn = drawing.positions(np.arange(len(fractions)))
+    octave = everywhere[drawn]
+    active, lots = octave >= idle_class, _lots(teacher, seed ^ 0x5EED)[drawn]
+    # A fraction below `thin` becomes 0 or `thin` by lot, one above 1 − thin becomes 1 or that: but none of a strong row.
+    edge = np.where(octave >= strong_octave(np.bincount(octave, minlength=OCTAVES)), rounding.EDGE, thin)
+    undecided = lots * edge < np.minimum(fractions, 1.0 - fractions)
     sure = active & ~undecided & (fractions > 0.5)
     some = np.flatnonzero(active & undecided)
     rows = _moves(drawing, state, metric, some, counted)
@@ -270,8 +272,8 @@ def _bring(
     generator = np.random.default_rng([seed, 1])
     begun = InPlay.begin(
         rows,
-        np.clip(fractions[some], thin, 1.0 - thin),
-        drawing.positions(some),
+        np.clip(fractions[some], edge[some], 1.0 - edge[some]),
+        drawn[some],
         longest or 1.0,
         generator,
     )
@@ -279,9 +281,9 @@ def _bring(
     begun = replace(
         begun,
         settled=_moves(drawing, state, metric, certain, counted).sum(axis=0),
-        chosen=(drawing.positions(certain),),
+        chosen=(drawn[certain],),
     )
-    return begun, np.flatnonzero(octave < idle_class)
+    return begun, np.flatnonzero(everywhere < idle_class)
 
 
 def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.intp], counted: bool) -> Array:
