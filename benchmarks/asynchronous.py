@@ -16,10 +16,10 @@ import superteach
 from benchmarks import pools
 from benchmarks.dual import SPARSITY, pose
 from benchmarks.table import Measurements
+from superteach.coordinator.methods import dual
 from superteach.engines.delayed import Delayed
 from superteach.losses import Logistic
-from superteach.methods import dual
-from superteach.problem import DualProblem
+from superteach.mathematics.problem import DualProblem
 from superteach.queries import Prepare
 from superteach.solvers import Block
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from benchmarks.town import Town
-from superteach.datasets import load_acs_income
+from superteach_lab.data import load_acs_income
 
 SMALL = ("WY", "AK", "VT", "ND", "DE", "SD", "MT", "RI", "ME", "NH")
 LARGE = ("TX", "NY", "PA", "IL", "OH", "NC", "GA", "MI", "NJ", "VA")

@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks import pools
 from benchmarks.table import Measurements, seconds
 from superteach import Federation
+from superteach.coordinator.methods import dual
 from superteach.losses import Logistic
-from superteach.methods import dual
-from superteach.problem import DualProblem
+from superteach.mathematics.problem import DualProblem
 from superteach.queries import Prepare
 from superteach.solvers import Block, Newton
 

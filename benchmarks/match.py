@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
@@ -18,8 +17,7 @@ from benchmarks.table import Measurements, seconds
 from superteach import Lesson, SuperTeacher, teach
 from superteach.datasets import make_regression_pool
 from superteach.goals import PerturbedFit
-
-Array = npt.NDArray[np.float64]
+from superteach.types import Array
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from typing import Any, Self
 
 import psutil
 
-from superteach.nvflare.kits import Project, found
-from superteach.nvflare.session import Desk, sign_in
+from superteach.organisations.nvflare.kits import Project, found
+from superteach.organisations.nvflare.session import Desk, sign_in
 
 CLI = [sys.executable, "-m", "superteach"]
 

@@ -4,7 +4,7 @@ The goal is the income model fitted on one state's own rows (New York). Its rows
 the other states, and they find rows of theirs from which the learner comes to New York's model.
 
 python examples/census_by_state.py [folder] [states …]      (the first state is the one whose model is the goal)
-Needs the ACS income data: see superteach.datasets.load_acs_income.
+Needs the ACS income data: see superteach_lab.data.load_acs_income.
 """
 
 import sys
@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from superteach import SuperTeacher
-from superteach.datasets import load_acs_income
-from superteach.plots import COLOURS
+from superteach.faces.plots import COLOURS
+from superteach_lab.data import load_acs_income
 
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
 states = sys.argv[2:] or None

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import superteach as st
-from superteach.files import Pool
-from superteach.inputs import Part
 from superteach.losses import LOSSES, Loss
-from superteach.privacy.audit import Audit
-from superteach.privacy.policy import Policy
+from superteach.organisations.site import Site
+from superteach.organisations.site.rows import Holding, own_secret
+from superteach.promises.audit import Audit
+from superteach.promises.policy import Policy
 from superteach.queries import Prepare
-from superteach.site import Site
-from superteach.site.rows import Holding, own_secret
+from superteach.teacher.files import Pool
+from superteach.teacher.inputs import Part
 
 
 def make_pool(kind: str, rows: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

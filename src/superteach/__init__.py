@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from superteach import datasets, errors, goals, losses, solvers
+    from superteach.coordinator.federation import Federation
+    from superteach.coordinator.teaching import teach
     from superteach.engines.inprocess import InProcess
     from superteach.errors import SuperteachError
-    from superteach.estimators import SuperTeacher
-    from superteach.federation import Federation
-    from superteach.learner import Learner
+    from superteach.faces.estimators import SuperTeacher
     from superteach.lesson import Lesson
+    from superteach.mathematics.learner import Learner
     from superteach.teacher import Teacher
-    from superteach.teaching import teach
 
 __version__ = "0.1.0"
 
@@ -42,14 +42,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Federation": "federation",
+    "Federation": "coordinator.federation",
     "InProcess": "engines.inprocess",
-    "Learner": "learner",
+    "Learner": "mathematics.learner",
     "Lesson": "lesson",
-    "SuperTeacher": "estimators",
+    "SuperTeacher": "faces.estimators",
     "SuperteachError": "errors",
     "Teacher": "teacher",
-    "teach": "teaching",
+    "teach": "coordinator.teaching",
 }
 
 

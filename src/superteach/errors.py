@@ -16,6 +16,10 @@ SuperteachError
 """
 
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class SuperteachError(Exception):
@@ -82,7 +86,17 @@ class BadReply(TeacherLost):
 class MissingExtra(SuperteachError, ImportError):
     """An optional dependency is not installed; the message holds the command that installs it."""
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(
-            f"{purpose} needs {package}, which is not installed: run  pip install 'superteach[{extra}]'"
-        )
+    def __init__(self, package: str, extra: str, purpose: str, distribution: str = "superteach") -> None:
+        what = f"'{distribution}[{extra}]'" if extra else distribution
+        super().__init__(f"{purpose} needs {package}, which is not installed: run  pip install {what}")
+
+
+def shorten(text: str, most: int = 300) -> str:
+    """Cut a text to a length that fits a line."""
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def listed(columns: "Sequence[str]") -> str:
+    """Name columns in an error, the first dozen of them."""
+    shown = ", ".join(repr(shorten(column, 40)) for column in columns[:12])
+    return shown + (f", … ({len(columns)} in all)" if len(columns) > 12 else "")

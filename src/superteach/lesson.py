@@ -6,17 +6,15 @@ import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from superteach.disk import write_text
-from superteach.federation import Entry
-
-Array = npt.NDArray[np.float64]
+from superteach.processes.disk import write_text
+from superteach.types import Array, Positions
 
 TAUGHT = 0.01
 """Share of the spread of predictions within which a goal counts as taught."""
@@ -39,6 +37,26 @@ _PLAIN = (
     "versions",
 )
 """Fields of a lesson that JSON keeps as they are."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One round in the ledger; bytes are those of the numbers, over all teachers."""
+
+    number: int
+    stage: str
+    query: str
+    bytes_out: int
+    bytes_in: int
+    seconds: float
+    risk: float | None = None
+    """What is left of the way to the goal after this round, where the coordinator knows it."""
+    teacher: str | None = None
+    """Who alone was asked, in an asynchronous round; None: all, and their sum came back."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -314,3 +332,30 @@ def versions() -> dict[str, str]:
 
     packages = ("superteach", "numpy", "scipy", "scikit-learn")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """A lesson, the labels' two values, and which rows of each part were chosen."""
+
+    lesson: Lesson
+    classes: npt.NDArray[Any] | None
+    chosen: tuple[Positions, ...]
+
+
+def write_model(folder: Path, taught: Taught, columns: Sequence[str], learner: dict[str, Any]) -> None:
+    """Write model.json: enough to predict, and a goal file in its own right."""
+    lesson = taught.lesson
+    stored = {
+        "columns": list(columns),
+        "coef": lesson.coef.tolist(),
+        "intercept": lesson.offset,
+        "classes": None if taught.classes is None else taught.classes.tolist(),
+        "learner": learner,
+    }
+    write_json(folder / "model.json", stored)
+
+
+def write_json(path: Path, stored: dict[str, Any]) -> None:
+    """Write JSON that any reader accepts: what is not finite becomes null."""
+    path.write_text(to_json(stored), encoding="utf-8", newline="\n")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from superteach.line.queries.match import OCTAVES
+from superteach.mathematics.rounding import BINS
 from superteach.queries import QUERIES
-from superteach.queries.match import OCTAVES
-from superteach.rounding import BINS
-from tests.contracts.test_queries import TALK, WIDTH
+from tests.line.test_queries import TALK, WIDTH
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -90,7 +90,13 @@ def test_import_stays_light():
 
 def test_the_estimator_brings_no_files_or_figures():
     """The scikit-learn face needs neither data files nor the command line nor figures."""
-    parts = ("superteach.files", "superteach.cli", "superteach.plots", "matplotlib", "typer")
+    parts = (
+        "superteach.teacher.files",
+        "superteach.faces.cli",
+        "superteach.faces.plots",
+        "matplotlib",
+        "typer",
+    )
     script = (
         "import sys; from superteach import SuperTeacher; "
         f"print([name for name in {parts!r} if name in sys.modules])"

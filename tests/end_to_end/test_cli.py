@@ -19,8 +19,8 @@ from sklearn.linear_model import LogisticRegression
 from superteach import Federation, InProcess, Lesson, SuperTeacher, teach
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import MaxAUC, PerturbedFit
-from superteach.inputs import Part, make_teachers
 from superteach.losses import Logistic
+from superteach.teacher.inputs import Part, make_teachers
 from tests.end_to_end.orders import (
     COLUMNS,
     OWNERS,
@@ -362,7 +362,7 @@ def test_demo_without_matplotlib_says_how_to_get_the_figure(
 def test_figures_in_both_formats_without_global_state(tmp_path: Path) -> None:
     from superteach import SuperTeacher
     from superteach.errors import SettingError
-    from superteach.plots import figure_of
+    from superteach.faces.plots import figure_of
 
     X, y, owner = make_regression_pool(300, 3, 2, random_state=0)
     from sklearn.linear_model import Ridge

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from superteach.cli import work
 from superteach.datasets import make_classification_pool
+from superteach.faces.cli import work
 from tests.end_to_end.orders import (
     USUAL,
     assert_refused,
@@ -67,7 +68,8 @@ def test_a_fault_while_writing_keeps_the_old_folder(
     def fail(*_: Any) -> None:
         raise fault
 
-    monkeypatch.setattr(work, step, fail)
+    there = work if step == "write_chosen" else import_module("superteach.faces.cli.teach")
+    monkeypatch.setattr(there, step, fail)
     for out in ("out", "new/deep"):
         result = run(*order, tmp_path / out)
         assert result.exit_code == (130 if isinstance(fault, KeyboardInterrupt) else 1)
@@ -125,7 +127,7 @@ def test_a_real_process_prints_version_help_errors_and_json(pool: Path, tmp_path
 
 def test_a_full_disk_leaves_nothing(pool: Path, tmp_path: Path) -> None:
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
-    limit += "from superteach.cli import main; main()"
+    limit += "from superteach.faces.cli import main; main()"
     order = [sys.executable, "-c", limit, "teach", *files_of(pool), *USUAL]
     order += ["--out", str(tmp_path / "new" / "out")]
     result = subprocess.run(order, capture_output=True, text=True, timeout=60)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.town import Town, left_running
-from superteach.privacy.policy import NAMES
+from superteach.promises.policy import NAMES
 from tests.federation.rows import TEACHERS, Data, make_data
 
 

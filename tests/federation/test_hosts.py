@@ -16,13 +16,13 @@ import pytest
 
 import superteach as st
 from benchmarks.town import Town, left_running
+from superteach.coordinator.teaching import teach
 from superteach.goals import PerturbedFit
-from superteach.learner import Learner
 from superteach.losses import Logistic
+from superteach.mathematics.learner import Learner
 from superteach.solvers import LBFGS
-from superteach.teaching import teach
-from tests.faults.table import REAL
 from tests.federation.rows import Data
+from tests.organisations.faults.table import REAL
 
 NAMES = (f"superteach-a-{os.getpid()}", f"superteach-b-{os.getpid()}")
 HOST = "coordinator.test"

@@ -8,9 +8,9 @@ import stat
 import pytest
 
 from superteach.errors import SettingError
-from superteach.nvflare.kits import found, read_project
-from superteach.nvflare.start import prepare_teacher
-from superteach.privacy.policy import read_policy
+from superteach.organisations.nvflare.kits import found, read_project
+from superteach.organisations.nvflare.start import prepare_teacher
+from superteach.promises.policy import read_policy
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_a_teachers_kit_is_closed(home):
         permissions["lead"][right] for right in ("byoc", "shell_commands", "operate", "download_job")
     } == {"none"}
     resources = json.loads((local / "resources.json").read_text())
-    assert resources["class_allow_list"] == ["superteach.nvflare.client.TeacherExecutor"]
+    assert resources["class_allow_list"] == ["superteach.organisations.nvflare.client.TeacherExecutor"]
     assert resources["class_list_enforcement_mode"] == "enforce"
     assert resources["allow_log_streaming"] is False
     assert not any("log" in component["id"] for component in resources["components"])
@@ -44,7 +44,7 @@ def test_the_servers_kit_refuses_code_too(home):
     lead = json.loads((local / "authorization.json").read_text())["permissions"]["lead"]
     assert (lead["byoc"], lead["shell_commands"]) == ("none", "none")
     resources = json.loads((local / "resources.json").read_text())
-    assert resources["class_allow_list"] == ["superteach.nvflare.server.LessonController"]
+    assert resources["class_allow_list"] == ["superteach.organisations.nvflare.server.LessonController"]
 
 
 def test_mutual_tls_is_in_every_kit(home):

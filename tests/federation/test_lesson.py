@@ -12,11 +12,11 @@ import pytest
 from pyarrow import parquet
 
 import superteach as st
+from superteach.coordinator.teaching import teach
 from superteach.goals import PerturbedFit
-from superteach.learner import Learner
-from superteach.teaching import teach
+from superteach.mathematics.learner import Learner
 from tests.federation.rows import ROWS, TEACHERS
-from tests.privacy.canaries import Watched, numbers_found, rows_found
+from tests.promises.canaries import Watched, numbers_found, rows_found
 
 HOW = {"method": "match", "budget": 90, "random_state": 7}
 

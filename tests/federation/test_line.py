@@ -9,8 +9,8 @@ import pytest
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.shareable import make_reply
 
-from superteach.nvflare import FIELD, server
-from superteach.nvflare.client import TeacherExecutor
+from superteach.organisations.nvflare import FIELD, server
+from superteach.organisations.nvflare.client import TeacherExecutor
 
 
 class Engine:

@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from superteach.conductor import Order
 from superteach.errors import TeachingError
-from superteach.nvflare.session import write_job
+from superteach.organisations.conductor import Order
+from superteach.organisations.nvflare.session import write_job
 from tests.federation.rows import TEACHERS
 
 SETTINGS = {"learner": "logistic", "goal": None, "budget": "90"}
@@ -91,7 +91,7 @@ def test_teachers_open_no_port_to_others(town):
 
 def test_a_teacher_of_another_federation_does_not_get_in(town, data, tmp_path):
     """A kit made by somebody else for the same server and the same name: nobody joins, the roster stays."""
-    from superteach.nvflare.kits import found
+    from superteach.organisations.nvflare.kits import found
 
     other = tmp_path / "other"
     found(other, ["north"], town.project.host, town.project.port)
@@ -112,7 +112,8 @@ def test_a_job_that_names_another_class_is_refused(town, tmp_path):
     config = job / "teacher" / "config" / "config_fed_client.json"
     config.write_text(
         config.read_text().replace(
-            "superteach.nvflare.client.TeacherExecutor", "nvflare.app_common.np.np_trainer.NPTrainer"
+            "superteach.organisations.nvflare.client.TeacherExecutor",
+            "nvflare.app_common.np.np_trainer.NPTrainer",
         )
     )
     with pytest.raises(TeachingError, match=r"is lost|too few teachers"):

@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import superteach as st
+from superteach.coordinator.teaching import teach
 from superteach.goals import PerturbedFit
-from superteach.learner import Learner
-from superteach.teaching import teach
+from superteach.mathematics.learner import Learner
 from tests.federation.rows import ROWS
 
 ASKED = ("north", "south")

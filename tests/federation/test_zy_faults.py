@@ -18,13 +18,13 @@ import psutil
 import pytest
 
 import superteach as st
+from superteach.coordinator.teaching import teach
 from superteach.goals import PerturbedFit
-from superteach.learner import Learner
 from superteach.losses import Logistic
+from superteach.mathematics.learner import Learner
 from superteach.solvers import Block
-from superteach.teaching import teach
-from tests.faults.table import REAL
 from tests.federation.rows import ROWS, TEACHERS
+from tests.organisations.faults.table import REAL
 
 ROUNDS = {"early": (8, 20), "middle": (30, 60), "late": (80, 95)}
 """Of some 125: the round after which the fault strikes is drawn from the scenario's seed."""

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from superteach.queries import Query
+from superteach.line.queries import Query
 
 
 class Engine(Protocol):

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.engines.inprocess import InProcess
-from superteach.messages import Answers
-from superteach.queries import Query
+from superteach.line.messages import Answers
+from superteach.line.queries import Query
 
 
 class Delayed(InProcess):

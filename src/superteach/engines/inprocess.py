@@ -15,8 +15,8 @@ from threadpoolctl import ThreadpoolController
 
 from superteach.engines.base import add_up
 from superteach.errors import TeachingError
-from superteach.messages import Answers, Sealed, Turn
-from superteach.queries import Prepare, Query
+from superteach.line.messages import Answers, Sealed, Turn
+from superteach.line.queries import Prepare, Query
 
 _SMALL = 1 << 19
 """Below so many numbers in all, threads wait for each other longer than they work."""

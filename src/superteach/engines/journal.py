@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach import wire
 from superteach.engines.base import Engine
 from superteach.errors import TeachingError
-from superteach.queries import (
+from superteach.line import wire
+from superteach.line.queries import (
     AskMoments,
     AskValues,
     Bound,
@@ -35,7 +35,7 @@ from superteach.queries import (
     Show,
     Tally,
 )
-from superteach.records import Records
+from superteach.processes.records import Records
 
 LOOKS = (
     AskMoments,

@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from superteach import wire
 from superteach.engines.base import add_up
 from superteach.errors import BadReply, QueryRefused, TeacherLost
-from superteach.queries import AskMoments, AskValues, BlockOffer, BlockRound, Query
+from superteach.line import wire
+from superteach.line.queries import AskMoments, AskValues, BlockOffer, BlockRound, Query
 
 SECONDS = 600.0
 """How long a teacher may take over one answer."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from superteach.errors import SettingError
-from superteach.federation import Entry
-from superteach.lesson import Lesson
+from superteach.lesson import Entry, Lesson
 from superteach.report import figures, words
 from superteach.report.markup import code, join, name, number, percent, short, size
 from superteach.report.page import Page

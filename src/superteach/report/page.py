@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from superteach.disk import write_text
+from superteach.processes.disk import write_text
 from superteach.report.charts import Drawing
 from superteach.report.markup import Markup, escape, join, number, tag
 from superteach.report.style import DARK, LIGHT, page_style

@@ -7,8 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from superteach.disk import write_bytes
 from superteach.errors import MissingExtra
+from superteach.processes.disk import write_bytes
 from superteach.report.axes import scale_of
 from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs
 from superteach.report.markup import clean

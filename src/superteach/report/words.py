@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from superteach.lesson import Lesson
-from superteach.losses import LOSSES
-from superteach.queries import QUERIES, AskMoments, AskValues
+from superteach.line.queries import QUERIES, AskMoments, AskValues
+from superteach.mathematics.losses import LOSSES
 from superteach.report.markup import Markup, join, number, percent, percent_text, short, strong
 
 LEARNERS = {

@@ -14,19 +14,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach import alone, queries
+from superteach import extensions
 from superteach.errors import QueryRefused, TeachingError
-from superteach.messages import Sealed, Turn, seal
-from superteach.problem import DualProblem, Scaling
-from superteach.queries import Moments
-from superteach.solvers.function import Function
-from superteach.solvers.newton import Newton
+from superteach.line import queries
+from superteach.line.messages import Sealed, Turn, seal
+from superteach.line.queries import Moments
+from superteach.mathematics.problem import DualProblem, Scaling
+from superteach.mathematics.solvers.function import Function
+from superteach.mathematics.solvers.newton import Newton
 from superteach.teacher import play, ranks
 from superteach.teacher.rows import Rows, length_of
 from superteach.teacher.state import State, known
 from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted_sum
+from superteach.types import Array, Positions
 
-Array = npt.NDArray[np.float64]
 LOCAL_STEPS = 1000
 """Newton steps after which a teacher gives up on its own block in Algorithm 1."""
 Handler = Callable[["Teacher", Any, "State", Turn], tuple["State", Array]]
@@ -237,17 +238,14 @@ def _chosen_cost(
 
 def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> tuple[State, Array]:
     loss, chosen = known(state.loss, "loss"), known(state.chosen, "chosen rows")
-    choice = alone.Choice(chosen, True)  # nothing to choose where the share is nothing, or everything
+    rows: Positions | None = chosen
+    ended = True  # nothing to choose where the share is nothing, or everything
     if 0 < len(chosen) < teacher.rows.count:
-        if query.inside == "match":
-            choice = alone.by_match(teacher, loss, state.scaling, len(chosen), query)
-        else:
-            identity = np.eye(len(query.goal))
-            rows = np.concatenate([block.mapped(identity) for _, block in teacher.rows.blocks(state.scaling)])
-            choice = alone.by_minlp(rows, teacher.target, loss, len(chosen), query)
-    found = chosen if choice.rows is None else choice.rows
-    ended = [choice.ended and choice.rows is not None, choice.rows is None]
-    return replace(state, chosen=found), np.append(_size(teacher.target[found]), ended)
+        choose = extensions.load(extensions.ALONE, query.inside)
+        rows, ended = choose(teacher, loss, state.scaling, len(chosen), query)
+    found = chosen if rows is None else rows
+    counts = [ended and rows is not None, rows is None]
+    return replace(state, chosen=found), np.append(_size(teacher.target[found]), counts)
 
 
 _HANDLERS: dict[type[queries.Query], Handler] = {

@@ -13,21 +13,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from superteach import queries, rounding
 from superteach.errors import QueryRefused
-from superteach.losses import Loss
-from superteach.messages import Turn
-from superteach.queries.match import OCTAVES, SHORTEST, lowest_octave, pack_report, strong_octave
-from superteach.rounding import InPlay, Order, Report
+from superteach.line import queries
+from superteach.line.messages import Turn
+from superteach.line.queries.match import OCTAVES, SHORTEST, lowest_octave, pack_report, strong_octave
+from superteach.mathematics import rounding
+from superteach.mathematics.losses import Loss
+from superteach.mathematics.rounding import InPlay, Order, Report
 from superteach.teacher import ranks
 from superteach.teacher.rows import LiftedBlock, Rows, length_of
 from superteach.teacher.state import State, known
+from superteach.types import Array, Positions
 
 if TYPE_CHECKING:
     from superteach.teacher import Teacher
 
-Array = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.int64]
 
 COST = 8.0
 """Log-odds between an owner's cheapest row and its dearest: as much as makes the one 3,000 times as likely."""

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from superteach.problem import Scaling
-
-Array = npt.NDArray[np.float64]
+from superteach.mathematics.problem import Scaling
+from superteach.types import Array
 
 _BLOCK_NUMBERS = 1 << 19
 _MOST_BLOCK_ROWS = 1 << 15

@@ -9,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.errors import QueryRefused
-from superteach.losses import Loss
-from superteach.problem import Scaling
-from superteach.rounding import InPlay
+from superteach.mathematics.losses import Loss
+from superteach.mathematics.problem import Scaling
+from superteach.mathematics.rounding import InPlay
 from superteach.teacher import ranks
+from superteach.types import Array
 
 if TYPE_CHECKING:
     from superteach.teacher.play import Balancing, Drawing
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from superteach import queries
 from superteach.errors import QueryRefused
-from superteach.losses import Logistic, Loss, Terms
-from superteach.problem import Scaling
+from superteach.line import queries
+from superteach.mathematics.losses import Logistic, Loss, Terms
+from superteach.mathematics.problem import Scaling
 from superteach.teacher.rows import LiftedBlock
 from superteach.teacher.state import State, known
+from superteach.types import Array
 
 if TYPE_CHECKING:
     from superteach.teacher import Teacher
 
-Array = npt.NDArray[np.float64]
 _VALUES_AT_ONCE = 1 << 15
 
 

@@ -1,0 +1,1 @@
+"""Commands that join `superteach` by entry points; light, so that `superteach --help` starts at once."""

@@ -1,0 +1,293 @@
+"""`superteach compare`: any set of methods on one bench, scored by one referee."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from superteach.errors import MissingExtra, SettingError
+
+if TYPE_CHECKING:
+    from superteach_lab.compare.bench import Cell, Line
+    from superteach_lab.compare.sources import Source
+
+ABOUT = (
+    "Compare methods: each chooses rows of the same pools, one referee refits the learner and scores.\n\n"
+    "Without files the paper's synthetic pools are used. The folder receives cells.jsonl (every finished choice; the "
+    "same command goes on where it was stopped), compare.json, figure.png and figure.svg."
+)
+WRITTEN = ("cells.jsonl", "compare.json", "figure.png", "figure.svg")
+app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+_POOL, _BENCH, _RESULT = "Pool", "Bench", "Result"
+
+
+@app.command(help=ABOUT)
+def compare(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(help="CSV or Parquet files of your own, as in teach.", show_default=False),
+    ] = None,
+    learner: Annotated[
+        str, typer.Option(help="logistic, ridge, svc, poisson or huber.", rich_help_panel=_POOL)
+    ] = "logistic",
+    rows: Annotated[
+        int, typer.Option(min=10, help="Rows of a synthetic pool.", rich_help_panel=_POOL)
+    ] = 5000,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns of a synthetic pool (10); feature columns of files.", rich_help_panel=_POOL
+        ),
+    ] = None,
+    noise: Annotated[
+        float, typer.Option(min=0.0, help="Target noise of synthetic ridge pools.", rich_help_panel=_POOL)
+    ] = 20.0,
+    teachers: Annotated[
+        str, typer.Option(help="How many teachers share a synthetic pool: 5 or 5,10.", rich_help_panel=_POOL)
+    ] = "5",
+    target: Annotated[
+        str | None, typer.Option(help="Column to be predicted (files).", rich_help_panel=_POOL)
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option(help="Column that names each row's teacher (files).", rich_help_panel=_POOL)
+    ] = None,
+    C: Annotated[
+        float | None,
+        typer.Option("--C", help="Inverse penalty of logistic and svc (files).", rich_help_panel=_POOL),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Penalty of ridge, poisson and huber (files).", rich_help_panel=_POOL)
+    ] = None,
+    intercept: Annotated[
+        bool,
+        typer.Option("--intercept/--no-intercept", help="Fit an intercept (files).", rich_help_panel=_POOL),
+    ] = True,
+    goal: Annotated[
+        str, typer.Option(help="A .json or .npy file, or 'perturbed' (files).", rich_help_panel=_POOL)
+    ] = "perturbed",
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Contestants, separated by commas; 'all' adds the slow ones, 'list' shows them.",
+            rich_help_panel=_BENCH,
+        ),
+    ] = None,
+    sizes: Annotated[
+        str, typer.Option(help="Lesson sizes: fractions or counts.", rich_help_panel=_BENCH)
+    ] = "0.01,0.02,0.04,0.1,0.3",
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Seeds 0, 1, … of pools and goals.", rich_help_panel=_BENCH)
+    ] = 3,
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds one choice may take.", rich_help_panel=_BENCH)
+    ] = 120.0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the result, and to go on from.", rich_help_panel=_RESULT)
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the result as JSON and nothing else.", rich_help_panel=_RESULT),
+    ] = False,
+) -> None:
+    """Read the options, run the bench, show it."""
+    from superteach.processes.records import Records
+    from superteach_lab.compare import bench
+    from superteach_lab.compare.child import check_seconds
+    from superteach_lab.rivals import ALL, by_name
+
+    if methods == "list":
+        _list(ALL)
+        return
+    check_seconds(time_limit)
+    if methods is None or methods == "all":
+        chosen = tuple(contestant for contestant in ALL if methods == "all" or not contestant.slow)
+    else:
+        chosen = by_name([name.strip() for name in methods.split(",")])
+    if out is not None:
+        _check(out)
+    source: Source
+    if files:
+        source = _files(files, learner, target, owner, features, (C, alpha, intercept), goal)
+    else:
+        if target or owner or C is not None or alpha is not None or goal != "perturbed":
+            raise SettingError("--target, --owner, --C, --alpha and --goal go with files; name some")
+        source = _synthetic(learner, rows, features, noise, teachers)
+    counts = bench.counts(_numbers("--sizes", sizes), source.rows)
+    cells = bench.plan(source, chosen, counts, seeds)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = out or Path(scratch)
+        records = Records(folder / "cells.jsonl", {**source.settings(), "time_limit": time_limit})
+        try:
+            with _progress(len(cells)) as watch:
+                bench.run(source, cells, records, time_limit, watch)
+        except KeyboardInterrupt:
+            if out is not None:
+                sys.stderr.write(
+                    f"{len(records)} finished cells are in {out}; the same command goes on from there\n"
+                )
+            raise
+        wanted = [cell.key(source.name) for cell in cells]
+        lines = bench.summary(
+            [record for record in records if record["cell"] in wanted], source.rows, source.teachers
+        )
+        _report(lines, source, time_limit, out, as_json)
+
+
+def _check(out: Path) -> None:
+    """Go on only in a folder that this command wrote."""
+    if out.exists() and not out.is_dir():
+        raise SettingError(f"--out {str(out)!r} is a file; name a folder")
+    foreign = [path.name for path in out.iterdir() if path.name not in WRITTEN] if out.is_dir() else []
+    if foreign:
+        raise SettingError(f"--out {str(out)!r} holds {foreign[0]!r}, which is not ours; name another folder")
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise SettingError(f"{option} {text!r} is not a list of numbers such as 0.01,0.04") from None
+
+
+def _synthetic(learner: str, rows: int, features: str | None, noise: float, teachers: str) -> Source:
+    from superteach_lab.compare.sources import Synthetic
+
+    width = _numbers("--features", features or "10")
+    counts = _numbers("--teachers", teachers)
+    if len(width) != 1 or width[0] != int(width[0]) or any(count != int(count) for count in counts):
+        raise SettingError(f"--features {features!r} and --teachers {teachers!r} must be whole numbers")
+    return Synthetic(learner, rows, int(width[0]), noise, tuple(sorted({int(count) for count in counts})))
+
+
+def _files(
+    files: list[str],
+    learner: str,
+    target: str | None,
+    owner: str | None,
+    features: str | None,
+    penalty: tuple[float | None, float | None, bool],
+    goal: str,
+) -> Source:
+    from superteach.coordinator.named import build_learner
+    from superteach.faces.cli.goal import read_goal
+    from superteach.mathematics.learner import Learner
+    from superteach.teacher.files import read_pool
+    from superteach.teacher.inputs import find_classes
+    from superteach_lab.compare.sources import Files
+
+    if target is None:
+        raise SettingError("--target is missing: name the column to be predicted")
+    C, alpha, intercept = penalty
+    student = Learner.of(build_learner(learner, C, alpha, intercept))
+    names = None if features is None else [name.strip() for name in features.split(",")]
+    pool = read_pool(files, target, owner, names, not student.loss.classifies)
+    classes = find_classes(pool.parts) if student.loss.classifies else None
+    wanted = None if goal == "perturbed" else read_goal(goal, pool.columns, intercept, classes)
+    described = {
+        "learner": learner,
+        "files": [str(path) for path in files],
+        "target": target,
+        "owner": owner,
+        "features": features,
+        "ridge": student.ridge,
+        "intercept": intercept,
+        "goal": goal,
+    }
+    return Files(pool.parts, pool.columns, student, wanted, described)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[Cell], None] | None]:
+    """A bar with the time left on a terminal's stderr; nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total + 1)
+
+        def watch(cell: Cell) -> None:
+            text = f"{cell.contestant.name}, {cell.size:,} rows, seed {cell.seed}"
+            bar.update(task, advance=1, description=text)
+
+        yield watch
+
+
+def _list(contestants: Sequence[Any]) -> None:
+    for contestant in contestants:
+        needs = ", ".join(contestant.needs) or "nothing"
+        slow = " (slow: only by name or with 'all')" if contestant.slow else ""
+        sys.stdout.write(f"{contestant.name:18} {contestant.about}; needs {needs}{slow}\n")
+
+
+def _report(lines: list[Line], source: Source, seconds: float, out: Path | None, as_json: bool) -> None:
+    from superteach.lesson import to_json
+    from superteach_lab.compare.figure import draw
+
+    stored = {
+        "settings": {**source.settings(), "time_limit": seconds},
+        "lines": [line._asdict() for line in lines],
+    }
+    missing = None
+    if out is not None:
+        (out / "compare.json").write_text(to_json(stored), encoding="utf-8")
+        try:
+            draw(lines, out)
+        except MissingExtra as error:
+            missing = error
+    if as_json:
+        sys.stdout.write(to_json(stored))
+        return
+    _show(lines)
+    if missing is not None:
+        sys.stderr.write(f"{missing}\n")
+
+
+def _show(lines: list[Line]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = sys.stdout.isatty()
+    for pool, teachers in dict.fromkeys((line.pool, line.teachers) for line in lines):
+        own = [line for line in lines if (line.pool, line.teachers) == (pool, teachers)]
+        least: dict[int, float] = {}
+        for line in own:
+            if line.risk:
+                least[line.size] = min(least.get(line.size, float("inf")), line.risk[1])
+        title = f"{pool}, K = {teachers}: medians over seeds, quartiles of risk in brackets"
+        table = Table(
+            title=title, title_justify="left", box=box.SIMPLE_HEAD if terminal else None, pad_edge=False
+        )
+        table.add_column("")
+        for heading in ("rows", "|S|/N", "risk", "consistency", "seconds", "CPU", "seeds"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for line in own:
+            if line.risk is None:
+                reason = f"[dim]{'; '.join(line.reasons)}"
+                table.add_row(line.contestant, f"{line.size:,}", f"{100 * line.share:.3g} %", reason)
+                continue
+            low, middle, high = line.risk
+            style = "bold" if middle == least[line.size] else ""
+            table.add_row(
+                line.contestant,
+                f"{line.size:,}",
+                f"{100 * line.share:.3g} %",
+                Text(f"{middle:.3g} [{low:.2g}, {high:.2g}]", style=style),
+                f"{line.consistency:.4f}",
+                f"{line.seconds:.2f}",
+                f"{line.cpu:.2f}",
+                str(line.seeds),
+            )
+        Console(width=None if terminal else 160).print(table)

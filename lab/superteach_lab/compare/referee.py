@@ -1,0 +1,130 @@
+"""The referee: it alone holds the data, checks every choice, refits the learner and measures.
+
+Contestants work in processes of their own on copies (child.py); all they hand back is row indices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach.coordinator import metrics
+from superteach.coordinator.classroom import Classroom, enter
+from superteach.coordinator.federation import Federation
+from superteach.engines.inprocess import InProcess
+from superteach.goals import check_goal
+from superteach.mathematics.learner import Learner
+from superteach.teacher import Teacher
+from superteach.types import Array
+from superteach_lab.compare import child
+from superteach_lab.compare.task import GOAL, Contestant, Indices, Task
+
+OK, SKIPPED, FAILED = "ok", "skipped", "failed"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a choice is worth: risk ‖θ_S − θ*‖, consistency, |S|/N, and the time the choice took."""
+
+    status: str
+    reason: str = ""
+    size: int | None = None
+    share: float | None = None
+    risk: float | None = None
+    consistency: float | None = None
+    seconds: float | None = None
+    cpu: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return asdict(self)
+
+
+class Referee:
+    """One pool, one learner, one goal: every contestant is measured here."""
+
+    def __init__(
+        self, X: Any, y: Any, owner: Any, learner: Any, goal: Any, seconds: float = 120.0, grace: float = 15.0
+    ) -> None:
+        """Take copies of the rows (labels −1 and +1 for classifiers), deal them to teachers, settle the goal."""
+        self._learner = Learner.of(learner)
+        X, y = np.array(X, dtype=np.float64, order="C"), np.array(y, dtype=np.float64)
+        self._rows, self._grace = len(y), grace
+        self._federation = _federation(X, y, np.asarray(owner))
+        self._room = enter(self._federation, self._learner, None, standardize=False)
+        wanted = check_goal(goal, X.shape[1], self._learner.intercept != "none")
+        self._goal = wanted if isinstance(wanted, np.ndarray) else wanted.vector(self._room)
+        self._task = Task(X, y, np.array(owner, dtype=np.int64), self._learner, self._goal, seconds)
+
+    @property
+    def rows(self) -> int:
+        """N."""
+        return self._rows
+
+    @property
+    def goal(self) -> Array:
+        """θ*, a copy."""
+        return self._goal.copy()
+
+    def task(self, contestant: Contestant) -> Task:
+        """What a contestant may see: copies, and the goal only where it says that it needs it."""
+        return child.locked(self._task if GOAL in contestant.needs else replace(self._task, goal=None))
+
+    def judge(self, contestant: Contestant, size: int, seed: int) -> Score:
+        """Let a contestant choose `size` rows, check them, refit, measure."""
+        size = self._rows if contestant.whole else size
+        task = self.task(contestant)
+        refusal = contestant.refuses(task, size)
+        if refusal is not None:
+            return Score(SKIPPED, refusal)
+        choice = child.choose(contestant, task, size, seed, self._grace)
+        if choice.status != "chosen":
+            status = SKIPPED if choice.status == "skipped" else FAILED
+            return Score(status, choice.reason, seconds=choice.seconds, cpu=choice.cpu)
+        fault = self.fault(choice.rows, size)
+        if fault is not None:
+            return Score(FAILED, fault, seconds=choice.seconds, cpu=choice.cpu)
+        score = self.score(np.asarray(choice.rows, dtype=np.int64))
+        return replace(score, seconds=choice.seconds, cpu=choice.cpu)
+
+    def fault(self, rows: Any, size: int) -> str | None:
+        """What is wrong with a choice, if anything: `size` distinct rows of the pool are right."""
+        if not isinstance(rows, np.ndarray):
+            return f"returned {rows if isinstance(rows, str) else type(rows).__name__}, not row indices"
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
+            return f"returned {rows.dtype} of shape {rows.shape}, not a list of row indices"
+        if len(rows) != size:
+            return f"returned {len(rows)} rows, {size} were asked for"
+        if len(rows) and (rows.min() < 0 or rows.max() >= self._rows):
+            return (
+                f"returned row {int(rows.max() if rows.max() >= self._rows else rows.min())} of {self._rows}"
+            )
+        if len(np.unique(rows)) != len(rows):
+            return f"returned {len(rows) - len(np.unique(rows))} rows twice"
+        return None
+
+    def score(self, rows: Indices) -> Score:
+        """Refit the learner on these rows alone, and measure."""
+        rows = np.sort(rows)
+        X, y = self._task.X[rows], self._task.y[rows]
+        refusal = self._learner.refuses(len(rows), int(np.count_nonzero(y > 0.0)))
+        share = len(rows) / self._rows
+        if refusal is not None:
+            return Score(FAILED, refusal, len(rows), share)
+        lesson: Classroom = enter(
+            _federation(X, y, np.zeros(len(rows))), self._learner, None, standardize=False
+        )
+        model = lesson.fit_pool()
+        agreement = metrics.agreement(
+            self._federation, model, self._room.scaling.inside(self._goal), self._learner.loss.classifies
+        ).consistency
+        risk = metrics.risk(self._room.scaling.raw(model), self._goal)
+        return Score(OK, "", len(rows), share, risk, agreement)
+
+
+def _federation(X: Array, y: Array, owner: npt.NDArray[Any]) -> Federation:
+    members = [np.flatnonzero(owner == name) for name in np.unique(owner)]
+    return Federation(InProcess([Teacher(str(i), X[own], y[own], own) for i, own in enumerate(members)]))

@@ -1,0 +1,155 @@
+"""Running targets: every finished cell is on disk at once, so that a stopped run goes on where it was."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from superteach.errors import SettingError
+from superteach.lesson import versions
+from superteach.processes.disk import write_text
+from superteach.processes.records import Record, Records
+from superteach_lab.paper import curves, sensitivity, statements, table_findings, writing
+from superteach_lab.paper import workers as workplace
+from superteach_lab.paper.plan import Findings, Scale, Step, Target
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        table_findings.LOGISTIC,
+        table_findings.RIDGE,
+        curves.RISK,
+        curves.OBJECTIVE,
+        sensitivity.SENSITIVITY,
+        statements.THEOREM,
+        statements.ORACLE,
+        statements.DEFINITION,
+    )
+}
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a run is."""
+
+    label: str
+    done: int
+    cells: int
+    left: float | None
+    """Seconds that are left, once some cell of this run tells how fast this machine is."""
+
+
+Watch = Callable[[State], None]
+
+
+def run(
+    names: Sequence[str],
+    scale: Scale,
+    out: Path,
+    watch: Watch | None = None,
+    docs: Path | None = None,
+    workers: int = 1,
+) -> list[str]:
+    """Compute what is missing, `workers` cells at a time, and write what was found; lines to be shown at the end."""
+    targets = chosen(names)
+    machine = {**writing.machine(), "workers": workers}
+    # How many work at a time is no part of what makes two runs the same.
+    settings = {**scale.settings(), "versions": versions(), "machine": writing.machine()}
+    plans = [
+        (
+            target,
+            target.steps(scale),
+            Records(out / target.name / "cells.jsonl", {"target": target.name, **settings}),
+        )
+        for target in targets
+    ]
+    tasks = [(step, records) for _, steps, records in plans for step in steps]
+    clock = _Clock(tasks, watch)
+    missing = [(step, records) for step, records in tasks if step.cell not in records]
+    for (step, records), result in workplace.finished(missing, workers, clock.begin):
+        records.put(step.cell, _without_nan(result))
+        clock.end(step)
+    found: list[tuple[Target, Findings]] = []
+    said: list[str] = []
+    for target, steps, records in plans:
+        records.arrange([step.cell for step in steps])
+        findings = target.findings(records, scale)
+        found.append((target, findings))
+        problems = writing.write_target(out / target.name, target, findings, scale, machine)
+        said += [f"{target.title}: {' '.join(findings.verdict)}", *problems]
+    write_text(out / "results.md", writing.results_page(found, scale, "{target}/", machine))
+    written = ["results.md"] + (
+        ["results.html"] if writing.write_html(out / "results.html", found, scale, out) else []
+    )
+    if docs is not None:
+        publish(docs, found, scale, out, machine)
+    said.append(
+        f"Written to {out}: {', '.join(written)}, and a folder per target with cells, summary, tables and figures."
+    )
+    return said
+
+
+def chosen(names: Sequence[str]) -> list[Target]:
+    """Targets by name; "all" is every one of them."""
+    unknown = [name for name in names if name not in TARGETS and name != "all"]
+    if unknown or not names:
+        raise SettingError(
+            f"target {', '.join(unknown)!r} is not known; there are {', '.join(TARGETS)} and all"
+        )
+    return [target for name, target in TARGETS.items() if "all" in names or name in names]
+
+
+def publish(
+    docs: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, out: Path, machine: Record
+) -> None:
+    """results.md for a documentation folder, its figures under images/results."""
+    images = docs / "images" / "results"
+    images.mkdir(parents=True, exist_ok=True)
+    for target, findings in found:
+        for name in findings.figures:
+            source = out / target.name / f"{name}.png"
+            if source.exists():
+                shutil.copyfile(source, images / f"{target.name}-{name}.png")
+    write_text(docs / "results.md", writing.results_page(found, scale, "images/results/{target}-", machine))
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN; a number that is none becomes null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and value != value else value
+
+
+class _Clock:
+    """Time left, from the weights of the steps and the seconds that those of this run took."""
+
+    def __init__(self, tasks: Sequence[tuple[Step, Records]], watch: Watch | None) -> None:
+        missing = [step for step, records in tasks if step.cell not in records]
+        self._cells, self._done = len(tasks), len(tasks) - len(missing)
+        self._left = sum(step.weight for step in missing)
+        self._worked = 0.0
+        self._watch, self._label, self._started = watch, "", time.perf_counter()
+        if not missing:
+            self._tell()
+
+    def begin(self, step: Step) -> None:
+        self._label = ", ".join(f"{key} {value}" for key, value in step.cell.items())
+        self._tell()
+
+    def end(self, step: Step) -> None:
+        self._done += 1
+        self._left -= step.weight
+        self._worked += step.weight
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._watch is not None:
+            spent = time.perf_counter() - self._started
+            left = self._left * spent / self._worked if self._worked else None
+            self._watch(State(self._label, self._done, self._cells, left))

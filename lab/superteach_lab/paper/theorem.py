@@ -1,0 +1,139 @@
+"""Theorem 1 on random problems: the printed bound, the corrected one, and the risk they bound.
+
+K teachers each choose, by looking at every subset of their own rows, the lesson S_i that teaches the goal
+best with the ridge Λ/K (oblivious teaching); S is all of them together, taught with Λ. With R* = ½‖·‖²:
+
+    printed     R*(θ_S) ≤ (τ/(ΛK) + 1/K²) Σ_i R*(θ_{S_i})
+    corrected   R*(θ_S) ≤ Σ_i (|S_i|τ/Λ + 1/K) R*(θ_{S_i})
+
+τ is the smoothness of one row's loss, the largest of all rows: ‖x‖²/4 for logistic regression, ‖x‖² for
+ridge. Λ > 0 and no bound on θ make every minimiser an interior one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from superteach.losses import Logistic, Loss, Squared
+from superteach.types import Array
+from superteach_lab.paper.subsets import best_subset, fit_all
+
+SLACK = 1e-9
+"""A risk this much (relatively) above a bound is rounding, not a violation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Rows of K teachers, a ridge and a goal."""
+
+    loss: Loss
+    rows: tuple[tuple[Array, Array], ...]
+    """X and y of every teacher."""
+    ridge: float
+    goal: Array
+
+    @property
+    def smoothness(self) -> float:
+        """τ: the largest curvature any row's loss has in any direction."""
+        steepest = max(float(np.square(X).sum(axis=1).max()) for X, _ in self.rows)
+        return (0.25 if self.loss.classifies else 1.0) * steepest
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What oblivious teaching did on one problem, and what the two bounds say."""
+
+    sizes: tuple[int, ...]
+    risks: tuple[float, ...]
+    """½‖θ_{S_i} − θ*‖² of every teacher alone."""
+    risk: float
+    """½‖θ_S − θ*‖² of their lessons together."""
+    printed: float
+    corrected: float
+    crowding: float
+    """|S|τ/Λ: how much the rows say beside the penalty."""
+
+    @property
+    def breaks_printed(self) -> bool:
+        """Whether the printed bound fails here."""
+        return self.risk > self.printed * (1.0 + SLACK)
+
+    @property
+    def breaks_corrected(self) -> bool:
+        """Whether the corrected bound fails here."""
+        return self.risk > self.corrected * (1.0 + SLACK)
+
+
+def measure(problem: Problem) -> Measured:
+    """Teach obliviously, join the lessons, and compare with both bounds."""
+    K, ridge, loss = len(problem.rows), problem.ridge, problem.loss
+    lessons, sizes, risks = [], [], []
+    for X, y in problem.rows:
+        mask, model = best_subset(loss, X, y, ridge / K, problem.goal)
+        lessons.append((X[mask], y[mask]))
+        sizes.append(int(mask.sum()))
+        risks.append(0.5 * float(np.square(model - problem.goal).sum()))
+    X, y = (np.concatenate(parts) for parts in zip(*lessons, strict=True))
+    joint = fit_all(loss, X, y, np.ones((1, len(X)), dtype=np.bool_), ridge)[0]
+    tau = problem.smoothness
+    return Measured(
+        tuple(sizes),
+        tuple(risks),
+        0.5 * float(np.square(joint - problem.goal).sum()),
+        (tau / (ridge * K) + 1.0 / K**2) * sum(risks),
+        sum((size * tau / ridge + 1.0 / K) * risk for size, risk in zip(sizes, risks, strict=True)),
+        sum(sizes) * tau / ridge,
+    )
+
+
+def random_problem(seed: int) -> Problem:
+    """2 to 5 teachers of 1 to 6 rows in 1 to 3 columns, Λ from 1e-2 to 1e3, a goal near or far."""
+    rng = np.random.default_rng([1, seed])
+    loss: Loss = (Logistic(), Squared())[seed % 2]
+    K, width = int(rng.integers(2, 6)), int(rng.integers(1, 4))
+    truth = rng.standard_normal(width)
+    scale = 10.0 ** rng.uniform(-0.5, 0.5)
+    rows = []
+    for count in rng.integers(1, 7, K):
+        X = scale * rng.standard_normal((int(count), width))
+        signal = X @ truth + rng.standard_normal(int(count))
+        rows.append((X, np.where(signal > 0.0, 1.0, -1.0) if loss.classifies else signal))
+    ridge = float(10.0 ** rng.uniform(-2.0, 3.0))
+    goal = 10.0 ** rng.uniform(-1.0, 1.0) * rng.standard_normal(width)
+    return Problem(loss, tuple(rows), ridge, goal)
+
+
+def plain_problem() -> Problem:
+    """The smallest counterexample, by hand: two teachers with one row x = 1, y = 1 each, Λ = 4, θ* = 1.
+
+    Ridge with Λ/K = 2 learns 1/(1 + 2) = 1/3 from either row, and 2/(2 + 4) = 1/3 from both: joining brings
+    nothing. R* = ½(2/3)² = 2/9 each time; the printed bound is (1/8 + 1/4)(4/9) = 1/6, which is less; the
+    corrected one is (1/4 + 1/2)(4/9) = 1/3.
+    """
+    row = np.ones((1, 1)), np.ones(1)
+    return Problem(Squared(), (row, row), 4.0, np.ones(1))
+
+
+def batch(first: int, count: int) -> dict[str, Any]:
+    """The problems of so many seeds as plain numbers: one line of the results."""
+    found = [measure(random_problem(seed)) for seed in range(first, first + count)]
+    return {
+        "risk": [one.risk for one in found],
+        "printed": [one.printed for one in found],
+        "corrected": [one.corrected for one in found],
+        "crowding": [one.crowding for one in found],
+        "rows": [sum(len(y) for _, y in random_problem(seed).rows) for seed in range(first, first + count)],
+    }
+
+
+def smallest_counterexample(seeds: list[int]) -> int | None:
+    """Of the seeds whose problem breaks the printed bound, the one with the fewest rows, then columns, then Λ."""
+
+    def bulk(seed: int) -> tuple[int, int, float, int]:
+        problem = random_problem(seed)
+        return (sum(len(y) for _, y in problem.rows), len(problem.goal), problem.ridge, seed)
+
+    return min(seeds, key=bulk, default=None)

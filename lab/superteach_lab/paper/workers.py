@@ -1,0 +1,153 @@
+"""Cells done side by side: one process per core, each with one thread, so that small pools fill the cores too."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from superteach.errors import SuperteachError, TeachingError
+from superteach.processes.records import Record, Records
+from superteach.processes.signals import uninterrupted
+from superteach_lab.paper import bench
+from superteach_lab.paper.plan import Step
+
+Task = tuple[Step, Records]
+Begin = Callable[[Step], None]
+
+
+def cores() -> int:
+    """How many cells are done side by side unless told otherwise."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def finished(tasks: Sequence[Task], workers: int, begin: Begin) -> Iterator[tuple[Task, Record]]:
+    """Every task with its result, in the order they end; the caller keeps each before it asks for the next."""
+    if workers > 1 and len(tasks) > 1:
+        yield from _Crew(min(workers, len(tasks)), begin).finished(list(tasks))
+        return
+    for task in tasks:
+        step, records = task
+        begin(step)
+        needs = step.given(records)
+        assert needs is not None, "a plan lists a step after those it needs"
+        yield task, step.work(**needs)
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    line: Connection
+    task: Task | None = None
+    pool: str = ""
+
+
+class _Crew:
+    """Hands out steps whose needs are met, by preference to the worker that has their pool."""
+
+    def __init__(self, count: int, begin: Begin) -> None:
+        self._begin = begin
+        # A fresh interpreter each: a copy of this one could have been made while a thread of it held a lock.
+        context = multiprocessing.get_context("spawn")
+        self._workers = []
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            with uninterrupted():
+                process.start()
+            theirs.close()
+            self._workers.append(_Worker(process, ours))
+
+    def finished(self, waiting: list[Task]) -> Iterator[tuple[Task, Record]]:
+        """Every task with its result, in the order they end."""
+        try:
+            while waiting or any(worker.task for worker in self._workers):
+                for worker in self._workers:
+                    if worker.task is None and waiting:
+                        self._hand_out(worker, waiting)
+                busy = [worker for worker in self._workers if worker.task]
+                assert busy, "no step's needs are met"
+                ready = wait([worker.line for worker in busy])
+                for worker in busy:
+                    if worker.line in ready:
+                        task, worker.task = worker.task, None
+                        assert task is not None
+                        yield task, _received(worker, task)
+        finally:
+            for worker in self._workers:
+                worker.line.close()
+                worker.process.terminate()
+            for worker in self._workers:
+                worker.process.join()
+
+    def _hand_out(self, worker: _Worker, waiting: list[Task]) -> None:
+        held = {other.pool for other in self._workers if other is not worker}
+
+        def order(number: int) -> tuple[bool, bool, int]:
+            pool = waiting[number][0].pool
+            return (pool != worker.pool, pool in held, number)
+
+        for number in sorted(range(len(waiting)), key=order):
+            step, records = waiting[number]
+            needs = step.given(records)
+            if needs is not None:
+                worker.task, worker.pool = waiting.pop(number), step.pool
+                self._begin(step)
+                with suppress(OSError):  # a worker that is gone is noticed where its result is awaited
+                    worker.line.send((step.work, needs))
+                return
+
+
+def _received(worker: _Worker, task: Task) -> Record:
+    try:
+        result = worker.line.recv()
+    except (EOFError, OSError):
+        worker.process.join()
+        raise TeachingError(
+            f"the process that worked on {task[0].cell} ended by itself (exit {worker.process.exitcode}), perhaps for "
+            "want of memory; the same command goes on, --workers 1 needs less"
+        ) from None
+    if isinstance(result, BaseException):
+        raise result
+    return dict(result)
+
+
+def _serve(line: Connection) -> None:
+    """Do what comes down the line, until it is closed or whoever holds the other end is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run; it ends its workers
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    bench.THREADS = 1
+    with threadpool_limits(1):
+        while True:
+            try:
+                work, needs = line.recv()
+            except EOFError:
+                return
+            line.send(_done(work, needs))
+
+
+def _done(work: Callable[..., Record], needs: Record) -> Any:
+    try:
+        return work(**needs)
+    except SuperteachError as error:
+        # Some of them are made from other things than their words, and could not be read at the other end.
+        return TeachingError(str(error))
+    except Exception as error:  # a fault of ours: the place it comes from would be lost on the way
+        return TeachingError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")

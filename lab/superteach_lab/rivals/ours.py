@@ -1,0 +1,15 @@
+"""Our own methods, called as any user would call them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from superteach.faces.estimators import SuperTeacher
+from superteach_lab.compare.task import Indices, Task
+
+
+def chosen_by(task: Task, size: int, seed: int, **settings: Any) -> Indices:
+    """The rows of one lesson, taught by all owners together."""
+    teacher = SuperTeacher(task.learner, task.goal, budget=size, random_state=seed, **settings)
+    rows: Indices = teacher.fit(task.X, task.y, groups=task.owner).sample_indices_
+    return rows

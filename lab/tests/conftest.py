@@ -1,0 +1,5 @@
+"""Share the product's small pools and federations."""
+
+from tests.conftest import chosen_rows, federation_of, pool, site_of
+
+__all__ = ["chosen_rows", "federation_of", "pool", "site_of"]

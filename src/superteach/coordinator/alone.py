@@ -1,0 +1,71 @@
+"""A teacher alone: the coordinator's own code, run by one teacher on itself, without a word to anybody else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from superteach.coordinator.classroom import Classroom
+from superteach.coordinator.federation import Federation
+from superteach.coordinator.methods import match
+from superteach.errors import TeachingError
+from superteach.line.messages import Answers, Turn
+from superteach.line.queries import Alone, Census, Prepare, Query, Size
+from superteach.mathematics.learner import Intercept, Learner
+from superteach.mathematics.losses import Loss
+from superteach.mathematics.problem import Scaling
+from superteach.mathematics.solvers import Newton
+from superteach.types import Array, Positions
+
+
+class Itself:
+    """An engine whose roster is one teacher."""
+
+    def __init__(self, teacher: Answers) -> None:
+        self._teacher, self.state = teacher, teacher.start()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name."""
+        return (self._teacher.name,)
+
+    @property
+    def features(self) -> int:
+        """How many columns the teacher has."""
+        return int(self._teacher.rows.features)
+
+    def sum(self, query: Query, number: int) -> Array:
+        """The teacher's own reply."""
+        self.state, sealed = self._teacher.answer(query, self.state, Turn(number, 0, 1))
+        return sealed.values
+
+
+class Choice(NamedTuple):
+    """What a teacher chose by itself: rows (None where it found none), and whether its search came to its end."""
+
+    rows: Positions | None
+    ended: bool
+
+
+def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: Alone) -> Choice:
+    """Exact teaching within one teacher: methods.match on a federation of one."""
+    engine = Itself(teacher)
+    federation = Federation(engine)
+    learner = _learner(loss, scaling, query)
+    try:
+        count: Size = federation.sum(Census())
+        squares = federation.sum(Prepare(loss, scaling.constant, scaling.centre, scaling.scale))
+        if learner.free_intercept and learner.refuses(count.rows, count.positive):
+            return Choice(None, False)
+        room = Classroom(federation, learner, scaling, count.rows, Newton(), squares / count.rows)
+        matcher = match.Matcher(room, query.goal, query.seed)
+        matcher.choose(size)
+    except TeachingError:  # a fit on its rows alone may not exist, though one on all teachers' rows does
+        return Choice(None, False)
+    return Choice(engine.state.chosen, matcher.outcome is not None and matcher.outcome.converged)
+
+
+def _learner(loss: Loss, scaling: Scaling, query: Alone) -> Learner:
+    if not scaling.constant:
+        return Learner(loss, query.ridge, ridge_per_row=query.ridge_per_row)
+    kind: Intercept = "free" if query.free_intercept else "penalised"
+    return Learner(loss, query.ridge, kind, scaling.constant, query.ridge_per_row)

@@ -1,0 +1,119 @@
+"""The coordinator's side of the only line there is: broadcast a query, receive one sum."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from superteach.engines.base import Engine, Posting
+from superteach.errors import SettingError, TeachingError
+from superteach.lesson import Entry
+from superteach.line.queries import Query
+
+
+class Federation:
+    """K teachers behind an engine; every round is written into the ledger."""
+
+    def __init__(self, engine: Engine, watch: Callable[[Entry], None] | None = None) -> None:
+        """`watch` is told of each round once it is over (a progress bar, a log)."""
+        self._engine = engine
+        self._watch = watch
+        self._ledger: list[Entry] = []
+        self._asked = 0
+        self._posted: dict[int, tuple[int, Query]] = {}
+        self._under_way: Query | None = None
+        self.stage = "start"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The teachers' names."""
+        return self._engine.names
+
+    @property
+    def teachers(self) -> int:
+        """K."""
+        return len(self._engine.names)
+
+    @property
+    def features(self) -> int:
+        """How many columns every teacher has."""
+        return self._engine.features
+
+    @property
+    def ledger(self) -> tuple[Entry, ...]:
+        """Every round so far."""
+        return tuple(self._ledger)
+
+    def spent(self) -> dict[str, int]:
+        """Rounds and bytes so far, those of a round that was broken off too: who was not lost has answered it."""
+        asked = [(1, query) for _, query in self._posted.values()]
+        if self._under_way is not None:
+            asked.append((self.teachers, self._under_way))
+        return {
+            "rounds": len(self._ledger) + len(asked),
+            "bytes_in": sum(entry.bytes_in for entry in self._ledger)
+            + sum(8 * replies * query.reply_length for replies, query in asked),
+            "bytes_out": sum(entry.bytes_out for entry in self._ledger)
+            + sum(replies * query.nbytes for replies, query in asked),
+        }
+
+    def note(self, risk: float) -> None:
+        """Write the risk that the last round led to beside it."""
+        self._ledger[-1] = replace(self._ledger[-1], risk=risk)
+
+    def sum(self, query: Query) -> Any:
+        """Broadcast a query and return what its summed reply says."""
+        number = self._asked + 1
+        started = time.perf_counter()
+        self._under_way = query
+        total = self._engine.sum(query, number)
+        self._under_way = None
+        self._asked = number  # a round that failed has not been, and its number is free
+        return self._heard(query, number, total, started)
+
+    def post(self, position: int, query: Query) -> None:
+        """Ask one teacher alone and do not wait: the other verb, for asynchronous rounds only."""
+        self._asked += 1
+        self._posted[position] = (self._asked, query)
+        self.check_posts().post(position, query, self._asked)
+
+    def arrival(self) -> tuple[int, Any]:
+        """Wait for the next reply to a post: whose it is, and what it says."""
+        started = time.perf_counter()
+        position, values = self.check_posts().arrival()
+        number, query = self._posted.pop(position)
+        return position, self._heard(query, number, values, started, self.names[position])
+
+    def check_posts(self) -> Posting:
+        """The engine, if it can ask one teacher alone; else an error that names it."""
+        if not isinstance(self._engine, Posting):
+            raise SettingError(
+                f"{type(self._engine).__name__} asks all teachers together; asynchronous rounds need an engine that "
+                "asks them one by one (use staleness=0)"
+            )
+        return self._engine
+
+    def _heard(
+        self, query: Query, number: int, values: Any, started: float, teacher: str | None = None
+    ) -> Any:
+        """Check a reply, write it into the ledger, read it."""
+        if values.shape != (query.reply_length,):
+            raise TeachingError(
+                f"the sum of {query.name} has shape {values.shape}, expected {query.reply_length} numbers"
+            )
+        replies = self.teachers if teacher is None else 1
+        entry = Entry(
+            number,
+            self.stage,
+            query.name,
+            replies * query.nbytes,
+            replies * 8 * query.reply_length,
+            time.perf_counter() - started,
+            teacher=teacher,
+        )
+        self._ledger.append(entry)
+        if self._watch is not None:
+            self._watch(entry)
+        return query.read(values)

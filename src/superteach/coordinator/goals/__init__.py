@@ -1,0 +1,22 @@
+"""Goals: what the learner is to end up with.
+
+A goal is a vector (intercept last where the learner fits one), a fitted scikit-learn model, or any object
+with a method `vector(classroom)` that returns such a vector in raw units. A classroom can fit the learner
+on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`classroom.scaling`).
+"""
+
+from superteach.coordinator.goals.auc import MaxAUC
+from superteach.coordinator.goals.base import CheckedGoal, Classroom, Goal, check_goal, check_vector
+from superteach.coordinator.goals.perturbed import PerturbedFit
+from superteach.coordinator.goals.reference import FromData
+
+__all__ = [
+    "CheckedGoal",
+    "Classroom",
+    "FromData",
+    "Goal",
+    "MaxAUC",
+    "PerturbedFit",
+    "check_goal",
+    "check_vector",
+]

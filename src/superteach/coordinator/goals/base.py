@@ -1,0 +1,110 @@
+"""What a goal is, what it may use, and the checks of whatever is given as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from scipy import sparse
+
+from superteach.coordinator.federation import Federation
+from superteach.errors import GoalError
+from superteach.mathematics.learner import Learner
+from superteach.mathematics.problem import MOST, Scaling
+from superteach.types import Array
+
+
+class Classroom(Protocol):
+    """What a goal may use to find its vector."""
+
+    federation: Federation
+    learner: Learner
+    scaling: Scaling
+    rows: int
+
+    def fit_pool(self) -> Array:
+        """The learner's model on all teachers' rows, on scaled columns."""
+
+
+@runtime_checkable
+class Goal(Protocol):
+    """Anything that can name the vector to be taught."""
+
+    def vector(self, classroom: Classroom) -> Array:
+        """The goal in raw units, intercept last where the learner fits one."""
+
+
+@runtime_checkable
+class CheckedGoal(Goal, Protocol):
+    """A goal that can tell before any work that it does not suit the learner or the rows."""
+
+    def check(self, learner: Learner, columns: Sequence[Any], classes: Any) -> None:
+        """Raise a GoalError; `columns` are names or numbers, `classes` the two labels where they are known."""
+
+
+def check_goal(goal: Any, features: int, intercept: bool, classes: Any = None) -> Array | Goal:
+    """Return the goal as a vector of the right length, or as a Goal that will give one later."""
+    if goal is None:
+        raise GoalError(
+            "no goal is given: pass goal= a vector, a fitted scikit-learn model, or superteach.goals.PerturbedFit(seed)"
+        )
+    if isinstance(goal, type):
+        raise GoalError(f"goal={goal.__name__} is a class; pass an instance of it")
+    if isinstance(goal, Goal):
+        return goal
+    if hasattr(goal, "predict") or hasattr(goal, "coef_"):
+        return check_vector(_from_model(goal, intercept, classes), features, intercept)
+    return check_vector(goal, features, intercept)
+
+
+def check_vector(goal: Any, features: int, intercept: bool) -> Array:
+    """A goal as float64, after checking its length and its values."""
+    try:
+        vector = _real(goal).ravel()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise GoalError(f"the goal must be a vector of numbers, got {type(goal).__name__}: {error}") from None
+    width = features + intercept
+    if len(vector) != width:
+        tail = " plus one for the intercept, last" if intercept else ""
+        raise GoalError(
+            f"the goal has {len(vector)} entries, expected {width}: one for each of {features} columns{tail}"
+        )
+    usable = np.abs(vector) <= MOST
+    if not usable.all():
+        worst = int(np.argmin(usable))
+        raise GoalError(f"the goal has a NaN, infinite or huge value at position {worst}: {vector[worst]}")
+    return vector
+
+
+def _real(values: Any) -> Array:
+    array = np.asarray(values.toarray() if sparse.issparse(values) else values)
+    if array.dtype.kind in "cmM":
+        raise TypeError(f"values of type {array.dtype} are no real numbers")
+    return array.astype(np.float64)
+
+
+def _from_model(model: Any, intercept: bool, classes: Any) -> Array:
+    name = type(model).__name__
+    if not hasattr(model, "coef_"):
+        raise GoalError(f"the goal {name} has no coef_: fit it first, or give a linear model")
+    try:
+        slope = _real(model.coef_)
+        offset = _real(getattr(model, "intercept_", 0.0)).ravel()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise GoalError(f"the goal {name} has coefficients that are no numbers: {error}") from None
+    if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != 1):
+        raise GoalError(
+            f"the goal {name} has coefficients of shape {slope.shape}; one row of them is expected"
+        )
+    theirs = getattr(model, "classes_", None)
+    if classes is not None and theirs is not None and not np.array_equal(theirs, classes):
+        raise GoalError(f"the goal {name} was fitted on labels {list(theirs)}, the rows have {list(classes)}")
+    if intercept:
+        return np.append(slope.ravel(), offset)
+    if np.any(offset):
+        raise GoalError(
+            f"the goal {name} has an intercept of {offset[0]:g}, but the learner fits none: "
+            "use fit_intercept=True in the learner or fit_intercept=False in the goal"
+        )
+    return slope.ravel()

@@ -1,0 +1,146 @@
+"""The goal that copies: the learner's model on rows that the coordinator holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from superteach.coordinator.classroom import NEWTON_WIDTH
+from superteach.coordinator.goals.base import Classroom
+from superteach.errors import GoalError, TeachingError
+from superteach.line.queries import AskMoments, AskValues, Moments, Query
+from superteach.mathematics.learner import Learner, fit
+from superteach.mathematics.losses import Loss, Poisson
+from superteach.mathematics.problem import MOST
+from superteach.mathematics.solvers import LBFGS, Newton
+from superteach.types import Array
+
+_SET = "the reference set of goals.FromData"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FromData:
+    """θ* = argmin Σ_j ℓ_j(x_j'θ) + (Λ/2)‖θ‖² over a reference set (X, y) that no teacher sees.
+
+    It is the model that the learner's own estimator would have after fit(X, y), in the set's raw units, with
+    standardize=True as well. X may be dense, sparse or a data frame with the rows' columns; labels are the
+    rows' own two values. Nothing of the set leaves the coordinator but θ* itself, which teachers are told.
+    """
+
+    X: Any
+    y: Any
+
+    def __repr__(self) -> str:
+        """Its size alone: whatever prints a model's settings must not print private rows."""
+        rows = len(self.X) if isinstance(self.X, Sequence) else "?"
+        shape = getattr(self.X, "shape", (rows, "?"))
+        return f"FromData({' × '.join(map(str, shape))} numbers)"
+
+    def check(self, learner: Learner, columns: Sequence[Any], classes: Any) -> None:
+        """Look at columns, numbers and labels, before any teacher is asked for anything."""
+        features, target = _usable(self.X, self.y, learner.loss)
+        if features.shape[1] != len(columns):
+            raise GoalError(
+                f"{_SET} has {features.shape[1]} columns, the rows have {len(columns)}; give it the same ones"
+            )
+        for theirs, ours in zip(getattr(self.X, "columns", columns), columns, strict=True):
+            if isinstance(theirs, str) and isinstance(ours, str) and theirs != ours:
+                raise GoalError(
+                    f"{_SET} has column {theirs!r} where the rows have {ours!r}; "
+                    "give it the same columns in the same order"
+                )
+        if learner.loss.classifies and classes is not None:
+            values = np.unique(target)
+            if not np.array_equal(values, classes):
+                raise GoalError(
+                    f"{_SET} has labels {values.tolist()}, the rows have {np.asarray(classes).tolist()}"
+                )
+        encoded = _encoded(target, learner.loss)
+        refusal = learner.refuses(len(encoded), int(np.count_nonzero(encoded > 0.0)))
+        if refusal:
+            raise GoalError(f"{_SET}: {refusal}")
+
+    def vector(self, classroom: Classroom) -> Array:
+        """The learner's model on the reference set, in raw units."""
+        learner = classroom.learner
+        features, target = _usable(self.X, self.y, learner.loss)
+        rows = _Reference(features, _encoded(target, learner.loss), learner)
+        solver = Newton() if rows.width <= NEWTON_WIDTH else LBFGS()
+        count = len(target)
+        inside = fit(rows, learner, count, "all", solver, np.zeros(rows.width), rows.squares / count).model
+        return np.append(inside[:-1], inside[-1] * learner.column) if learner.column else inside
+
+
+def _usable(X: Any, y: Any, loss: Loss) -> tuple[Any, npt.NDArray[Any]]:
+    """Rows as float64 (csr where sparse) and labels or targets, as scikit-learn's own estimators take them."""
+    from sklearn.utils import check_array, check_consistent_length, column_or_1d
+
+    try:
+        features = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
+        target = column_or_1d(y)
+        check_consistent_length(features, target)
+        if not loss.classifies:
+            target = check_array(target, ensure_2d=False, dtype=np.float64, input_name="y")
+        elif target.dtype.kind not in "biufUSO":
+            raise TypeError(f"labels of type {target.dtype} are neither numbers nor strings")
+        elif target.dtype.kind in "fO" and (target != target).any():
+            raise ValueError("a label is NaN")
+        else:
+            values = np.unique(target)
+            if len(values) != 2:
+                shown = ", ".join(map(repr, values[:5].tolist())) + (", …" if len(values) > 5 else "")
+                raise ValueError(f"a classifier needs labels of two classes, got {len(values)}: {shown}")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise GoalError(f"{_SET} cannot be used: {error}") from None
+    numbers = [
+        features.data if sparse.issparse(features) else features,
+        *([] if loss.classifies else [target]),
+    ]
+    if any(np.abs(part).max(initial=0.0) > MOST for part in numbers):
+        raise GoalError(f"{_SET} has a number beyond {MOST:g}, too large to be squared; rescale the column")
+    if isinstance(loss, Poisson) and target.min() < 0.0:
+        raise GoalError(f"{_SET} has a negative target, {target.min():g}; Poisson regression needs counts")
+    return features, target
+
+
+def _encoded(target: npt.NDArray[Any], loss: Loss) -> Array:
+    """Targets as they are; labels as −1 and +1, sorted as scikit-learn sorts them."""
+    return np.where(target == np.unique(target)[1], 1.0, -1.0) if loss.classifies else target
+
+
+class _Reference:
+    """The set as a federation of one that answers its holder: the same two questions a fit asks of teachers."""
+
+    def __init__(self, features: Any, target: Array, learner: Learner) -> None:
+        if learner.column:
+            column = np.full((len(target), 1), learner.column)
+            join = sparse.hstack if sparse.issparse(features) else np.hstack
+            features = join([features, column])
+        self._rows = features.tocsr() if sparse.issparse(features) else features
+        self._target, self._loss = target, learner.loss
+        self.width = self._rows.shape[1]
+        numbers = self._rows.data if sparse.issparse(self._rows) else self._rows
+        self.squares = float(np.square(numbers).sum())
+
+    def sum(self, query: Query) -> Any:
+        """Σ ℓ_j, its derivatives, or its values along a line."""
+        if isinstance(query, AskMoments):
+            value, slope, curvature = self._loss.terms(self._rows @ query.point, self._target)
+            # An infinite value (Poisson far out) tells the solver enough.
+            with np.errstate(over="ignore", invalid="ignore"):
+                gram = self._gram(curvature) if query.order == 2 else None
+                return Moments(float(value.sum()), np.asarray(self._rows.T @ slope), gram)
+        if isinstance(query, AskValues):
+            at, along = self._rows @ query.point, self._rows @ query.direction
+            return np.array([self._loss.value(at + step * along, self._target).sum() for step in query.steps])
+        raise TeachingError(f"a fit on the reference set does not ask {query.name}")
+
+    def _gram(self, weights: Array) -> Array:
+        if sparse.issparse(self._rows):
+            return np.asarray((self._rows.T @ self._rows.multiply(weights[:, None]).tocsr()).toarray())
+        return np.asarray(self._rows.T @ (weights[:, None] * self._rows))

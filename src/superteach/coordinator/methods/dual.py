@@ -1,0 +1,100 @@
+"""The paper's method: the dual of the learner, pulled towards the goal, made sparse by adaptive weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, minres
+
+from superteach.coordinator.federation import Federation
+from superteach.line.queries import AskMoments, Moments, RankRows, Weigh
+from superteach.mathematics.problem import Certificate, DualProblem
+from superteach.mathematics.solvers import LBFGS, Block, Newton
+from superteach.mathematics.solvers.function import Function
+from superteach.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Objective and certified gap after every step of a solver, and why it stopped."""
+
+    objective: Array
+    gap: Array
+    converged: bool
+    reason: str
+    point: Array
+
+
+def rank(
+    federation: Federation, problem: DualProblem, sparsity: float, solver: Newton | LBFGS | Block
+) -> Trace:
+    """Solve the paper's problem and let every teacher sort its rows by |α_j|."""
+    federation.stage = "weights"
+    weigh(federation, problem, sparsity, solver)
+    federation.stage = "dual"
+    trace = solve(federation, problem, solver)
+    federation.stage = "selection"
+    federation.sum(RankRows("block" if isinstance(solver, Block) else "dual", trace.point))
+    return trace
+
+
+def weigh(federation: Federation, problem: DualProblem, sparsity: float, solver: Any) -> None:
+    """Adaptive weights w_j = 1/|α̂_j| with α̂ = Λ X(X'X)⁺θ*, the least-norm α that has v = θ*.
+
+    A goal of zeros has α̂ = 0, which would put every row out: then the l1 term is left away.
+    """
+    goal = problem.goal.copy()
+    if problem.free_intercept:
+        goal[-1] = 0.0
+    if not np.any(goal):
+        sparsity = 0.0
+    width = len(goal)
+    if not sparsity:
+        direction = np.zeros(width)
+    elif isinstance(solver, LBFGS):
+        # No width × width matrix may travel: the same system by MINRES, one product a round.
+        def product(vector: Array) -> Array:
+            sums: Moments = federation.sum(AskMoments("square", "all", np.ravel(vector), 1))
+            return sums.gradient
+
+        system = LinearOperator((width, width), matvec=product, dtype=np.float64)
+        direction = minres(system, goal, rtol=1e-12, maxiter=10 * width)[0]
+    else:
+        gram = federation.sum(AskMoments("square", "all", np.zeros(width), 2)).curvature
+        direction = np.linalg.pinv(gram, hermitian=True, rcond=1e-12) @ goal
+    federation.sum(Weigh(problem.ridge * direction, sparsity))
+
+
+def solve(federation: Federation, problem: DualProblem, solver: Newton | LBFGS | Block) -> Trace:
+    """Minimise the paper's objective; every step is certified by a duality gap."""
+    objectives: list[float] = []
+    gaps: list[float] = []
+
+    def record(certificate: Certificate) -> str | None:
+        objectives.append(certificate.objective)
+        gaps.append(certificate.gap)
+        # An infinite gap is no share of an infinite objective.
+        if np.isfinite(certificate).all() and certificate.gap <= solver.tolerance * abs(
+            certificate.objective
+        ):
+            share = certificate.gap / abs(certificate.objective) if certificate.objective else 0.0
+            return (
+                f"the duality gap is {share:.1e} of the objective, at most the {solver.tolerance:g} asked for"
+            )
+        return None
+
+    if isinstance(solver, Block):
+        solution = solver.solve(federation, problem, federation.teachers, record)
+    else:
+        function = Function(federation.sum, "dual", "all", problem.smooth)
+        solution = solver.minimise(
+            function,
+            np.zeros_like(problem.goal),
+            lambda point, sums, _: record(problem.certify(point, sums.value, sums.gradient)),
+        )
+    reason = solution.reason
+    if not solution.converged:
+        reason = f"{reason}, with a duality gap of {gaps[-1]:.2g} on an objective of {objectives[-1]:.6g}"
+    return Trace(np.array(objectives), np.array(gaps), solution.converged, reason, solution.point)

@@ -1,0 +1,492 @@
+"""Teach the goal exactly: agree on prices, then round, strong rows first (see `prices` and `rounding`).
+
+Where no prices balance the goal there is a proof, and the lesson comes as near as it can: pulls are taken at the model
+that the fractional lesson teaches, prices aim at what is left of the way, and so on until that gains little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from typing import Literal
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from superteach.coordinator import metrics
+from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
+from superteach.coordinator.methods import small
+from superteach.lesson import Certificate
+from superteach.line.queries import (
+    AskMoments,
+    Assign,
+    Count,
+    Gather,
+    Moments,
+    Play,
+    Recall,
+    RoundAlone,
+    Settle,
+    Show,
+    Size,
+    Take,
+    Tally,
+)
+from superteach.mathematics import prices, rounding
+from superteach.mathematics.losses import Squared
+from superteach.mathematics.prices import Prices
+from superteach.mathematics.problem import Quadratic, ridge_penalty
+from superteach.types import Array
+
+APPROACHES = 8
+"""Models that are tried for a goal out of reach, at most; three to five are usual."""
+GAIN = 0.01
+"""Share of the risk that another one must gain."""
+HALVINGS = 3
+"""Models between the last in a ball that cannot be balanced and the first that can, of which the nearest is taught."""
+INSIDE = 0.005
+"""Share of a ball's radius by which the first of them lies inside it, to leave room for rounding; it doubles."""
+LUCKLESS = 8
+"""Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes."""
+_GOLDEN = 0x9E3779B97F4A7C15
+"""2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated lots."""
+STARTS = 8
+"""Searches for the last rows, of which the best is kept."""
+MANY = 5_000
+"""Rows of a lesson from which on weak rows abound, and two such searches are enough; rows left for them, one."""
+
+Way = Literal["together", "alone"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a search did: predicted risk by step, how it ended, and what is proved."""
+
+    risks: Array
+    converged: bool
+    reason: str
+    certificate: Certificate | None = None
+    lower_bound: float = 0.0
+
+
+class Search:
+    """What every method that searches anew for each size has in common: it can go back to its best choice."""
+
+    def __init__(self, room: Classroom, goal: Array, seed: int) -> None:
+        self._room, self._goal, self._seed = room, goal, seed
+        self._best: Outcome | None = None
+        self.outcome: Outcome | None = None
+
+    @property
+    def near(self) -> Array | None:
+        """Where the taught model is expected: at the goal, unless it is proved to be out of reach."""
+        reached = self.outcome is not None and self.outcome.certificate is None and self.outcome.converged
+        return self._goal if reached else None
+
+    def announce(self, sizes: list[int]) -> list[int]:
+        """Every size is a search of its own."""
+        return sizes
+
+    def choose(self, size: int) -> Size:
+        """Leave every teacher with its chosen rows, `size` of them in all."""
+        raise NotImplementedError
+
+    def remember(self) -> None:
+        """The choice just made is the best of a walk."""
+        self._room.federation.sum(Recall("walk", True))
+        self._best = self.outcome
+
+    def go_back(self) -> None:
+        """Return to the best of a walk."""
+        self._room.federation.sum(Recall("walk", False))
+        self.outcome = self._best
+
+
+class Matcher(Search):
+    """Chooses lessons of any size for one goal, all teachers together or each alone after the prices."""
+
+    def __init__(
+        self,
+        room: Classroom,
+        goal: Array,
+        seed: int,
+        way: Way = "together",
+        close: float = 0.0,
+        restarts: int = 1,
+    ) -> None:
+        """`close` is the risk at which no other search is tried."""
+        super().__init__(room, goal, seed)
+        self._way, self._close, self._restarts = way, close, restarts
+        self._pool_curvature: Array | None = None
+        self._range: tuple[int, int] | None = None
+        self._again = False
+
+    @cached_property
+    def _measure(self) -> Array:
+        """How coefficients on scaled columns become raw ones."""
+        scaling, goal = self._room.scaling, self._goal
+        zero = scaling.raw(np.zeros_like(goal))
+        return np.column_stack([scaling.raw(column) - zero for column in np.eye(len(goal))])
+
+    @property
+    def _change(self) -> Array | None:
+        """R: ‖R x‖ bounds how much x'θ changes where the raw model moves by 1; a vector is its diagonal, None: not known."""
+        scaling, width = self._room.scaling, len(self._goal)
+        if width <= NEWTON_WIDTH:
+            return np.asarray(np.linalg.pinv(self._measure).T, dtype=np.float64)
+        return np.ones(width) if scaling.scale is None and scaling.constant in (0.0, 1.0) else None
+
+    def announce(self, sizes: list[int]) -> list[int]:
+        """Remember how large a lesson may be: in a small pool a search covers all sizes, in a tiny one once is enough."""
+        self._range = (min(sizes), max(sizes)) if sizes else None
+        return sizes[-1:] if self._small and self._room.rows <= small.EVERY else sizes
+
+    @property
+    def _small(self) -> bool:
+        """Whether rows may be looked at in one place, and are so few that the true risk can be searched."""
+        return self._way == "together" and self._room.rows <= small.SMALL
+
+    def choose(self, size: int) -> Size:
+        """Leave every teacher with its chosen rows, `size` of them in all: the best of all searches."""
+        # The coordinator's matrices are small: threads that wait for each other made them 20 times slower on a busy machine.
+        with _controller().limit(limits=1):
+            return self._choose(size)
+
+    def _choose(self, size: int) -> Size:
+        if not self._small:
+            return self._best_of_all(size)
+        low, high = self._range or (size, size)
+        low, high = min(size, low), max(size, high)
+        if self._room.rows > small.EVERY:
+            self._best_of_all(size)
+            return self._exchanged(low, high)
+        self.outcome = Outcome(np.empty(0), True, f"every lesson of {low} to {high} rows was tried")
+        return self._exchanged(low, high)
+
+    def _exchanged(self, low: int, high: int) -> Size:
+        """Look at all rows in one place, and search on from the present choice (or through all subsets)."""
+        room, federation = self._room, self._room.federation
+        federation.stage = "small pool"
+        every = room.rows <= small.EVERY
+        counts = tuple(int(count) for count in federation.sum(Count(federation.teachers)))
+        shown = federation.sum(Show(counts, len(self._goal)))
+        design, target = shown[:, :-2], shown[:, -2]
+        pool = small.SmallPool(design, target, room.learner, self._goal, self._measure)
+        search = small.every_subset if every else partial(small.exchange, chosen=shown[:, -1] > 0.5)
+        chosen = search(pool, low=low, high=high)
+        kept: Size = federation.sum(Take(counts, tuple(map(bool, chosen))))
+        assert self.outcome is not None
+        self.outcome = replace(self.outcome, risks=np.append(self.outcome.risks, self._predicted(kept)))
+        if self.outcome.certificate is not None and low < high:
+            self.outcome = replace(self.outcome, certificate=None, lower_bound=0.0)  # it speaks of one size
+        return kept
+
+    def _best_of_all(self, size: int) -> Size:
+        base, federation = self._seed, self._room.federation
+        best: tuple[float, Size, Outcome | None] | None = None
+        tries = self._restarts
+        for attempt in range(self._restarts + LUCKLESS):
+            if attempt and (attempt >= tries or self._room.late or (best and best[0] <= self._close)):
+                break
+            self._seed, self._again = (base + attempt * _GOLDEN) % 2**64, attempt > 0
+            kept = self._once(size)
+            refused = self._room.learner.refuses(*kept) is not None
+            # Where a class is missing, other lots may bring rows of both.
+            tries += refused and tries < self._restarts + LUCKLESS
+            if tries == 1:
+                return kept
+            risk = np.inf if refused else self._risk(kept)
+            if best is None or risk < best[0]:
+                best = risk, kept, self.outcome
+                federation.sum(Recall("search", True))
+        self._seed = base
+        assert best is not None
+        federation.sum(Recall("search", False))
+        self.outcome = best[2]
+        return best[1]
+
+    def _risk(self, kept: Size) -> float:
+        """The risk of the present choice, by a fit."""
+        scaling = self._room.scaling
+        return metrics.risk(scaling.raw(self._room.fit_chosen(kept.rows)), scaling.raw(self._goal))
+
+    def _once(self, size: int) -> Size:
+        """One search."""
+        federation = self._room.federation
+        wide = len(self._goal) > NEWTON_WIDTH
+        target = self._target(size)
+        federation.stage = "prices"
+        metric = self._metric(self._curvature_at_goal(size))
+        found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, newton=not wide)
+        proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
+        if not found.balanced and proof is None and found.freedom <= len(self._goal) + 1:
+            # Few rows leave little freedom: harder prices may prove what softer ones, which rounding needs, do not.
+            harder = prices.agree(
+                federation.sum, self._goal, target, metric, size, self._seed, False, border=0.0
+            )
+            proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
+            found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False)
+        found = prices.take(federation.sum, found, metric, size)
+        if proof is not None:
+            found, metric, risks = self._approach(found, metric, size)
+        else:
+            risks = []
+        federation.stage = "rounding"
+        self._trace: list[float] = []
+        kept = self._round(found, metric, size)
+        if proof is None:
+            risks = self._trace
+        certificate, bound = _for_size(proof, bound, kept.rows - size)
+        risks = [*risks, self._predicted(kept)]
+        if proof is not None:
+            reason = "the goal is proved to be out of reach; the lesson comes near it"
+        elif found.balanced:
+            reason = "the prices balance the goal"
+        else:
+            reason = "the prices come near the goal; there is no proof that they cannot balance it"
+        self.outcome = Outcome(
+            np.array(risks), found.balanced or proof is not None, reason, certificate, bound
+        )
+        return kept
+
+    def _penalty(self, size: int) -> Quadratic:
+        learner = self._room.learner
+        return ridge_penalty(learner.penalty(size), len(self._goal), learner.free_intercept)
+
+    def _target(self, size: int) -> Array:
+        """Λθ*, 0 for a free intercept: what pulls at the goal have to add up to."""
+        return self._penalty(size).gradient(self._goal)
+
+    def _curvature_at_goal(self, size: int) -> Array:
+        """The learner's curvature at the goal for a lesson drawn from the pool evenly; its diagonal for wide models."""
+        room = self._room
+        if self._pool_curvature is None:
+            self._pool_curvature = self._curvature("all", self._goal)
+        return self._with_penalty(self._pool_curvature * (size / room.rows), size)
+
+    def _curvature(self, rows: Literal["all", "priced", "chosen"], model: Array) -> Array:
+        if len(model) > NEWTON_WIDTH:
+            return np.full(len(model), self._room.row_square * self._room.rows / len(model))
+        sums: Moments = self._room.federation.sum(AskMoments("loss", rows, model, 2))
+        assert sums.curvature is not None
+        return sums.curvature
+
+    def _with_penalty(self, curvature: Array, size: int) -> Array:
+        diagonal = self._penalty(size).diagonal
+        return curvature + (diagonal if curvature.ndim == 1 else np.diag(diagonal))
+
+    def _metric(self, curvature: Array) -> Array:
+        """M with M'M = H⁻¹."""
+        if curvature.ndim == 1:
+            return np.asarray(1.0 / np.sqrt(curvature))
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(curvature), 1e-300))
+        values, axes = np.linalg.eigh(curvature * np.outer(scale, scale))
+        kept = values > 1e-13 * values[-1]
+        roots = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+        return np.asarray((axes * roots) @ axes.T * scale)
+
+    def _approach(self, found: Prices, metric: Array, size: int) -> tuple[Prices, Array, list[float]]:
+        """Come as near as can be: prices, their metric, and the risk of fractional lessons on the way.
+
+        Gauss and Newton's way on the taught model. At the model that the fractional lesson teaches, prices aim at what is
+        left of the way, H(θ* − θ) + Λθ; in units of risk, for that is what counts now.
+        """
+        room, federation = self._room, self._room.federation
+        federation.stage = "approach"
+        ball, risks, model = self._ball(), list[float](), self._goal
+        if ball is not None:
+            return self._into_ball(*ball, size)
+        trail = [(self._goal, found, metric)]
+        for _ in range(APPROACHES if len(model) <= NEWTON_WIDTH else 0):
+            model = room.fit_priced(size, model)
+            risks.append(metrics.risk(room.scaling.raw(model), room.scaling.raw(self._goal)))
+            federation.note(risks[-1])
+            if (len(risks) > 1 and risks[-1] > (1.0 - GAIN) * risks[-2]) or room.late:
+                break
+            trail.append((model, *self._prices_at(model, size)))
+        if len(risks) > 1 and risks[-1] > risks[-2]:
+            trail.pop()
+            if len(trail) > 1:
+                self._prices_at(trail[-1][0], size)
+            else:
+                prices.agree(federation.sum, self._goal, self._target(size), metric, size, self._seed, False)
+                prices.take(federation.sum, found, metric, size)
+        return *trail[-1][1:], risks
+
+    def _into_ball(self, centre: Array, radius: float, size: int) -> tuple[Prices, Array, list[float]]:
+        """The same where all models that can be taught lie in a ball: the first on the way into it that can be balanced."""
+        out, risks, low, high, halvings = self._goal - centre, list[float](), 0.0, INSIDE, 0
+        while True:
+            depth = high if not halvings else 0.5 * (low + high)
+            model = centre + (1.0 - depth) * radius * out / np.linalg.norm(out)
+            found, metric = self._prices_inside(model, size)
+            risks.append(float(np.linalg.norm(model - self._goal)))
+            self._room.federation.note(risks[-1])
+            if found.balanced:
+                high, halvings = depth, halvings + 1
+            elif halvings:
+                low, halvings = depth, halvings + 1
+            else:
+                low, high = depth, 2.0 * depth
+            if halvings > HALVINGS or depth > 0.5 or self._room.late:
+                break
+        if not found.balanced and halvings:  # the last one tried lies too far out: back to the best
+            model = centre + (1.0 - high) * radius * out / np.linalg.norm(out)
+            found, metric = self._prices_inside(model, size)
+            risks.append(float(np.linalg.norm(model - self._goal)))
+        return found, metric, risks
+
+    def _prices_inside(self, model: Array, size: int) -> tuple[Prices, Array]:
+        """Prices that balance another model than the goal."""
+        federation = self._room.federation
+        metric = self._metric(self._with_penalty(self._curvature("priced", model), size))
+        target = self._penalty(size).gradient(model)
+        found = prices.agree(federation.sum, model, target, metric, size, self._seed, False, exact=1e-3)
+        return prices.take(federation.sum, found, metric, size), metric
+
+    def _prices_at(self, model: Array, size: int) -> tuple[Prices, Array]:
+        """Prices whose lesson brings the learner from a model as near to the goal as it can, to first order."""
+        federation = self._room.federation
+        curvature = self._with_penalty(self._curvature("priced", model), size)
+        aim = self._measure @ _inverse(curvature)
+        target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
+        found = prices.agree(federation.sum, model, target, aim, size, self._seed, False)
+        return prices.take(federation.sum, found, aim, size), aim
+
+    def _proof(self, found: Prices, size: int) -> tuple[tuple[Array, float] | None, float]:
+        """A proof that no lesson of this size teaches the goal, and a risk that none goes below; the best of all levels."""
+        federation, loss, target = self._room.federation, self._room.learner.loss, self._target(size)
+        federation.stage = "proof"
+        change = self._change
+        best, bound = None, -1.0
+        for point in reversed(found.levels):
+            proof = prices.prove(federation.sum, point, target, size)
+            if proof is None:
+                continue
+            reach = 0.0
+            if change is not None:
+                stiff = self._penalty(size).diagonal
+                reach = prices.lower_bound(
+                    federation.sum, proof[0], target, stiff, size, change, loss.most_curvature
+                )
+            if reach > bound:
+                best, bound = proof, reach
+        ball = self._ball() if best is not None else None
+        if ball is not None:
+            bound = max(bound, float(np.linalg.norm(self._goal - ball[0])) - ball[1])
+        return best, max(bound, 0.0)
+
+    def _ball(self) -> tuple[Array, float] | None:
+        """Centre and radius of a ball outside which no lesson of any size can bring the learner; None: none is known.
+
+        With targets y = Xw without noise a ridge learner without intercept ends at A w with 0 ≤ A ≤ I, hence
+        inside the ball with diameter [0, w].
+        """
+        room, goal = self._room, self._goal
+        plain = room.learner.intercept == "none" and room.scaling.scale is None
+        if not isinstance(room.learner.loss, Squared) or not plain or len(goal) > NEWTON_WIDTH:
+            return None
+        zero: Moments = room.federation.sum(AskMoments("loss", "all", np.zeros_like(goal), 2))
+        assert zero.curvature is not None
+        truth: Array = np.linalg.pinv(zero.curvature, hermitian=True, rcond=1e-13) @ -zero.gradient
+        left: Moments = room.federation.sum(AskMoments("loss", "all", truth, 1))
+        radius = float(np.linalg.norm(truth)) / 2.0
+        noisy = left.value > 1e-20 * zero.value
+        return None if noisy or np.linalg.norm(goal - truth / 2.0) <= radius else (truth / 2.0, radius)
+
+    def _round(self, found: Prices, metric: Array, size: int) -> Size:
+        """Turn fractions into rows."""
+        federation = self._room.federation
+        if self._way == "alone" or metric.ndim == 1:
+            kept: Size = federation.sum(RoundAlone(metric, self._seed))
+            return kept
+        for slower in rounding.SLOWER:
+            assign, left = self._settled(found, metric, size, slower * rounding.TILT)
+            close = left <= rounding.close(size) * found.usual
+            if close or not found.balanced or self._room.late or len(assign.taken) > MANY:
+                break
+        kept = federation.sum(assign)
+        return kept
+
+    def _settled(self, found: Prices, metric: Array, size: int, limit: float) -> tuple[Assign, float]:
+        """Settle all rows together: which of the last ones to take, and what is left of the way to the goal."""
+        federation = self._room.federation
+        counted = found.idle_mass < 4.0 * np.sqrt(found.freedom)
+        # A search that is repeated shall not find the same rows again: fewer take part, other ones each time.
+        thin = rounding.THIN if self._again else rounding.thinning(size)
+        play = Play(metric, found.longest, found.idle, counted, thin, self._seed)
+        target = np.append(found.aim if found.balanced else found.total, size * counted)
+        start: rounding.Report = federation.sum(play)
+
+        def ask(order: rounding.Order) -> rounding.Report:
+            asked = Settle(order.tilt, order.cut, order.root, order.residual, order.take_back, self._seed)
+            report: rounding.Report = federation.sum(asked)
+            # A residual r in units of M moves the model by M'r.
+            left = self._measure @ metric.T @ (target - report.total)[:-1]
+            self._trace.append(float(np.linalg.norm(left)))
+            federation.note(self._trace[-1])
+            return report
+
+        last = rounding.settle(
+            ask, start, target, found.longest, federation.teachers, 0, rounding.ENOUGH, limit
+        )
+        tally = federation.sum(Tally(federation.teachers))
+        free, settled, idle = (tuple(map(int, column)) for column in tally.T)
+        shown = federation.sum(Gather(free, play.width))
+        rows, fractions, residual = shown[:, :-1], shown[:, -1], target - last.total
+        missing = size - sum(settled)
+        least, most = (missing if counted else max(0, missing - sum(idle))), max(missing, 0)
+        draw = np.random.default_rng(self._seed)
+        lacking = found.aim - target[:-1]
+        starts = 1 if len(rows) > MANY else 2 if size > MANY else STARTS
+        taken = rounding.finish(rows, fractions, residual, least, most, draw, lacking, starts, limit)
+        left = (residual + fractions @ rows - taken @ rows)[:-1] + lacking
+        fill = _dealt(missing - int(taken.sum()), idle)
+        return Assign(free, tuple(map(bool, taken)), fill), float(np.linalg.norm(left))
+
+    def _predicted(self, kept: Size) -> float:
+        """The risk to first order: H⁻¹ times the gradient at the goal, over the chosen rows."""
+        room = self._room
+        if len(self._goal) > NEWTON_WIDTH or room.learner.refuses(*kept):
+            return np.nan
+        sums: Moments = room.federation.sum(AskMoments("loss", "chosen", self._goal, 2))
+        assert sums.curvature is not None
+        penalty = self._penalty(kept.rows)
+        curvature = self._with_penalty(sums.curvature, kept.rows)
+        step = _inverse(curvature) @ (sums.gradient + penalty.gradient(self._goal))
+        return float(np.linalg.norm(self._measure @ step))
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _inverse(matrix: Array) -> Array:
+    """The inverse of a symmetric matrix, whatever the units of its columns; flat directions are left out."""
+    spread = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    scale = 1.0 / np.where(spread > 0.0, spread, 1.0)
+    inverse = np.linalg.pinv(matrix * np.outer(scale, scale), hermitian=True, rcond=1e-14)
+    return np.asarray(inverse * np.outer(scale, scale))
+
+
+def _for_size(proof: tuple[Array, float] | None, bound: float, more: int) -> tuple[Certificate | None, float]:
+    """A proof and its bound, for a lesson of `more` rows than they were found for.
+
+    The margin grows by the price of a row; and since the sums behind a bound are convex in the radius, it shrinks no more
+    than the margin does.
+    """
+    if proof is None:
+        return None, 0.0
+    direction, margin = proof
+    after = margin + more * float(direction[-1])
+    if after <= 1e-9 * abs(margin):
+        return None, 0.0
+    return Certificate(direction, after), bound * min(1.0, after / margin)
+
+
+def _dealt(count: int, places: tuple[int, ...]) -> tuple[int, ...]:
+    """Deal a count out in proportion to places, no more than there are."""
+    total = sum(places)
+    edges = np.floor(np.cumsum((0, *places)) * (min(max(count, 0), total) / max(total, 1)) + 1e-9).astype(int)
+    return tuple(int(share) for share in np.diff(edges))

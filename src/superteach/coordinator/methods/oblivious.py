@@ -1,0 +1,75 @@
+"""Oblivious teaching: every teacher chooses by itself, as if there were no other.
+
+Each of K teachers chooses |S|/K of its own rows for a learner with Λ/K, by exact teaching ("match") or in a way that
+an extension brings (the laboratory's "minlp"); the learner is then trained on the union with Λ. If every teacher
+reached the goal, Σ_{j∈S_i} g_j = (Λ/K)θ* for each i, the union would too; what they miss adds up.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from superteach.coordinator import selection
+from superteach.coordinator.classroom import Classroom
+from superteach.coordinator.methods.match import Outcome, Search
+from superteach.line.queries import Alone, Keep, RankRows, Size, Solo
+from superteach.types import Array
+
+
+class Oblivious(Search):
+    """Chooses lessons of any size for one goal, each teacher within its own walls."""
+
+    inside: Literal["match", "minlp"] = "match"
+    """How a teacher chooses."""
+
+    def __init__(
+        self,
+        room: Classroom,
+        goal: Array,
+        seed: int,
+        seconds: float = 120.0,
+        formulation: str = "stationary",
+    ) -> None:
+        super().__init__(room, goal, seed)
+        self._seconds, self._formulation = seconds, formulation
+
+    def choose(self, size: int) -> Size:
+        """Deal the size out evenly, then let every teacher choose its share."""
+        federation, learner = self._room.federation, self._room.learner
+        federation.stage = "shares"
+        federation.sum(RankRows("even", seed=self._seed))
+        federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
+        federation.stage = "alone"
+        # A learner that averages its losses shares its penalty out by itself: ridge·|S_i|.
+        ridge = learner.ridge if learner.ridge_per_row else learner.ridge / federation.teachers
+        query = Alone(
+            self._goal,
+            ridge,
+            learner.ridge_per_row,
+            learner.free_intercept,
+            self.inside,
+            self._formulation,
+            self._seconds,
+            self._seed,
+        )
+        solo = self.ask(query)
+        all_ended = solo.ended == federation.teachers
+        self.outcome = Outcome(np.empty(0), all_ended, _reason(solo, federation.teachers))
+        return Size(solo.rows, solo.positive)
+
+    def ask(self, query: Alone) -> Solo:
+        """Ask all teachers to choose."""
+        solo: Solo = self._room.federation.sum(query)
+        return solo
+
+
+def _reason(solo: Solo, teachers: int) -> str:
+    words = f"{solo.ended} of {teachers} teachers ended their own search"
+    stopped = teachers - solo.ended - solo.drawn
+    if stopped:
+        words += f", {stopped} stopped at a limit"
+    if solo.drawn:
+        words += f", {solo.drawn} found nothing and drew rows at random"
+    return words

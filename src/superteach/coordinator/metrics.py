@@ -1,0 +1,42 @@
+"""How good a lesson is: the same code scores every method, from models and sums alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from superteach.coordinator.federation import Federation
+from superteach.line.queries import Compare, Comparison
+from superteach.types import Array
+
+
+def risk(model: Array, goal: Array) -> float:
+    """R* = ‖θ_S − θ*‖, intercept included where there is one (paper, section III)."""
+    return float(np.linalg.norm(model - goal))
+
+
+class Agreement(NamedTuple):
+    """How a model and the goal agree on the pool."""
+
+    consistency: float
+    """ρ: share of rows with the same label, or r² of the goal's predictions by the model's."""
+    distance: float
+    """Root mean square of x'(θ_S − θ*) over the pool: how far predictions are apart, whatever units columns have."""
+    spread: float
+    """Root mean square of the goal's own predictions around their mean."""
+
+
+def agreement(federation: Federation, model: Array, goal: Array, classifies: bool) -> Agreement:
+    """Compare a model with the goal on all rows, in two rounds."""
+    first: Comparison = federation.sum(Compare(model, goal))
+    # The spread is asked again around the mean: one pass around 0 would cancel for shifted predictions.
+    second: Comparison = federation.sum(Compare(model, goal, first.total / first.rows))
+    if classifies:
+        consistency = first.same_label / first.rows
+    elif second.spread == 0.0:
+        consistency = 1.0 if second.error == 0.0 else 0.0
+    else:
+        consistency = 1.0 - second.error / second.spread
+    distance, spread = (float(np.sqrt(total / first.rows)) for total in (second.error, second.spread))
+    return Agreement(consistency, distance, spread)

@@ -1,0 +1,155 @@
+"""Learners, solvers, budgets and goals by the names and numbers that an order holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from superteach.errors import BudgetError, GoalError, SettingError, listed, shorten
+from superteach.mathematics import solvers
+from superteach.mathematics.learner import Learner
+from superteach.types import Array
+
+SOLVERS = {"newton": solvers.Newton, "lbfgs": solvers.LBFGS}
+INVERSE = ("logistic", "svc")
+"""Learners whose penalty is written as C; the others have alpha."""
+
+
+def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bool) -> Any:
+    """The scikit-learn estimator behind a learner's name (Huber's loss has a fixed scale of our own)."""
+    from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+    from sklearn.svm import LinearSVC
+
+    from superteach.mathematics.losses import Huber
+
+    if kind in INVERSE and alpha is not None:
+        raise SettingError(
+            f"--alpha={alpha:g} does not go with --learner {kind}; its penalty is --C (1/alpha)"
+        )
+    if kind not in INVERSE and C is not None:
+        raise SettingError(f"--C={C:g} does not go with --learner {kind}; its penalty is --alpha")
+    strength = C if kind in INVERSE else alpha
+    strength = 1.0 if strength is None else strength
+    if kind == "logistic":
+        return LogisticRegression(C=strength, fit_intercept=intercept)
+    if kind == "svc":
+        return LinearSVC(C=strength, fit_intercept=intercept)
+    if kind == "ridge":
+        return Ridge(alpha=strength, fit_intercept=intercept)
+    if kind == "poisson":
+        return PoissonRegressor(alpha=strength, fit_intercept=intercept)
+    return Learner(Huber(), strength, "free" if intercept else "none")
+
+
+def build_solver(name: str | None, staleness: int) -> solvers.Newton | solvers.LBFGS | solvers.Block | None:
+    """The solver behind a name, None for the usual one."""
+    if staleness and name != "block":
+        raise SettingError(f"--staleness {staleness} goes with --solver block, got {name or 'no --solver'}")
+    if name is None:
+        return None
+    return solvers.Block(staleness=staleness) if name == "block" else SOLVERS[name]()
+
+
+def learner_settings(kind: str, estimator: Any, student: Learner, intercept: bool) -> dict[str, Any]:
+    """What model.json says of the learner."""
+    penalty = getattr(estimator, "C", None) or getattr(estimator, "alpha", student.ridge)
+    return {"name": kind, "C" if kind in INVERSE else "alpha": penalty, "fit_intercept": intercept}
+
+
+def read_budget(text: str) -> int | float | str | tuple[int | float, int | float]:
+    """A count ("200"), a fraction ("0.04"), a range of either ("50:200"), "best" or "smallest"."""
+    if text in ("best", "smallest"):
+        return text
+    ends = [_number(end) for end in text.split(":")]
+    if len(ends) == 1 and ends[0] is not None:
+        return ends[0]
+    if len(ends) == 2 and ends[0] is not None and ends[1] is not None:
+        return ends[0], ends[1]
+    raise BudgetError(
+        f"--budget {text!r} is not known: give a count (200), a fraction (0.04), a range (50:200 or 0.01:0.05), "
+        "best, or smallest with --risk-target"
+    )
+
+
+def _number(text: str) -> int | float | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return None
+
+
+def goal_vector(
+    stored: Any, where: str, columns: Sequence[str], intercept: bool, classes: Any = None
+) -> Array:
+    """θ* from the contents of a goal file; `where` is what errors call it."""
+    if isinstance(stored, dict):
+        return _goal_by_name(stored, columns, intercept, classes, where)
+    return _goal_numbers(stored, where, "the goal")
+
+
+def _goal_by_name(
+    stored: dict[str, Any], columns: Sequence[str], intercept: bool, classes: Any, where: str
+) -> Array:
+    if "coef" not in stored:
+        raise GoalError(f"{where} has no 'coef'; it has {listed(list(stored)) or 'nothing'}")
+    coef = stored["coef"]
+    theirs = stored.get("columns")
+    if isinstance(coef, list) and isinstance(theirs, list):
+        if len(coef) != len(theirs):
+            raise GoalError(f"{where} has {len(coef)} coefficients for {len(theirs)} columns")
+        coef = dict(zip(map(str, theirs), coef, strict=True))
+    if isinstance(coef, dict):
+        missing = [column for column in columns if column not in coef]
+        extra = [name for name in coef if name not in columns]
+        if missing or extra:
+            faults = [f"no coefficient for column {listed(missing)}"] * bool(missing)
+            faults += [f"a coefficient for {listed(extra)}, which is no feature column"] * bool(extra)
+            raise GoalError(f"{where} has {' and '.join(faults)}")
+        coef = [coef[column] for column in columns]
+    slope = _goal_numbers(coef, where, "coef")
+    if len(slope) != len(columns):
+        raise GoalError(
+            f"{where} has {len(slope)} coefficients, expected {len(columns)}: one per feature column"
+        )
+    if classes is not None and stored.get("classes") is not None and list(stored["classes"]) != list(classes):
+        raise GoalError(f"{where} is for labels {stored['classes']!r}, the rows have {list(classes)!r}")
+    if intercept and stored.get("intercept") is None:
+        raise GoalError(
+            f"{where} has no 'intercept', but the learner fits one: add it, or use --no-intercept"
+        )
+    offset = _goal_numbers([stored.get("intercept") or 0.0], where, "intercept")
+    if not intercept and offset[0] != 0.0:
+        raise GoalError(
+            f"{where} has an intercept of {offset[0]:g}, but the learner fits none; use --intercept"
+        )
+    return np.append(slope, offset) if intercept else slope
+
+
+def _goal_numbers(stored: Any, where: str, what: str) -> Array:
+    """A flat list or array of numbers as float64."""
+    if isinstance(stored, list):
+        for position, value in enumerate(stored):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise GoalError(
+                    f"{where}: entry {position} of {what} is {shorten(repr(value), 40)}, a number is needed"
+                )
+        try:
+            return np.array(stored, dtype=np.float64)
+        except OverflowError:
+            raise GoalError(f"{where}: {what} holds a number too large for float64") from None
+    if (
+        isinstance(stored, np.ndarray)
+        and stored.dtype.kind in "iuf"
+        and stored.size == max(stored.shape, default=0)
+    ):
+        return stored.astype(np.float64).ravel()
+    shape = (
+        f"an array of {stored.dtype} and shape {stored.shape}"
+        if isinstance(stored, np.ndarray)
+        else type(stored).__name__
+    )
+    raise GoalError(f"{where}: {what} is {shape}, a list of numbers is needed")

@@ -1,0 +1,172 @@
+"""Walking over lesson sizes: every method is scored by the same refit and the same risk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from superteach.coordinator import metrics, selection
+from superteach.coordinator.classroom import Classroom
+from superteach.coordinator.federation import Federation
+from superteach.errors import BudgetError
+from superteach.lesson import PathPoint
+from superteach.line.queries import Keep, Size
+from superteach.types import Array
+
+MATCH_FRACTIONS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
+"""Sizes that "match" looks at for budget="best": each costs it a whole search."""
+
+
+class Chooser(Protocol):
+    """Leaves every teacher with its part of a lesson."""
+
+    @property
+    def near(self) -> Array | None:
+        """A model near which the taught one is expected, from where a fit is short; None: the pool's."""
+
+    def announce(self, sizes: list[int]) -> list[int]:
+        """Told which sizes are allowed; those that are worth a look."""
+
+    def choose(self, size: int) -> Size:
+        """Choose so many rows; how many there are, and how many of them are positive."""
+
+    def remember(self) -> None:
+        """The choice just made is the best so far."""
+
+    def go_back(self) -> None:
+        """Return to the choice remembered."""
+
+
+class Ranked:
+    """Rows already sorted by every teacher: the best n of all, found from counts."""
+
+    near: Array | None = None
+
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
+        self._last: dict[int, bytes] = {}
+        self._size = self._best = 0
+
+    def announce(self, sizes: list[int]) -> list[int]:
+        """Find the last rank of every size at once."""
+        self._federation.stage = "selection"
+        missing = [size for size in sizes if size not in self._last]
+        self._last.update(zip(missing, selection.last_ranks(self._federation, missing), strict=True))
+        return sizes
+
+    def choose(self, size: int) -> Size:
+        """Keep the rows up to that rank."""
+        self.announce([size])
+        self._size = size
+        kept: Size = self._federation.sum(Keep(self._last[size]))
+        return kept
+
+    def remember(self) -> None:
+        """A size is enough to find the choice again."""
+        self._best = self._size
+
+    def go_back(self) -> None:
+        """Choose as many again."""
+        if self._size != self._best:
+            self.choose(self._best)
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """Where a walk ended, and every point it looked at, by size."""
+
+    model: Array
+    size: int
+    points: tuple[PathPoint, ...]
+
+
+def fractions(method: str) -> tuple[float, ...]:
+    """Where budget="best" looks."""
+    return selection.PATH_FRACTIONS if method in ("dual", "random") else MATCH_FRACTIONS
+
+
+@dataclass(frozen=True, eq=False)
+class _Taught:
+    """What the learner makes of one choice."""
+
+    model: Array
+    point: PathPoint
+
+
+def _teach(
+    room: Classroom, chooser: Chooser, size: int, start: Array | None, raw_goal: Array
+) -> _Taught | str:
+    """Choose so many rows and fit the learner on them, or say why scikit-learn's own would refuse them."""
+    room.federation.stage = "path"
+    kept = chooser.choose(size)
+    refusal = room.learner.refuses(kept.rows, kept.positive)
+    if refusal:
+        return refusal
+    room.federation.stage = "path"
+    model = room.fit_chosen(kept.rows, chooser.near if start is None else start)
+    risk = metrics.risk(room.scaling.raw(model), raw_goal)
+    room.federation.note(risk)
+    return _Taught(model, PathPoint(kept.rows, kept.rows / room.rows, risk))
+
+
+def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array) -> Walk:
+    """Refit at every size, from the model before it, and end on the size with the lowest risk."""
+    sizes = chooser.announce(sizes)
+    points: list[PathPoint] = []
+    last: Array | None = None
+    best: _Taught | None = None
+    refusal = ""
+    # From the whole pool downwards: the pool's model is known, and neighbours start next to each other.
+    for size in reversed(sizes):
+        if room.late and best is not None:
+            break
+        taught = _teach(room, chooser, size, last if chooser.near is None else None, raw_goal)
+        if isinstance(taught, str):
+            refusal = taught
+            continue
+        last = taught.model
+        points.append(taught.point)
+        if best is None or taught.point.risk <= best.point.risk:
+            best = taught
+            if len(sizes) > 1:
+                chooser.remember()
+    if best is None:
+        raise BudgetError(f"budget={sizes[0]}: the chosen {refusal}; raise the budget, or use budget='best'")
+    if len(sizes) > 1:
+        chooser.go_back()
+    return Walk(best.model, best.point.size, tuple(sorted(points, key=lambda point: point.size)))
+
+
+def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) -> Walk:
+    """The smallest lesson found that reaches the target: doubled until it does, then halved in between."""
+    points: dict[int, PathPoint] = {}
+    best: _Taught | None = None
+
+    def reaches(size: int) -> bool:
+        nonlocal best
+        chooser.announce([size])
+        taught = _teach(room, chooser, size, None, raw_goal)
+        if isinstance(taught, str):
+            return False
+        points[size] = taught.point
+        if taught.point.risk > target:
+            return False
+        best = taught
+        chooser.remember()
+        return True
+
+    low, high = 0, min(room.width + 1, room.rows)
+    while not reaches(high):
+        if high == room.rows or (room.late and points):
+            tried = f"{len(points)} sizes tried"
+            if points:
+                nearest = min(points.values(), key=lambda point: point.risk)
+                tried = f"the nearest of {tried} has {nearest.size} rows and a risk of {nearest.risk:.4g}"
+            raise BudgetError(f"no lesson reaches risk_target={target:g}; {tried}")
+        low, high = high, min(2 * high, room.rows)
+    while high - low > max(1, high // 50) and not room.late:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    chooser.go_back()
+    assert best is not None
+    return Walk(best.model, best.point.size, tuple(points[size] for size in sorted(points)))

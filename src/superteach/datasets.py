@@ -1,0 +1,83 @@
+"""The paper's synthetic pools: four Gaussian clusters of unit variance and equal weight, owned by K teachers.
+
+Loaders of published data (`load_higgs` and others) come from the laboratory, `superteach_lab.data`, where it is installed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach import extensions
+from superteach.errors import SettingError
+from superteach.types import Array
+
+Owners = npt.NDArray[np.int64]
+
+CLUSTERS = 4
+
+
+def __getattr__(name: str) -> Any:
+    """Bring a loader in from the laboratory."""
+    if name not in extensions.LABORATORY[extensions.DATASETS]:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return extensions.load(extensions.DATASETS, name)
+
+
+def make_classification_pool(
+    rows: int = 5000, features: int = 10, teachers: int = 5, random_state: int = 0
+) -> tuple[Array, npt.NDArray[np.int64], Owners]:
+    """Return X, y, owner with x_j ~ N(m_k, I), m_k ~ N(0, 0.5² I), y_j = k mod 2 for the cluster k of row j."""
+    generator = _generator(rows, features, teachers, random_state)
+    X, cluster = _clusters(generator, rows, features, spread=0.5)
+    return X, cluster % 2, split_evenly(rows, teachers, generator)
+
+
+def make_regression_pool(
+    rows: int = 5000, features: int = 10, teachers: int = 5, noise: float = 20.0, random_state: int = 0
+) -> tuple[Array, Array, Owners]:
+    """Return X, y, owner with x_j ~ N(m_k, I), m_k ~ N(0, I), y_j = x_j'w + noise·ε_j, w ~ N(0, 10² I), ε ~ N(0, 1)."""
+    generator = _generator(rows, features, teachers, random_state)
+    if not (isinstance(noise, int | float | np.number) and np.isfinite(noise) and noise >= 0.0):
+        raise SettingError(f"noise={noise!r} must be a finite number of at least 0")
+    X, _ = _clusters(generator, rows, features, spread=1.0)
+    y = X @ (10.0 * generator.standard_normal(features))
+    # Drawn even where it is multiplied by 0, so that a noise-free pool has the same owners as a noisy one.
+    y += noise * generator.standard_normal(rows)
+    return X, y, split_evenly(rows, teachers, generator)
+
+
+def split_evenly(rows: int, teachers: int, generator: np.random.Generator) -> Owners:
+    """Give every row an owner 0 … K−1 at random, ⌊N/K⌋ rows each and one more for the first N mod K."""
+    return generator.permutation(np.arange(rows, dtype=np.int64) % teachers)
+
+
+def _generator(rows: int, features: int, teachers: int, random_state: int) -> np.random.Generator:
+    least = {
+        "rows": (rows, CLUSTERS),
+        "features": (features, 1),
+        "teachers": (teachers, 1),
+        "random_state": (random_state, 0),
+    }
+    for name, (value, bound) in least.items():
+        if not _is_whole(value) or value < bound:
+            raise SettingError(f"{name}={value!r} must be an int of at least {bound}")
+    if teachers > rows:
+        raise SettingError(
+            f"teachers={teachers} is more than the {rows} rows; every teacher needs at least one"
+        )
+    return np.random.default_rng(random_state)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _clusters(
+    generator: np.random.Generator, rows: int, features: int, spread: float
+) -> tuple[Array, npt.NDArray[np.int64]]:
+    centres = spread * generator.standard_normal((CLUSTERS, features))
+    cluster = generator.permutation(np.arange(rows, dtype=np.int64) % CLUSTERS)
+    return centres[cluster] + generator.standard_normal((rows, features)), cluster

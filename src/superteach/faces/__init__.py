@@ -1,0 +1,1 @@
+"""What people touch: the scikit-learn face, figures and the command line."""

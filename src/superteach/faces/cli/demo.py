@@ -1,0 +1,88 @@
+"""`superteach demo`: the paper's method and match on synthetic rows, beside the full pool and random rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from superteach.coordinator import named
+from superteach.coordinator.goals import PerturbedFit
+from superteach.datasets import make_classification_pool
+from superteach.errors import MissingExtra
+from superteach.faces.cli import screen, work
+from superteach.faces.cli.folder import check_folder, new_folder
+from superteach.lesson import Lesson, PathPoint, write_json
+from superteach.teacher.inputs import Part
+
+_SHARE = 0.04
+"""Share of the rows for match's own lesson."""
+
+
+def run(rows: int, teachers: int, seed: int, out: Path) -> None:
+    """Make the rows, teach in five ways, show and write what came of it."""
+    place = check_folder(out, overwrite=True)
+    X, y, owner = make_classification_pool(rows, 10, teachers, seed)
+    members = [np.flatnonzero(owner == teacher) for teacher in range(teachers)]
+    parts = [Part(f"teacher {number}", X[own], y[own], own) for number, own in enumerate(members, 1)]
+    columns = [f"x{column}" for column in range(1, X.shape[1] + 1)]
+    room = work.Classroom(parts, columns, named.build_learner("logistic", 1.0, None, intercept=False))
+    goal = PerturbedFit(seed)
+    exactly: dict[str, Any] = {"method": "match", "random_state": seed}
+
+    screen.say(f"{teachers} teachers hold {rows:,} rows, all in this process.")
+    with screen.stage_table("the paper's method") as watch:
+        paper = room.teach(goal, watch, method="dual", budget="best").lesson
+    size = max(round(_SHARE * rows), 2 * (len(columns) + 1))  # a small pool's 4 % say too little
+    with screen.stage_table("match") as watch:
+        exact = room.teach(goal, watch, **exactly, budget=size).lesson
+    short = room.teach(goal, **exactly, budget=paper.size).lesson
+    drawn = room.teach(goal, method="random", budget=paper.size, random_state=seed).lesson
+    everything = room.teach(goal, method="random", budget=rows).lesson
+
+    missing = None
+    with new_folder(place) as folder:
+        write_json(folder / "lesson.json", paper.as_dict())
+        try:
+            from superteach.faces.plots import figure_of
+
+            walk = room.teach(goal, **exactly, budget="best").lesson
+            at_random = room.teach(goal, method="random", budget="best", random_state=seed).lesson
+            curves = {
+                "paper's method": paper,
+                "random rows": replace(drawn, path=at_random.path),
+                "match": replace(exact, path=_merged(walk, exact, short)),
+            }
+            figure_of(curves, paper.pool_risk, folder / "figure.png")
+        except MissingExtra as error:
+            missing = error
+
+    screen.compare(
+        {
+            "full pool": everything,
+            "random, same size": drawn,
+            "paper's method": paper,
+            "match, same size": short,
+            f"match, {screen.percent(exact.fraction)}": exact,
+        }
+    )
+    screen.say(
+        "Rounds, bytes and seconds are of a whole run each, the fit on all rows that makes the goal included."
+    )
+    screen.say(f"Paper's method: {screen.sentence(paper)}")
+    screen.say(
+        f"As many random rows leave it {drawn.risk:.4g} away, as many that match chose {short.risk:.4g}."
+    )
+    screen.say(f"Match: {screen.sentence(exact)}")
+    written = "lesson.json" if missing else "figure.png and lesson.json"
+    screen.say(f"Written to {out}: {written} (the paper's method).")
+    if missing:
+        screen.say(str(missing))
+
+
+def _merged(*lessons: Lesson) -> tuple[PathPoint, ...]:
+    """The points of all lessons, one for each size, ascending."""
+    points = {point.size: point for lesson in lessons for point in lesson.path}
+    return tuple(points[size] for size in sorted(points))

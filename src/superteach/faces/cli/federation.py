@@ -1,0 +1,116 @@
+"""The commands of a federation across organisations: federation init, serve, join, status."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_KIT = typer.Argument(help="Start-up kit: the folder this teacher was given.", show_default=False)
+_HOME = typer.Argument(help="Folder of the federation.", show_default=False)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Put the commands beside the others."""
+    group = typer.Typer(help="Found a federation of teachers on machines of their own.", no_args_is_help=True)
+    group.command("init")(init)
+    app.add_typer(group, name="federation")
+    app.command()(serve)
+    app.command()(join)
+    app.command()(status)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="New folder for all kits.", show_default=False)],
+    teacher: Annotated[list[str], typer.Option(help="Name of a teacher; once for each.", show_default=False)],
+    host: Annotated[str, typer.Option(help="Name under which teachers reach the server.")] = "localhost",
+    port: Annotated[int, typer.Option(help="The server's port, the only one that is open.")] = 8002,
+    coordinator: Annotated[
+        str, typer.Option(help="Who may teach, as it stands in the certificate.")
+    ] = "coordinator@superteach.local",
+    days: Annotated[int, typer.Option(min=1, help="How long the root certificate is valid.")] = 360,
+) -> None:
+    """Make certificates and start-up kits for the server, the coordinator and each teacher."""
+    from superteach.organisations.nvflare.kits import found
+
+    project = found(folder, teacher, host, port, coordinator, days=days)
+    say(f"{folder}/server        the server's kit; run  superteach serve {folder}")
+    say(f"{folder}/coordinator   yours; superteach teach --federation {folder} … uses it")
+    for name in project.teachers:
+        say(
+            f"{folder}/teachers/{name}   give this folder to {name}, by a way nobody can listen to, and keep no copy"
+        )
+    say(f"{folder}/certificate-authority   whoever has this can make teachers and coordinators: lock it away")
+
+
+def serve(home: Annotated[Path, _HOME]) -> None:
+    """Run the coordinator's server until Ctrl-C."""
+    from superteach.organisations.nvflare.start import become_server, prepare_server
+
+    server = prepare_server(home / "server")
+    say(f"serving {server}; its log is {home / 'server' / 'log.txt'} (Ctrl-C stops)")
+    become_server(home / "server")
+
+
+def join(
+    kit: Annotated[Path, _KIT],
+    data: Annotated[
+        Path, typer.Option(help="CSV or Parquet file with this teacher's rows.", show_default=False)
+    ],
+    target: Annotated[str, typer.Option(help="Column to be predicted.", show_default=False)],
+    features: Annotated[
+        str | None, typer.Option(help="Columns to offer, separated by commas (default: all others).")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="Policy file (default: policy.toml in the kit).", show_default=False)
+    ] = None,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Cores for one answer; 1 gives the same last bit everywhere.")
+    ] = 1,
+) -> None:
+    """Take part as a teacher until Ctrl-C: rows stay here, sums leave as the policy allows."""
+    from superteach.organisations.nvflare import AUDIT
+    from superteach.organisations.nvflare.start import become_teacher, prepare_teacher
+
+    columns = None if features is None else [name.strip() for name in features.split(",")]
+    name, server, holding, rules = prepare_teacher(kit, data, target, columns, policy, threads)
+    say(f"{name}: {holding.count:,} rows of {len(holding.pool.columns)} columns stay here; target {target!r}")
+    say(
+        f"{name}: every question is written to {kit / AUDIT}; chosen rows ({rules.write}) go to {rules.folder}"
+    )
+    say(f"{name}: connecting to {server}")
+    become_teacher(kit, name)
+
+
+def status(
+    home: Annotated[Path, _HOME],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Who is connected, what runs, and what was asked."""
+    from superteach.lesson import to_json
+    from superteach.organisations.nvflare.session import sign_in
+
+    with sign_in(home) as desk:
+        standing = desk.standing()
+    if as_json:
+        stored = {
+            "teachers": standing.project.teachers,
+            "connected": standing.connected,
+            "lessons": standing.lessons,
+        }
+        sys.stdout.write(to_json(stored))
+        return
+    for name in standing.project.teachers:
+        say(f"{name}: {'connected' if name in standing.connected else 'not connected'}")
+    for lesson in standing.lessons:
+        say(f"lesson {lesson['lesson']}: {lesson['status'].lower()}, submitted {lesson['when']}")
+        if lesson.get("queries"):
+            asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items())
+            say(f"  {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
+
+
+def say(text: str) -> None:
+    """One plain line on stdout."""
+    sys.stdout.write(text + "\n")

@@ -1,0 +1,79 @@
+"""The goal a command line names: a file of numbers, a file of rows, or one of superteach.goals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from superteach.coordinator.goals import FromData, MaxAUC, PerturbedFit
+from superteach.coordinator.named import goal_vector
+from superteach.errors import GoalError, shorten
+from superteach.teacher.files import Pool, read_pool
+from superteach.types import Array
+
+SUFFIXES = (".json", ".npy")
+FROM_DATA = "from-data:"
+
+
+def check_goal_name(text: str) -> None:
+    """Refuse, before any row is read, what can be no goal."""
+    if text.startswith(FROM_DATA):
+        if not Path(text.removeprefix(FROM_DATA)).is_file():
+            raise GoalError(
+                f"reference file {text.removeprefix(FROM_DATA)!r} of the goal does not exist; check the path"
+            )
+    elif text not in ("perturbed", "max-auc"):
+        check_goal_file(text, "'perturbed', 'max-auc' or 'from-data:FILE'")
+
+
+def make_goal(
+    text: str, seed: int, pool: Pool, target: str, numeric: bool, intercept: bool, classes: Any
+) -> Any:
+    """The goal of a name; rows of a reference file have the pool's columns and its target."""
+    if text == "perturbed":
+        return PerturbedFit(seed)
+    if text == "max-auc":
+        return MaxAUC()
+    if text.startswith(FROM_DATA):
+        part = read_pool([text.removeprefix(FROM_DATA)], target, None, pool.columns, numeric).parts[0]
+        return FromData(part.take_features(), part.take_target())
+    return read_goal(text, pool.columns, intercept, classes)
+
+
+def check_goal_file(path: str | Path, others: str = "'perturbed'") -> Path:
+    """Refuse, before any row is read, what can be no goal file."""
+    place = Path(path)
+    if place.suffix.lower() not in SUFFIXES:
+        raise GoalError(f"goal {str(path)!r} is not known: name a .json or .npy file, or write {others}")
+    if not place.exists():
+        raise GoalError(f"goal file {str(path)!r} does not exist; check the path, or write {others}")
+    return place
+
+
+def read_goal(path: str | Path, columns: Sequence[str], intercept: bool, classes: Any = None) -> Array:
+    """Read θ*, intercept last, from .npy (numbers) or .json (a list, or coef by name with an intercept)."""
+    return goal_vector(load_goal(path), f"goal file {str(path)!r}", columns, intercept, classes)
+
+
+def load_goal(path: str | Path) -> Any:
+    """What a goal file holds, before anybody knows the columns."""
+    place = check_goal_file(path)
+    try:
+        # A damaged file makes parsers raise nearly anything.
+        with place.open("rb") as file:
+            if place.suffix.lower() == ".npy":
+                stored: Any = np.lib.format.read_array(file, allow_pickle=False)
+            else:
+                stored = json.loads(file.read().decode("utf-8-sig"))
+    except Exception as error:
+        text = (
+            error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+        )
+        raise GoalError(
+            f"goal file {str(path)!r} cannot be read: {shorten(text or type(error).__name__)}"
+        ) from None
+    return stored

@@ -1,0 +1,166 @@
+"""What a person sees: progress on a terminal's stderr, a table and a sentence on stdout."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from superteach.lesson import Entry, Lesson
+from superteach.report.words import STAGES
+
+Watch = Callable[[Entry], None]
+
+
+@contextmanager
+def progress() -> Iterator[Watch | None]:
+    """Stage, rounds and elapsed time on stderr while the work goes on; nothing where that is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("[dim]round[/] {task.completed:,.0f}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("read files", total=None)
+
+        def watch(entry: Entry) -> None:
+            bar.update(task, description=STAGES.get(entry.stage, entry.stage), completed=entry.number)
+
+        yield watch
+
+
+@contextmanager
+def stage_table(title: str) -> Iterator[Watch | None]:
+    """A table on a terminal that grows by stage, with rounds, bytes and seconds; nothing in a pipe."""
+    console = Console()
+    if not console.is_terminal:
+        yield None
+        return
+    stages: dict[str, list[float]] = {}
+    started = time.perf_counter()
+
+    def render() -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+        table.add_column("stage")
+        table.add_column("", style="dim")
+        for heading in ("rounds", "sent", "received", "seconds"):
+            table.add_column(heading, justify="right")
+        for stage, (rounds, sent, received, seconds) in stages.items():
+            words = STAGES.get(stage, "")
+            table.add_row(stage, words, f"{rounds:.0f}", _bytes(sent), _bytes(received), f"{seconds:.2f}")
+        return table
+
+    with Live(render(), console=console, refresh_per_second=12) as live:
+
+        def watch(entry: Entry) -> None:
+            nonlocal started
+            now = time.perf_counter()
+            sums = stages.setdefault(entry.stage, [0.0, 0.0, 0.0, 0.0])
+            added = (1.0, entry.bytes_out, entry.bytes_in, now - started)
+            stages[entry.stage] = [have + more for have, more in zip(sums, added, strict=True)]
+            started = now
+            live.update(render())
+
+        yield watch
+
+
+def compare(lessons: dict[str, Lesson]) -> None:
+    """One line per lesson, beside each other."""
+    table = _table()
+    table.padding = (0, 0 if sys.stdout.isatty() else 2, 0, 0)  # a terminal of eighty columns is enough
+    table.add_column("", no_wrap=True)
+    for heading in ("rows", "|S|/N", "risk", "consistency", "rounds", "bytes", "seconds"):
+        table.add_column(heading, justify="right")
+    least = min(lesson.risk for lesson in lessons.values())
+    for name, lesson in lessons.items():
+        table.add_row(
+            name,
+            f"{lesson.size:,}",
+            percent(lesson.fraction),
+            Text(f"{lesson.risk:.4g}", style="bold" if lesson.risk == least else ""),
+            f"{lesson.consistency:.4f}",
+            f"{lesson.rounds:,}",
+            _bytes(lesson.bytes),
+            f"{lesson.seconds:.2f}",
+        )
+    _print(table)
+
+
+def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
+    """The figures of one lesson."""
+    table = _table(show_header=False)
+    table.add_column("")
+    table.add_column("", justify="right")
+    table.add_column("", style="dim")
+    table.add_row("rows chosen", f"{lesson.size:,}", f"of {lesson.rows:,}, {percent(lesson.fraction)}")
+    table.add_row("risk", f"{lesson.risk:.6g}", f"distance to the goal; all rows: {lesson.pool_risk:.6g}")
+    table.add_row("consistency", f"{lesson.consistency:.4f}", "of predictions with the goal's, on all rows")
+    before = lesson.abandoned["rounds"]
+    table.add_row(
+        "rounds",
+        f"{lesson.rounds:,}",
+        f"{_bytes(lesson.bytes)} between {len(rows_of)} teachers and coordinator"
+        + (f", and {before:,} rounds before the lesson began anew" if before else ""),
+    )
+    table.add_row("seconds", f"{lesson.seconds:.2f}", "")
+    _print(table)
+    spread = [f"{name}: {count:,}" for name, count in zip(lesson.teachers, rows_of, strict=True)]
+    shown = ", ".join(spread[:8]) + (f", … ({len(spread)} teachers)" if len(spread) > 8 else "")
+    say(f"Rows by teacher: {shown}.")
+
+
+def sentence(lesson: Lesson) -> str:
+    """What happened, in plain words."""
+    text = (
+        f"Trained on {lesson.size:,} of {lesson.rows:,} rows ({percent(lesson.fraction)}), the learner ends "
+        f"{lesson.risk:.4g} away from the goal; trained on all rows it ends {lesson.pool_risk:.4g} away."
+    )
+    if not lesson.converged:
+        text += f" The solver stopped early: {lesson.reason}."
+    if lesson.settings.get("method") == "match":  # the only one whose verdict says more than the distance
+        text += f" Verdict: {lesson.verdict}."
+    return text
+
+
+def say(text: str) -> None:
+    """One plain line on stdout, never wrapped or marked up."""
+    sys.stdout.write(text + "\n")
+
+
+def _table(show_header: bool = True) -> Table:
+    """A table with rules on a terminal, plain columns in a pipe."""
+    lines = box.SIMPLE_HEAD if show_header and sys.stdout.isatty() else None
+    return Table(box=lines, show_header=show_header, pad_edge=False, padding=(0, 2, 0, 0))
+
+
+def _print(table: Table) -> None:
+    # A pipe has no width to fit into: columns are never cut there.
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def percent(share: float) -> str:
+    """A share as a person writes it."""
+    return f"{100.0 * share:.3g} %"
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000.0 or unit == "GB":
+            break
+        count /= 1000.0
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

@@ -1,0 +1,313 @@
+"""SuperTeacher: the scikit-learn face, for whoever holds all rows and simulates (or is) every teacher."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from superteach.coordinator.federation import Federation
+from superteach.coordinator.teaching import teach
+from superteach.engines.inprocess import InProcess
+from superteach.errors import DataError, DataTypeError, SettingError
+from superteach.lesson import Entry
+from superteach.mathematics.learner import Learner
+from superteach.mathematics.losses import Logistic, Loss, Poisson
+from superteach.teacher.inputs import Part, find_missing, make_teachers
+from superteach.types import Array
+
+
+def _tell(entry: Entry) -> None:
+    risk = "" if entry.risk is None else f", risk {entry.risk:.3g}"
+    print(
+        f"superteach: round {entry.number}, {entry.stage}: {entry.query} ({entry.seconds:.2f} s{risk})",
+        file=sys.stderr,
+    )
+
+
+def _has_probabilities(estimator: SuperTeacher) -> bool:
+    return isinstance(_loss_of(estimator.learner), Logistic)
+
+
+def _has_decision(estimator: SuperTeacher) -> bool:
+    return estimator._classifies()
+
+
+class SuperTeacher(BaseEstimator):  # type: ignore[misc]
+    """Choose rows from which a learner, trained on nothing else, learns a given model.
+
+    Parameters
+    ----------
+    learner : the scikit-learn estimator to be taught (default LogisticRegression()), or a superteach.Learner.
+    goal : the model it should end up with: a vector of d numbers (intercept last where the learner fits
+        one), a fitted scikit-learn model, or a goal of superteach.goals: PerturbedFit(seed),
+        MaxAUC(), FromData(X, y), or one of your own.
+    budget : how many rows: an int (count), a float in (0, 1] (fraction), a range (low, high) of either,
+        "best" (lowest risk on a path), or "smallest" (the smallest lesson that reaches risk_target).
+    method : "match" (exact teaching), "dual" (the paper's), "random", or every teacher alone: "oblivious" (by exact
+        teaching) or "oblivious-minlp" (by a mixed-integer programme, needs superteach-lab[minlp]).
+    risk_target : the risk at which a lesson is good enough ("match" stops there; None: 1e-6 of the goal).
+    sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
+    solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
+    standardize : teach on standardised columns; goal and model stay in raw units.
+    rounding : how "match" turns fractions into rows: "together" (by sums over teachers; nearest to the goal), or "alone"
+        (each teacher by itself once prices are agreed on, as in a federation).
+    restarts : searches of "match" with other lots, of which the best is kept; small lessons gain most.
+    seconds : time after which "match" tries nothing more and returns the best lesson so far (None: no limit).
+    verbose : 1 prints every round to the standard error stream, with its stage and the risk where it is known.
+    solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
+    random_state : the same seed gives the same lesson.
+
+    Attributes
+    ----------
+    sample_indices_ : the chosen rows, ascending.
+    coef_, intercept_ : the taught model, shaped as the learner's own.
+    lesson_ : the superteach.Lesson with risk, consistency, rounds, bytes, seconds, objective, gap, path, ledger.
+    """
+
+    def __init__(
+        self,
+        learner: Any = None,
+        goal: Any = None,
+        *,
+        budget: int | float | str | tuple[Any, Any] = "best",
+        method: str = "match",
+        risk_target: float | None = None,
+        sparsity: float | None = None,
+        goal_weight: float | None = None,
+        solver: Any = None,
+        standardize: bool = False,
+        rounding: str = "together",
+        restarts: int = 1,
+        seconds: float | None = None,
+        verbose: int = 0,
+        solver_seconds: float = 120.0,
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.goal = goal
+        self.budget = budget
+        self.method = method
+        self.risk_target = risk_target
+        self.sparsity = sparsity
+        self.goal_weight = goal_weight
+        self.solver = solver
+        self.standardize = standardize
+        self.rounding = rounding
+        self.restarts = restarts
+        self.seconds = seconds
+        self.verbose = verbose
+        self.solver_seconds = solver_seconds
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, groups: Any = None, costs: Any = None) -> Self:
+        """Teach from rows X with targets y; groups says which teacher owns each row (None: one teacher).
+
+        `costs`, one number per row, make method="match" prefer cheap rows among equally good ones.
+        """
+        student = Learner.of(_default(self.learner))
+        X_checked, y_checked = self._checked(X, y, student)
+        columns = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
+        owners, members = _split(groups, X_checked.shape[0])
+        if costs is not None and np.shape(costs) != (X_checked.shape[0],):
+            raise DataError(
+                f"costs has shape {np.shape(costs)}, expected one for each of {X_checked.shape[0]} rows"
+            )
+        parts = [
+            Part(str(owner), X_checked, y_checked, rows, None if len(owners) == 1 else rows, costs)
+            for owner, rows in zip(owners, members, strict=True)
+        ]
+        teachers, classes = make_teachers(parts, columns, student.loss)
+        del parts
+        engine = InProcess(teachers)
+        try:
+            self.lesson_ = teach(
+                Federation(engine, _tell if self.verbose else None),
+                student,
+                self.goal,
+                budget=self.budget,
+                method=self.method,
+                risk_target=self.risk_target,
+                sparsity=self.sparsity,
+                goal_weight=self.goal_weight,
+                solver=self.solver,
+                standardize=self.standardize,
+                rounding=self.rounding,
+                restarts=self.restarts,
+                seconds=self.seconds,
+                solver_seconds=self.solver_seconds,
+                random_state=_seed(self.random_state),
+                classes=classes,
+                columns=columns,
+            )
+        finally:
+            engine.close()
+        chosen = [rows[state.chosen] for rows, state in zip(members, engine.states(), strict=True)]
+        self.sample_indices_ = np.sort(np.concatenate(chosen))
+        self.teachers_ = owners
+        if classes is not None:
+            self.classes_ = classes
+        elif hasattr(self, "classes_"):
+            del self.classes_  # left by an earlier fit with another learner
+        self._set_model(student)
+        self.n_iter_ = max(1, len(self.lesson_.objective))
+        return self
+
+    def fit_resample(self, X: Any, y: Any, groups: Any = None, costs: Any = None) -> tuple[Any, Any]:
+        """Teach, and return the chosen rows and their targets, in the containers they came in."""
+        self.fit(X, y, groups, costs)
+        return _take(X, self.sample_indices_), _take(y, self.sample_indices_)
+
+    def predict(self, X: Any) -> Any:
+        """What the taught model predicts."""
+        scores = self._scores(X)
+        if self._classifies():
+            return self.classes_[(scores > 0.0).astype(int)]
+        return np.exp(scores) if isinstance(_loss_of(self.learner), Poisson) else scores
+
+    @available_if(_has_decision)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Array:
+        """x'θ + intercept; positive means the second class."""
+        return self._scores(X)
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of both classes (logistic learners)."""
+        from scipy.special import expit
+
+        second = expit(self._scores(X))
+        return np.column_stack([1.0 - second, second])
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of predict_proba."""
+        from scipy.special import log_expit
+
+        scores = self._scores(X)
+        return np.column_stack([log_expit(-scores), log_expit(scores)])
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy of a classifier, r² of a regression."""
+        predicted = self.predict(X)
+        try:
+            return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
+        except (TypeError, ValueError) as error:
+            raise DataError(str(error)) from error
+
+    def _classifies(self) -> bool:
+        return _loss_of(self.learner).classifies
+
+    def _checked(self, X: Any, y: Any, student: Learner) -> tuple[Any, Any]:
+        """scikit-learn's own checks of shapes and types; missing values are looked for later, by teacher."""
+        try:
+            if y is None:
+                raise ValueError("SuperTeacher requires y to be passed, but the target y is None")
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
+            )
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+        except TypeError as error:
+            raise DataTypeError(str(error)) from error
+        except (ValueError, OverflowError) as error:
+            raise DataError(str(error)) from error
+        return X, y
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        try:
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        except TypeError as error:
+            raise DataTypeError(str(error)) from error
+        except (ValueError, OverflowError) as error:
+            raise DataError(str(error)) from error
+        return np.asarray(X @ self.lesson_.coef + self.lesson_.offset)
+
+    def _set_model(self, student: Learner) -> None:
+        """coef_ and intercept_ in the shapes the learner's own would have."""
+        lesson = self.lesson_
+        self.intercept_: Any
+        if student.loss.classifies:
+            self.coef_, self.intercept_ = lesson.coef[None, :].copy(), np.array([lesson.offset])
+        else:
+            self.coef_, self.intercept_ = lesson.coef.copy(), lesson.offset
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        if self._classifies():
+            from sklearn.utils import ClassifierTags
+
+            tags.estimator_type = "classifier"
+            # The goal decides how well the model predicts, and a goal may be bad on purpose.
+            tags.classifier_tags = ClassifierTags(multi_class=False, poor_score=True)
+        else:
+            from sklearn.utils import RegressorTags
+
+            tags.estimator_type = "regressor"
+            tags.regressor_tags = RegressorTags(poor_score=True)
+            tags.target_tags.positive_only = isinstance(_loss_of(self.learner), Poisson)
+        return tags
+
+
+def _default(learner: Any) -> Any:
+    if learner is not None:
+        return learner
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression()
+
+
+def _loss_of(learner: Any) -> Loss:
+    return Learner.of(_default(learner)).loss
+
+
+def _seed(random_state: Any) -> int:
+    """scikit-learn's three kinds of random_state as one number."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        return int(random_state)
+    raise SettingError(f"random_state={random_state!r} must be an int, a RandomState or None")
+
+
+def _split(groups: Any, rows: int) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
+    """The owners, sorted, and each one's row numbers, ascending."""
+    if groups is None:
+        return np.array(["all rows"]), [np.arange(rows)]
+    try:
+        owner = np.asarray(groups)
+    except ValueError as error:
+        raise DataError(f"groups must name one owner for each row: {error}") from None
+    if owner.shape != (rows,):
+        raise DataError(f"groups has shape {owner.shape}, expected one owner for each of {rows} rows")
+    missing = find_missing(owner) if owner.dtype.kind in "fcmMO" else None
+    if missing is not None and missing.any():
+        raise DataError(f"groups names no owner for row {int(np.argmax(missing))}; every row needs one")
+    try:
+        owners, codes = np.unique(owner, return_inverse=True)
+    except TypeError:
+        raise DataTypeError("groups must be all numbers or all strings, some are mixed") from None
+    order = np.argsort(codes, kind="stable")
+    return owners, np.split(order, np.cumsum(np.bincount(codes))[:-1])
+
+
+def _take(container: Any, rows: npt.NDArray[np.int64]) -> Any:
+    """Rows of an array, a sparse matrix, a data frame, a series, an Arrow table or a list."""
+    from sklearn.utils import _safe_indexing
+
+    if hasattr(container, "take") and hasattr(container, "schema") and not hasattr(container, "iloc"):
+        try:
+            return container.take(rows)
+        except TypeError:
+            pass
+    return _safe_indexing(container, rows)

@@ -1,0 +1,295 @@
+"""What travels between coordinator and teachers: a JSON header and raw float64 numbers. No code, no pickle.
+
+A message is  b"STW1" · header length (4 bytes) · header (JSON) · the arrays' bytes, one after the other.
+A question names one query of the closed list and fills in its fields; whatever is not declared there (a
+name, a field, a type, a shape) is refused before anything is computed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from superteach.errors import QueryRefused, TeachingError
+from superteach.line.messages import Sealed
+from superteach.line.queries import QUERIES, Query
+from superteach.mathematics.losses import LOSSES, Loss
+from superteach.types import Array
+
+MAGIC = b"STW1"
+MOST_BYTES = 1 << 28
+"""No message is longer than this."""
+MOST_HEADER = 1 << 20
+KINDS = ("hello", "agree", "ask", "finish", "reply")
+_NAMED = {query.__name__: query for query in QUERIES}
+_DTYPE = np.dtype("<f8")
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A decoded header and the arrays behind it."""
+
+    kind: str
+    header: dict[str, Any]
+    arrays: tuple[Array, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One query of one lesson, and its round. All teachers get the same bytes; each knows its own place."""
+
+    lesson: str
+    number: int
+    query: Query
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """What a teacher answers: numbers, facts (of an agreement), or why there are none.
+
+    "refused" is the teacher's own decision and stays so; "failed" is an accident at the teacher.
+    """
+
+    status: Literal["ok", "refused", "failed"]
+    values: Array | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+
+def pack(kind: str, header: Mapping[str, Any], arrays: typing.Sequence[Array] = ()) -> bytes:
+    """A message as bytes."""
+    stored = {"kind": kind, **header, "arrays": [list(array.shape) for array in arrays]}
+    try:
+        text = json.dumps(stored, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode()
+    except ValueError as error:
+        raise TeachingError(f"a message of kind {kind!r} cannot travel: {error}") from None
+    numbers = [np.ascontiguousarray(array, dtype=_DTYPE).tobytes() for array in arrays]
+    return b"".join([MAGIC, struct.pack("<I", len(text)), text, *numbers])
+
+
+def unpack(data: Any) -> Message:
+    """Read a message, or refuse it with what is wrong with it."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise QueryRefused(f"a message is bytes, got {type(data).__name__}")
+    data = bytes(data)
+    if len(data) > MOST_BYTES:
+        raise QueryRefused(f"a message of {len(data)} bytes is too big; {MOST_BYTES} are the most")
+    if data[:4] != MAGIC or len(data) < 8:
+        raise QueryRefused("these bytes are no message of superteach")
+    (length,) = struct.unpack_from("<I", data, 4)
+    if length > MOST_HEADER or 8 + length > len(data):
+        raise QueryRefused(f"a header of {length} bytes does not fit a message of {len(data)}")
+    try:
+        header = json.loads(data[8 : 8 + length].decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise QueryRefused("the header of a message is not the JSON it should be") from None
+    if not isinstance(header, dict) or header.get("kind") not in KINDS:
+        raise QueryRefused("a message says of which kind it is; this one does not")
+    return Message(header.pop("kind"), header, _arrays(header.pop("arrays", None), data, 8 + length))
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _arrays(shapes: Any, data: bytes, start: int) -> tuple[Array, ...]:
+    if not isinstance(shapes, list) or len(shapes) > 64:
+        raise QueryRefused("a message lists the shapes of at most 64 arrays")
+    found = []
+    for shape in shapes:
+        if not (isinstance(shape, list) and 1 <= len(shape) <= 2 and all(_is_count(size) for size in shape)):
+            raise QueryRefused(f"an array of shape {shape!r} cannot travel")
+        count = math.prod(shape)
+        if start + 8 * count > len(data):
+            raise QueryRefused("a message ends before its numbers do")
+        found.append(np.frombuffer(data, _DTYPE, count, start).astype(np.float64).reshape(shape))
+        start += 8 * count
+    if start != len(data):
+        raise QueryRefused(f"a message has {len(data) - start} bytes more than its arrays need")
+    return tuple(found)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MOST_BYTES
+
+
+def pack_question(lesson: str, number: int, query: Query) -> bytes:
+    """A query and its round as bytes."""
+    arrays: list[Array] = []
+    content = {
+        entry.name: _encode(getattr(query, entry.name), arrays)
+        for entry in fields(query)  # type: ignore[arg-type]
+    }
+    header = {"lesson": lesson, "number": number, "query": type(query).__name__, "fields": content}
+    return pack("ask", header, arrays)
+
+
+def _encode(value: Any, arrays: list[Array]) -> Any:
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, tuple):
+        return {"list": [_encode(item, arrays) for item in value]}
+    if isinstance(value, Loss):
+        return {"loss": value.settings()}
+    return value
+
+
+def read_question(message: Message) -> Question:
+    """The query a message asks, checked field by field against what the closed list declares."""
+    header = message.header
+    _expect(header, {"lesson": str, "number": int, "query": str, "fields": dict}, "a question")
+    if header["number"] < 1:
+        raise QueryRefused(f"there is no round {header['number']}")
+    kind = _NAMED.get(header["query"])
+    if kind is None:
+        raise QueryRefused(f"there is no query named {header['query'][:60]!r}")
+    readers, given = _READERS[kind.__name__], header["fields"]
+    if set(given) != set(readers):
+        odd = sorted(set(given) ^ set(readers))
+        raise QueryRefused(f"{kind.__name__} has fields {sorted(readers)}; {odd} do not fit")
+    unused = set(range(len(message.arrays)))
+    decoded = {}
+    for name, reader in readers.items():
+        decoded[name] = reader(given[name], message.arrays, unused)
+        if decoded[name] is _WRONG:
+            raise QueryRefused(f"{kind.__name__}.{name} has a value of a wrong type")
+    if unused:
+        raise QueryRefused(f"{kind.__name__} came with {len(unused)} arrays that no field names")
+    return Question(header["lesson"], header["number"], kind(**decoded))
+
+
+def _expect(given: dict[str, Any], wanted: dict[str, type], what: str) -> None:
+    if set(given) != set(wanted):
+        raise QueryRefused(f"{what} has {sorted(wanted)}; {sorted(set(given) ^ set(wanted))} do not fit")
+    for name, kind in wanted.items():
+        if type(given[name]) is not kind:
+            raise QueryRefused(f"{what} has a {kind.__name__} as its {name}")
+
+
+_WRONG = object()
+Reader = Callable[[Any, tuple[Array, ...], set[int]], Any]
+
+
+def _readers(kind: type[Query]) -> dict[str, Reader]:
+    hints = typing.get_type_hints(kind)
+    return {entry.name: _reader(hints[entry.name]) for entry in fields(kind)}  # type: ignore[arg-type]
+
+
+def _reader(hint: Any) -> Reader:
+    """How to read a value of an annotated type; anything else gives _WRONG."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        options = [_reader(option) for option in inner]
+        return lambda value, arrays, unused: _first(options, value, arrays, unused)
+    if origin is Literal:
+        kinds = {(type(choice), choice) for choice in inner}
+        return lambda value, arrays, unused: (
+            value if isinstance(value, str | int) and (type(value), value) in kinds else _WRONG
+        )
+    if origin is np.ndarray:
+        return _read_array
+    if origin is tuple and len(inner) == 2 and inner[1] is Ellipsis:
+        return lambda value, arrays, unused: _read_tuple(_reader(inner[0]), value, arrays, unused)
+    if hint is Loss:
+        return lambda value, arrays, unused: _read_loss(value)
+    if hint is bytes:
+        return lambda value, arrays, unused: _read_bytes(value)
+    if hint is float:  # JSON writes 1.0 as it is, and keeps all digits
+        return lambda value, arrays, unused: float(value) if type(value) in (int, float) else _WRONG
+    if hint in (int, bool, str, type(None)):
+        return lambda value, arrays, unused: value if type(value) is hint else _WRONG
+    raise TypeError(f"a query's field of type {hint} cannot travel")
+
+
+def _first(options: list[Reader], value: Any, arrays: tuple[Array, ...], unused: set[int]) -> Any:
+    for option in options:
+        read = option(value, arrays, unused)
+        if read is not _WRONG:
+            return read
+    return _WRONG
+
+
+def _read_array(value: Any, arrays: tuple[Array, ...], unused: set[int]) -> Any:
+    if not (isinstance(value, dict) and set(value) == {"array"}):
+        return _WRONG
+    place = value["array"]
+    if type(place) is not int or place not in unused:
+        return _WRONG
+    unused.discard(place)
+    return arrays[place]
+
+
+def _read_tuple(item: Reader, value: Any, arrays: tuple[Array, ...], unused: set[int]) -> Any:
+    if not (isinstance(value, dict) and set(value) == {"list"} and isinstance(value["list"], list)):
+        return _WRONG
+    read = tuple(item(entry, arrays, unused) for entry in value["list"])
+    return _WRONG if any(entry is _WRONG for entry in read) else read
+
+
+def _read_bytes(value: Any) -> Any:
+    if not (isinstance(value, dict) and set(value) == {"bytes"} and isinstance(value["bytes"], str)):
+        return _WRONG
+    try:
+        return bytes.fromhex(value["bytes"])
+    except ValueError:
+        return _WRONG
+
+
+def _read_loss(value: Any) -> Any:
+    if not (isinstance(value, dict) and set(value) == {"loss"} and isinstance(value["loss"], dict)):
+        return _WRONG
+    settings = dict(value["loss"])
+    kind = LOSSES.get(str(settings.pop("name", "")))
+    if kind is None:
+        return _WRONG
+    names = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
+    if set(settings) != names or any(type(number) not in (int, float) for number in settings.values()):
+        return _WRONG
+    try:
+        return kind(**settings)
+    except ValueError:
+        return _WRONG
+
+
+_READERS = {name: _readers(kind) for name, kind in _NAMED.items()}
+
+
+def pack_reply(sealed: Sealed) -> bytes:
+    """A sealed reply as bytes: nothing else that holds numbers of rows can be packed."""
+    return pack("reply", {"status": "ok", "facts": {}, "reason": ""}, [sealed.values])
+
+
+def pack_facts(facts: Mapping[str, Any]) -> bytes:
+    """The answer to a hello, an agreement or an end: names and counts."""
+    return pack("reply", {"status": "ok", "facts": dict(facts), "reason": ""})
+
+
+def pack_no(status: Literal["refused", "failed"], reason: str) -> bytes:
+    """Why there is no answer."""
+    return pack("reply", {"status": status, "facts": {}, "reason": reason[:2000]})
+
+
+def read_reply(data: Any) -> Reply:
+    """A teacher's reply, as the coordinator sees it."""
+    message = unpack(data)
+    if message.kind != "reply":
+        raise QueryRefused(f"a reply was expected, a message of kind {message.kind!r} came")
+    header = message.header
+    _expect(header, {"status": str, "facts": dict, "reason": str}, "a reply")
+    if header["status"] not in ("ok", "refused", "failed") or len(message.arrays) > 1:
+        raise QueryRefused(f"a reply cannot have status {header['status'][:20]!r}")
+    values = message.arrays[0] if message.arrays else None
+    return Reply(header["status"], values, header["facts"], header["reason"])

@@ -1,0 +1,261 @@
+"""The learner: which of scikit-learn's estimators it is, and how it is fitted from sums.
+
+Always θ_S = argmin_θ Σ_{j∈S} ℓ_j(x_j'θ) + (Λ/2)‖θ‖²; scikit-learn's constants map onto Λ as
+`Learner.of` says, so that refitting the user's own estimator on the chosen rows gives the same model.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from superteach.errors import LearnerError, TeachingError
+from superteach.line.queries import Moments, Query, RowSet
+from superteach.mathematics.losses import Logistic, Loss, Poisson, Squared, SquaredHinge
+from superteach.mathematics.problem import MOST, ridge_penalty
+from superteach.mathematics.solvers.function import Function
+from superteach.mathematics.solvers.lbfgs import LBFGS
+from superteach.mathematics.solvers.newton import Newton
+from superteach.types import Array
+
+Intercept = Literal["none", "free", "penalised"]
+
+GRADIENT_TOLERANCE = 1e-10
+"""A fit ends when its gradient is this much smaller than the two parts that cancel in it."""
+
+SUPPORTED = (
+    "LogisticRegression (binary, l2), Ridge, LinearSVC (binary, squared_hinge, l2), PoissonRegressor, "
+    "or superteach.Learner(loss, ridge) for any loss in superteach.losses"
+)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A loss, a ridge Λ and an intercept: Σ ℓ_j(x_j'θ) + (Λ/2)‖θ‖²."""
+
+    loss: Loss
+    ridge: float = 1.0
+    intercept: Intercept = "none"
+    constant: float = 1.0
+    """Value of the constant column that carries the intercept."""
+    ridge_per_row: bool = False
+    """Λ = ridge·|S|: the learner averages its losses instead of adding them."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, Loss):
+            raise LearnerError(f"a Learner takes a loss of superteach.losses, got {self.loss!r}")
+        if self.intercept not in ("none", "free", "penalised"):
+            raise LearnerError(f"intercept={self.intercept!r} must be 'none', 'free' or 'penalised'")
+        if not (math.isfinite(self.constant) and self.constant > 0):
+            raise LearnerError(f"the constant column must be a positive number, got {self.constant!r}")
+        number = isinstance(self.ridge, int | float | np.number) and not isinstance(self.ridge, bool)
+        if not (number and math.isfinite(self.ridge) and self.ridge > 0):
+            raise LearnerError(
+                f"the learner's ridge must be a positive number, got {self.ridge!r}: without a penalty no unique "
+                "model belongs to a lesson"
+            )
+
+    @property
+    def column(self) -> float:
+        """The constant column's value, 0 where there is none."""
+        return 0.0 if self.intercept == "none" else self.constant
+
+    @property
+    def free_intercept(self) -> bool:
+        """Whether the last coefficient is an intercept without penalty."""
+        return self.intercept == "free"
+
+    def penalty(self, rows: int) -> float:
+        """Λ for a lesson of so many rows."""
+        return self.ridge * rows if self.ridge_per_row else self.ridge
+
+    def refuses(self, rows: int, positive: int) -> str | None:
+        """Why no model belongs to so many rows with so many positive labels or targets, if none does."""
+        if self.loss.classifies and positive in (0, rows):
+            return f"{rows} sample(s) carry a single class, and a classifier needs two"
+        if isinstance(self.loss, Poisson) and self.free_intercept and positive == 0:
+            return f"{rows} sample(s) have targets of 0 alone, and Poisson's intercept has no finite value for them"
+        return None
+
+    @staticmethod
+    def of(estimator: Any) -> Learner:
+        """Read a scikit-learn estimator as a Learner, or say why it cannot be taught."""
+        if isinstance(estimator, Learner):
+            return estimator
+        reader = _READERS.get(_qualified_name(estimator))
+        if reader is None:
+            raise LearnerError(f"{_shown(estimator)} cannot be taught; supported are {SUPPORTED}")
+        _require(estimator, fit_intercept=(True, False, np.True_, np.False_))
+        return reader(estimator)
+
+
+def _qualified_name(estimator: Any) -> str:
+    kind = type(estimator)
+    return f"{kind.__module__.split('.')[0]}.{kind.__name__}"
+
+
+def _shown(estimator: Any) -> str:
+    return (
+        estimator.__name__ + " (a class, not an instance)"
+        if isinstance(estimator, type)
+        else type(estimator).__name__
+    )
+
+
+def _require(estimator: Any, **allowed: tuple[Any, ...]) -> None:
+    for option, values in allowed.items():
+        value = getattr(estimator, option, values[0])
+        if not any(
+            value is accepted or (type(value) is type(accepted) and value == accepted) for accepted in values
+        ):
+            choices = " or ".join(repr(accepted) for accepted in values)
+            raise LearnerError(
+                f"{type(estimator).__name__}({option}={value!r}) cannot be taught: {option} must be {choices}. "
+                f"Supported are {SUPPORTED}"
+            )
+
+
+def _is_positive(value: Any) -> bool:
+    real = isinstance(value, int | float | np.integer | np.floating)
+    return bool(real and 0 < value <= sys.float_info.max)
+
+
+def _inverse(estimator: Any) -> float:
+    strength = estimator.C
+    if not _is_positive(strength):
+        raise LearnerError(
+            f"{type(estimator).__name__}(C={strength!r}) cannot be taught: C must be a positive finite number, "
+            "because without a penalty no unique model belongs to a lesson"
+        )
+    return 1.0 / float(strength)
+
+
+def _ridge(estimator: Any) -> float:
+    alpha = estimator.alpha
+    if not _is_positive(alpha):
+        raise LearnerError(
+            f"{type(estimator).__name__}(alpha={alpha!r}) cannot be taught: alpha must be one positive finite number, "
+            "because without a penalty no unique model belongs to a lesson"
+        )
+    return float(alpha)
+
+
+def _penalised_column(estimator: Any) -> tuple[Intercept, float]:
+    """liblinear's intercept: a constant column of `intercept_scaling` that is penalised like the rest."""
+    if not estimator.fit_intercept:
+        return "none", 1.0
+    scaling = estimator.intercept_scaling
+    if not _is_positive(scaling) or scaling > MOST:
+        raise LearnerError(
+            f"{type(estimator).__name__}(intercept_scaling={scaling!r}) must be a positive number of at most {MOST:g}"
+        )
+    return "penalised", float(scaling)
+
+
+def _free(estimator: Any) -> Intercept:
+    return "free" if estimator.fit_intercept else "none"
+
+
+def _read_logistic(estimator: Any) -> Learner:
+    _require(estimator, class_weight=(None,), penalty=("l2", "deprecated"), l1_ratio=(None, 0, 0.0))
+    if estimator.solver == "liblinear":
+        intercept, constant = _penalised_column(estimator)
+        return Learner(Logistic(), _inverse(estimator), intercept, constant)
+    return Learner(Logistic(), _inverse(estimator), _free(estimator))
+
+
+def _read_ridge(estimator: Any) -> Learner:
+    _require(estimator, positive=(False,))
+    return Learner(Squared(), _ridge(estimator), _free(estimator))
+
+
+def _read_svc(estimator: Any) -> Learner:
+    _require(estimator, loss=("squared_hinge",), penalty=("l2",), class_weight=(None,), multi_class=("ovr",))
+    intercept, constant = _penalised_column(estimator)
+    return Learner(SquaredHinge(), _inverse(estimator), intercept, constant)
+
+
+def _read_poisson(estimator: Any) -> Learner:
+    return Learner(Poisson(), _ridge(estimator), _free(estimator), ridge_per_row=True)
+
+
+def _refuse_huber(estimator: Any) -> Learner:
+    raise LearnerError(
+        "HuberRegressor cannot be taught: it refits its scale on the lesson, so its objective is not a sum of "
+        "losses of x'θ. Huber's loss with a fixed scale can: superteach.Learner(superteach.losses.Huber(delta), ridge)"
+    )
+
+
+_READERS: dict[str, Callable[[Any], Learner]] = {
+    "sklearn.LogisticRegression": _read_logistic,
+    "sklearn.Ridge": _read_ridge,
+    "sklearn.LinearSVC": _read_svc,
+    "sklearn.PoissonRegressor": _read_poisson,
+    "sklearn.HuberRegressor": _refuse_huber,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model on scaled columns, and why the fit ended."""
+
+    model: Array
+    steps: int
+    reason: str
+
+
+class Sums(Protocol):
+    """Whoever answers a fit: a federation, or one who holds rows of his own."""
+
+    def sum(self, query: Query) -> Any:
+        """What the summed reply says."""
+
+
+def fit(
+    federation: Sums,
+    learner: Learner,
+    count: int,
+    rows: RowSet,
+    solver: Newton | LBFGS,
+    start: Array,
+    row_square: float = 1.0,
+) -> Fit:
+    """Fit the learner on all rows or on the chosen ones (count of them), from sums.
+
+    `row_square` is the mean of ‖x_j‖²: the terms of the gradient add up to at most √(2 Σℓ · Σ‖x‖²) for a
+    loss with curvature at most 1, and what lies many digits below that is rounding.
+    """
+    penalty = ridge_penalty(learner.penalty(count), len(start), learner.free_intercept)
+    function = Function(federation.sum, "loss", rows, penalty)
+
+    def terms(sums: Moments) -> float:
+        return float(np.sqrt(2.0 * (abs(sums.value) + 1e-3 * count) * count * row_square))
+
+    begun = not np.any(start)
+
+    def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
+        nonlocal begun
+        if not begun:  # a start that happens to be near enough is not yet this fit's own result
+            begun = True
+            return None
+        return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
+
+    solution = solver.minimise(function, start, stop)
+    if not solution.converged:
+        # float64 may end a fit before the tolerance does; what it reached must still be a fit.
+        norm = np.linalg.norm(solution.sums.gradient + penalty.gradient(solution.point))
+        # Without curvature the values of a line search tell steps apart to about the square root of that.
+        reached = 1e-10 if isinstance(solver, Newton) else 1e-8
+        if not norm <= reached * terms(solution.sums):
+            if np.any(start):  # a start far out, such as the model of other rows, may lead nowhere
+                return fit(federation, learner, count, rows, solver, np.zeros_like(start), row_square)
+            raise TeachingError(
+                f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
+                "scaled columns are the usual cause; try standardize=True"
+            )
+    return Fit(solution.point, solution.steps, solution.reason)

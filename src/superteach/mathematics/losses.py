@@ -1,0 +1,316 @@
+"""The losses a learner may have, each written once as a function of the linear predictor η = x'θ.
+
+A loss ℓ(η; y) is convex in η. Its dual variable α is signed: the learner's optimum has
+Λθ = Σ_j α_j x_j with α_j = −ℓ'(η_j; y_j), so the paper's α of a margin loss is y_j·α_j here, and no
+sign appears outside this file. Labels of margin losses are −1 and +1.
+
+The adaptive l1 term turns ℓ*(−α) into h(α) = ℓ*(−α) + c|α|. Its conjugate needs no solver:
+
+    h*(t) = min { ℓ(z) : |z + t| ≤ c },   reached at z = clip(argmin ℓ, −t−c, −t+c),   α(t) = −ℓ'(z)
+
+because the conjugate of a sum is an infimal convolution and ℓ is convex in one variable. So the best
+dual of every loss below, and of any loss added later, is the same two lines.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from superteach.errors import SettingError
+from superteach.types import Array
+
+
+class Terms(NamedTuple):
+    """Value, first and second derivative of a function of one number, at many numbers."""
+
+    value: Array
+    slope: Array
+    curvature: Array
+
+
+class Loss(ABC):
+    """A convex loss ℓ(η; y) of the linear predictor."""
+
+    name: ClassVar[str]
+    classifies: ClassVar[bool]
+    """True for margin losses, whose labels are −1 and +1."""
+    most_curvature: ClassVar[float] = np.inf
+    """The largest ℓ'' there is: how fast a row's pull can change with the model."""
+
+    @abstractmethod
+    def terms(self, eta: Array, y: Array) -> Terms:
+        """ℓ, ℓ' and ℓ'' at η, computed together because they share their costly parts."""
+
+    @abstractmethod
+    def conjugate(self, alpha: Array, y: Array) -> Array:
+        """ℓ*(−α) = sup_z { −αz − ℓ(z) }; infinite outside the domain."""
+
+    @abstractmethod
+    def minimiser(self, y: Array) -> Array:
+        """The η nearest to 0 that minimises ℓ, infinite where no finite one does."""
+
+    @abstractmethod
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        """Least and greatest α at which ℓ*(−α) is finite (the paper's projection Π clips to it)."""
+
+    @abstractmethod
+    def value(self, eta: Array, y: Array) -> Array:
+        """ℓ(η; y)."""
+
+    def gradient(self, eta: Array, y: Array) -> Array:
+        """ℓ'(η; y)."""
+        return self.terms(eta, y).slope
+
+    def curvature(self, eta: Array, y: Array) -> Array:
+        """ℓ''(η; y), where it exists; one of the one-sided values elsewhere."""
+        return self.terms(eta, y).curvature
+
+    def dual_terms(self, t: Array, y: Array, threshold: Array) -> Terms:
+        """h*(t), its slope α(t) and its curvature, with c = threshold (see the head of this file)."""
+        centre = self.minimiser(y)
+        z = _nearest(centre, t, threshold)
+        value, slope, curvature = self.terms(z, y)
+        # Where z rests on the minimiser the row is off: α = 0, whatever t does nearby.
+        on = z != centre
+        return Terms(value, np.where(on, -slope, 0.0), curvature * on)
+
+    def dual_value(self, t: Array, y: Array, threshold: Array) -> Array:
+        """h*(t) alone, for line searches."""
+        return self.value(_nearest(self.minimiser(y), t, threshold), y)
+
+    def best_dual(self, t: Array, y: Array, threshold: Array) -> Array:
+        """α(t) = argmax_α { tα − ℓ*(−α) − c|α| }."""
+        return self.dual_terms(t, y, threshold).slope
+
+    def penalised_conjugate(self, alpha: Array, y: Array, threshold: Array) -> Array:
+        """h(α) = ℓ*(−α) + c|α|, with 0·∞ = 0 for rows that are out."""
+        absolute = np.abs(alpha)
+        with np.errstate(invalid="ignore"):
+            penalty = np.where(absolute == 0.0, 0.0, threshold * absolute)
+        return self.conjugate(alpha, y) + penalty
+
+    def distance(self, t: Array, y: Array, threshold: Array) -> Array:
+        """How far past activation a row is: positive where α(t) ≠ 0, else minus what it lacks."""
+        with np.errstate(invalid="ignore"):
+            distance = np.abs(self.minimiser(y) + t) - threshold
+        return np.where(np.isinf(threshold), -np.inf, distance)
+
+    def rank(self, t: Array, y: Array, threshold: Array) -> Array:
+        """A score that sorts rows by |α(t)|, and rows with equal |α| by their distance.
+
+        Where |α| is one increasing function of the distance for all rows, as for every loss but
+        Poisson's, the distance itself is that score, and it never underflows.
+        """
+        return self.distance(t, y, threshold)
+
+    def settings(self) -> dict[str, Any]:
+        """Name and parameters, enough to build the loss again."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """ℓ = log(1 + exp(−yη)), the paper's logistic regression."""
+
+    name: ClassVar[str] = "logistic"
+    classifies: ClassVar[bool] = True
+    most_curvature: ClassVar[float] = 0.25
+
+    def terms(self, eta: Array, y: Array) -> Terms:
+        value, wrong, curvature = _of_margin(y * eta)
+        return Terms(value, -y * wrong, curvature)
+
+    def value(self, eta: Array, y: Array) -> Array:
+        margin = y * eta
+        return _softplus(margin, _tail(margin))
+
+    def dual_terms(self, t: Array, y: Array, threshold: Array) -> Terms:
+        # The minimiser lies at infinity, so z is always the end of its interval on that side.
+        value, wrong, curvature = _of_margin(threshold - y * t)
+        return Terms(value, y * wrong, curvature)
+
+    def dual_value(self, t: Array, y: Array, threshold: Array) -> Array:
+        margin = threshold - y * t
+        return _softplus(margin, _tail(margin))
+
+    def conjugate(self, alpha: Array, y: Array) -> Array:
+        share = alpha * y
+        return _entropy(share) + _entropy(1.0 - share)
+
+    def minimiser(self, y: Array) -> Array:
+        return y * np.inf
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return np.minimum(y, 0.0), np.maximum(y, 0.0)
+
+    def distance(self, t: Array, y: Array, threshold: Array) -> Array:
+        return y * t - threshold
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """ℓ = ½(η − y)², the paper's ridge regression."""
+
+    name: ClassVar[str] = "squared"
+    classifies: ClassVar[bool] = False
+    most_curvature: ClassVar[float] = 1.0
+
+    def terms(self, eta: Array, y: Array) -> Terms:
+        residual = eta - y
+        return Terms(0.5 * residual * residual, residual, np.ones_like(residual))
+
+    def value(self, eta: Array, y: Array) -> Array:
+        return 0.5 * np.square(eta - y)
+
+    def conjugate(self, alpha: Array, y: Array) -> Array:
+        return 0.5 * alpha * alpha - alpha * y
+
+    def minimiser(self, y: Array) -> Array:
+        return y
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return np.full_like(y, -np.inf), np.full_like(y, np.inf)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """ℓ = (1 − yη)₊², without a half, as scikit-learn's LinearSVC has it."""
+
+    name: ClassVar[str] = "squared_hinge"
+    classifies: ClassVar[bool] = True
+    most_curvature: ClassVar[float] = 2.0
+
+    def terms(self, eta: Array, y: Array) -> Terms:
+        short = np.maximum(1.0 - y * eta, 0.0)
+        return Terms(short * short, -2.0 * y * short, 2.0 * (short > 0.0).astype(np.float64))
+
+    def value(self, eta: Array, y: Array) -> Array:
+        return np.square(np.maximum(1.0 - y * eta, 0.0))
+
+    def conjugate(self, alpha: Array, y: Array) -> Array:
+        share = alpha * y
+        return np.where(share >= 0.0, 0.25 * share * share - share, np.inf)
+
+    def minimiser(self, y: Array) -> Array:
+        return y
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return np.where(y > 0.0, 0.0, -np.inf), np.where(y > 0.0, np.inf, 0.0)
+
+    def distance(self, t: Array, y: Array, threshold: Array) -> Array:
+        return 1.0 + y * t - threshold
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """ℓ = ½r² for |r| ≤ delta, else delta|r| − ½delta², with r = η − y and a fixed scale."""
+
+    delta: float = 1.35
+
+    name: ClassVar[str] = "huber"
+    classifies: ClassVar[bool] = False
+    most_curvature: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.delta) and self.delta > 0):
+            raise SettingError(f"Huber's delta must be a positive number, got {self.delta!r}")
+
+    def terms(self, eta: Array, y: Array) -> Terms:
+        residual = eta - y
+        slope = np.clip(residual, -self.delta, self.delta)
+        inner = np.abs(residual) <= self.delta
+        return Terms(slope * (residual - 0.5 * slope), slope, inner.astype(np.float64))
+
+    def value(self, eta: Array, y: Array) -> Array:
+        residual = eta - y
+        slope = np.clip(residual, -self.delta, self.delta)
+        return slope * (residual - 0.5 * slope)
+
+    def conjugate(self, alpha: Array, y: Array) -> Array:
+        return np.where(np.abs(alpha) <= self.delta, 0.5 * alpha * alpha - alpha * y, np.inf)
+
+    def minimiser(self, y: Array) -> Array:
+        return y
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return np.full_like(y, -self.delta), np.full_like(y, self.delta)
+
+
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """ℓ = exp(η) − yη with counts y ≥ 0, as scikit-learn's PoissonRegressor has it."""
+
+    name: ClassVar[str] = "poisson"
+    classifies: ClassVar[bool] = False
+
+    def terms(self, eta: Array, y: Array) -> Terms:
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.exp(eta)
+            value = mean - np.where(y == 0.0, 0.0, y * eta)
+        return Terms(value, mean - y, mean)
+
+    def value(self, eta: Array, y: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.exp(eta) - np.where(y == 0.0, 0.0, y * eta)
+
+    def conjugate(self, alpha: Array, y: Array) -> Array:
+        rest = y - alpha
+        return _entropy(rest) - rest
+
+    def minimiser(self, y: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(y)
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return np.full_like(y, -np.inf), y
+
+    def rank(self, t: Array, y: Array, threshold: Array) -> Array:
+        absolute = np.abs(self.best_dual(t, y, threshold))
+        return np.where(absolute > 0.0, absolute, np.minimum(self.distance(t, y, threshold), 0.0))
+
+
+LOSSES: dict[str, type[Loss]] = {
+    loss.name: loss for loss in (Logistic, Squared, SquaredHinge, Huber, Poisson)
+}
+
+
+def _of_margin(margin: Array) -> tuple[Array, Array, Array]:
+    """log(1 + exp(−m)), σ(−m) and σ(m)σ(−m)."""
+    small = _tail(margin)
+    inverse = 1.0 / (1.0 + small)
+    both = small * inverse
+    wrong = np.where(margin >= 0.0, both, inverse)
+    return _softplus(margin, small), wrong, both * inverse
+
+
+_SMALLEST = np.exp(-700.0)
+
+
+def _softplus(margin: Array, tail: Array) -> Array:
+    """log(1 + exp(−m)) from exp(−|m|), which log1p takes twice as long for where its powers underflow."""
+    value = np.log1p(np.maximum(tail, 1e-100))
+    return np.subtract(value, np.minimum(margin, 0.0), out=value)
+
+
+def _tail(margin: Array) -> Array:
+    """exp(−|m|), and 0 beyond 700: the numbers between there and 0 are far slower to compute with."""
+    size = np.abs(margin)
+    np.minimum(size, 700.0, out=size)
+    np.exp(np.negative(size, out=size), out=size)
+    return np.subtract(size, _SMALLEST, out=size)
+
+
+def _nearest(centre: Array, t: Array, threshold: Array) -> Array:
+    """The z within |z + t| ≤ c that is nearest to the loss's minimiser."""
+    z = np.maximum(centre, -t - threshold)
+    return np.minimum(z, threshold - t, out=z)
+
+
+def _entropy(x: Array) -> Array:
+    """x log x with 0 log 0 = 0, infinite for x < 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(x > 0.0, x * np.log(x), np.where(x == 0.0, 0.0, np.inf))

@@ -1,0 +1,279 @@
+"""Prices: d + 1 numbers, agreed on from sums, from which every row knows its fraction in the lesson by itself.
+
+A lesson teaches θ* exactly when Σ_{j∈S} g_j = t with the pulls g_j = −ℓ'(x_j'θ*) x_j and t = Λθ* (0 for a free intercept).
+Relaxed to 0 ≤ b_j ≤ 1, with w_j = M g_j in units in which lengths tell what a row does to predictions (M = H^−½, H the
+learner's curvature), prices minimise
+
+    Ψ(u) = Σ_j log(1 + exp(z_j + u'(w_j, 1))) − u'(M t, n) + (δ/2)‖v‖²,        b_j = σ(z_j + u'(w_j, 1))
+
+The log-odds z_j spread the lesson over strong and weak rows: rounding needs weak ones to absorb what strong ones leave. The
+term in δ, over all of u = (v, v₀) but the price of a row v₀, is a penalty on the residual: Σ b_j w_j − M t = −δv.
+Hardened step by step it vanishes where the goal can be
+balanced. Where it cannot, u is the direction that proves it, and b the nearest lesson there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+
+from superteach.line.queries import AskMoments, AskValues, Balance, Bound, Draw, Drawn, Moments, Price, Query
+from superteach.line.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
+from superteach.mathematics.problem import Quadratic
+from superteach.mathematics.solvers import LBFGS, Newton
+from superteach.types import Array
+
+HARDER = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
+"""δ by level, in units in which a row's length is about 1/√n: a goal is mostly balanced at the second."""
+BALANCED = 0.01
+"""Share of a usual row's length that prices may leave: rounding absorbs it at once."""
+LEAST = 0.125
+"""Rows with a smaller probability are drawn by lot before prices are agreed on, so that at most n/LEAST take part."""
+LADDER = 0.5
+"""Share of the lesson that is spread over octaves of strength in equal parts; the rest is spread over rows."""
+SLOW = 0.02
+"""Share of the residual that a level must take away, where the goal is not balanced yet."""
+STEPS = 15
+"""Newton steps at one level, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """Where the prices ended."""
+
+    levels: tuple[Array, ...]
+    """u at every level of softness, in units of (g_j, 1), as teachers are told it."""
+    balanced: bool
+    aim: Array
+    """M t."""
+    total: Array
+    """Σ b_j M g_j: what the fractional lesson adds up to."""
+    idle: int
+    """Octave below which rows pull at nothing."""
+    idle_mass: float
+    """Σ b_j over these rows."""
+    longest: float
+    """Length of the longest M g_j, within an octave."""
+    usual: float
+    """Root mean square of the lengths of rows that are likely to be chosen."""
+    freedom: float
+    """Σ b_j(1 − b_j), where curvature was summed; else infinite."""
+
+    @property
+    def point(self) -> Array:
+        """u as teachers are told it."""
+        return self.levels[-1]
+
+
+def ladder(counts: npt.NDArray[np.int64], size: int, unknowns: int) -> Array:
+    """Log-odds by octave of strength for a lesson of `size` rows.
+
+    One part of the lesson is spread evenly over rows. The other goes in equal parts to each of the n/(d + 1) octaves below
+    the strongest tenth of the rows (an octave needs about d + 1 rows to absorb what the one above leaves), at most to a
+    half of its rows.
+    """
+    rows, octaves, top = int(counts.sum()), np.arange(OCTAVES), strong_octave(counts)
+    grouped = counts.astype(np.float64)
+    grouped[top:] = counts[top:].sum()
+    steps = max(size / unknowns, 1.0)
+    on = (octaves >= max(top - steps, lowest_octave(counts))) & (counts > 0)
+    even = min(size / rows, 1.0 - 1e-9)
+    odds = np.full(OCTAVES, even)
+    if on.any():
+        share, members = size / steps, grouped[on]
+        weight = counts[on] / members
+        for _ in range(60):
+            share = min(share * size / float((weight * np.minimum(0.5 * members, share)).sum()), 1e9 * size)
+        odds *= 1.0 - LADDER
+        odds[on] += LADDER * np.minimum(0.5, share / members)
+    return np.asarray(logit(np.clip(odds, 1e-12, 1.0 - 1e-9)))
+
+
+def agree(
+    ask: Callable[[Query], Any],
+    model: Array,
+    target: Array,
+    metric: Array,
+    size: int,
+    seed: int,
+    thin: bool = True,
+    newton: bool = True,
+    exact: float = BALANCED,
+    border: float = 1.0,
+) -> Prices:
+    """Take pulls at a model and find prices at which `size` rows balance the target, or come nearest to it.
+
+    `metric` is M, or its diagonal where models are too wide for matrices (then without Newton). Softness ends where less
+    than `border` of freedom per unknown is left: rounding needs some, a proof none.
+    """
+    width = len(target)
+    counts = ask(Balance(model, metric))
+    odds = ladder(counts, size, width + 1)
+    idle = lowest_octave(counts)
+    present = np.flatnonzero(counts[idle:]) + idle
+    longest = float(2.0 ** (present[-1] + 1 + SHORTEST)) if len(present) else 1.0
+    lengths = 2.0 ** (2.0 * (np.arange(OCTAVES) + SHORTEST) + 1.0)
+    probability = expit(odds)
+    usual = float(
+        np.sqrt(
+            (counts * probability * lengths)[idle:].sum() / max((counts * probability)[idle:].sum(), 1e-300)
+        )
+    )
+    usual = usual or 1.0  # where every row is idle
+    unit = 1.0 / (usual * np.sqrt(size))
+    few = float((counts * np.minimum(1.0, probability / LEAST)).sum()) < 0.5 * counts.sum()
+    drawn: Drawn = ask(Draw(odds, LEAST if thin and few else 0.0, seed))
+    point = np.zeros(width + 1)
+    solver: Newton | LBFGS = Newton(max_steps=STEPS) if newton else LBFGS(max_steps=10 * STEPS)
+    enough = exact / np.sqrt(size)
+    levels: list[Array] = []
+    reached, freedom, before = False, np.inf, np.inf
+    for softness in HARDER:
+        function = _Relaxation(ask, metric, target, size, unit, softness)
+
+        def stop(here: Array, sums: Moments, whole: Moments, softness: float = softness) -> str | None:
+            left = float(np.linalg.norm(whole.gradient))
+            return "level" if left <= max(0.1 * softness * np.linalg.norm(here[:-1]), 0.1 * enough) else None
+
+        solution = solver.minimise(function, point, stop)
+        point, sums = solution.point, solution.sums
+        levels.append(function.told(point))
+        left = float(np.linalg.norm(sums.gradient - function.wanted))
+        freedom = np.inf if sums.curvature is None else float(sums.curvature[-1, -1]) * size
+        reached = bool(left <= enough)
+        if reached or freedom < border * (width + 1) or left > (1.0 - SLOW) * before:
+            break
+        before = left
+    if not reached and drawn.rows < counts.sum():  # rows left out by lot may balance what these cannot
+        return agree(ask, model, target, metric, size, seed, False, newton, exact, border)
+    mass = float((counts * expit(odds + levels[-1][-1]))[:idle].sum())
+    aim, total = function.wanted[:-1] / unit, sums.gradient[:-1] / unit
+    return Prices(tuple(levels), reached, aim, total, idle, mass, longest, usual, freedom)
+
+
+def take(ask: Callable[[Query], Any], found: Prices, metric: Array, size: int) -> Prices:
+    """Let rows take prices; where these do not add up to `size` rows, the price of a row is put right first."""
+    low, high, step = -np.inf, np.inf, 1.0
+    point = found.point.copy()
+    for _ in range(60):
+        missing = size - float(ask(Price(point)))
+        if abs(missing) <= 0.25:
+            break
+        low, high = (point[-1], high) if missing > 0.0 else (low, point[-1])
+        step = 2.0 * step
+        if np.isfinite(low) and np.isfinite(high):
+            point[-1] = 0.5 * (low + high)
+        else:
+            point[-1] += step if missing > 0.0 else -step
+    if point[-1] == found.point[-1]:
+        return found
+    sums: Moments = ask(AskMoments("relax", "drawn", point, 1))
+    core = sums.gradient[:-1]
+    total = metric * core if metric.ndim == 1 else metric @ core
+    return replace(found, levels=(*found.levels[:-1], point), total=total)
+
+
+@dataclass(frozen=True, eq=False)
+class _Relaxation:
+    """Ψ in units in which a usual row has length 1/√n and all rows together count √n."""
+
+    ask: Callable[[Query], Any]
+    metric: Array
+    target: Array
+    size: int
+    unit: float
+    softness: float
+    rows_add: str = "relax"
+
+    @property
+    def wanted(self) -> Array:
+        """(M t, n)."""
+        moved = self.metric * self.target if self.metric.ndim == 1 else self.metric @ self.target
+        return np.append(self.unit * moved, np.sqrt(self.size))
+
+    @property
+    def smooth(self) -> Quadratic:
+        """The part that needs no rows."""
+        return Quadratic(np.append(np.full(len(self.target), self.softness), 0.0), self.wanted)
+
+    def told(self, point: Array) -> Array:
+        """A point in units of (g_j, 1)."""
+        moved = self.metric * point[:-1] if self.metric.ndim == 1 else self.metric.T @ point[:-1]
+        return np.append(self.unit * moved, point[-1] / np.sqrt(self.size))
+
+    def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
+        """The sums over the rows, and the same with the quadratic added: one round."""
+        told: Moments = self.ask(AskMoments("relax", "drawn", self.told(point), order))
+        sums = Moments(told.value, self._heard(told.gradient), None)
+        if told.curvature is not None:
+            sums = sums._replace(curvature=self._heard(self._heard(told.curvature).T))
+        smooth = self.smooth
+        whole = Moments(
+            sums.value + smooth.value(point),
+            sums.gradient + smooth.gradient(point),
+            None if sums.curvature is None else sums.curvature + np.diag(smooth.diagonal),
+        )
+        return sums, whole
+
+    def values(self, point: Array, direction: Array, steps: Array) -> Array:
+        """Values at point + s·direction for every step s: one round."""
+        sums = self.ask(AskValues("relax", "drawn", self.told(point), self.told(direction), steps))
+        smooth = self.smooth
+        return np.asarray(sums + [smooth.value(point + step * direction) for step in steps])
+
+    def _heard(self, sums: Array) -> Array:
+        """Sums over (g_j, 1) in these units, along the first axis."""
+        core = sums[:-1]
+        moved = (self.metric * core.T).T if self.metric.ndim == 1 else self.metric @ core
+        return np.concatenate([self.unit * moved, sums[-1:] / np.sqrt(self.size)])
+
+
+def prove(ask: Callable[[Query], Any], point: Array, target: Array, size: int) -> tuple[Array, float] | None:
+    """A unit vector u with Σ_j max(0, u'(g_j, 1)) < u'(t, n), and by how much; None where it is no proof."""
+    most = float(np.abs(point).max(initial=0.0))
+    if not 0.0 < most < np.inf:
+        return None
+    direction = point / most
+    direction = direction / float(np.linalg.norm(direction))
+    reached: Moments = ask(AskMoments("reach", "all", direction, 1))
+    wanted = float(direction @ np.append(target, size))
+    margin = wanted - reached.value
+    # A margin within the rounding error of the two sums proves nothing.
+    return (direction, margin) if margin > 1e-10 * (abs(wanted) + reached.value) else None
+
+
+def lower_bound(
+    ask: Callable[[Query], Any],
+    direction: Array,
+    target: Array,
+    penalty: Array,
+    size: int,
+    measure: Array,
+    most: float,
+) -> float:
+    """The largest ρ for which the proof still holds at every model within ρ of the goal: no lesson comes nearer.
+
+    Pulls change by at most c|u'x_j|‖R x_j‖ρ, the penalty's by ‖R diag(Λ)u‖ρ; ‖R x‖ bounds the change of
+    x'θ where the model moves by 1 in raw units.
+    """
+    if not np.isfinite(most):
+        return 0.0
+    wanted = float(direction @ np.append(target, size))
+    stiff = penalty * direction[:-1]
+    pull = float(np.linalg.norm(measure * stiff if measure.ndim == 1 else measure @ stiff))
+    low, high = 0.0, 1.0
+    for radii in (np.append(0.0, np.geomspace(1e-9, 1e9, 36)), None, None):
+        tried = np.linspace(low, high, 33) if radii is None else radii
+        sums = ask(Bound(direction, measure, tried))
+        holds = np.flatnonzero(sums < wanted - pull * tried - 1e-10 * (abs(wanted) + sums))
+        if not len(holds):
+            return low
+        last = int(holds[-1])
+        low = float(tried[last])
+        high = float(tried[min(last + 1, len(tried) - 1)])
+    return low

@@ -1,0 +1,407 @@
+"""Rounding a fractional lesson: strong rows first; what their settling leaves, all weaker rows absorb together.
+
+Row j does w_j to the model and counts as one, a_j = (w_j, 1). Given fractions b_j and a target, rows are settled to 0
+or 1 block by block, longest w_j first. What a block leaves, r = target − Σ a_j over the lesson as it stands, is absorbed by
+tilting the log-odds of all rows still free by a_j'u, u = C⁻¹r with C = Σ b_j(1 − b_j) a_j a_j'. So the last
+residual is as short as the weakest rows. (The cube method of balanced sampling, done scale by scale.)
+
+`settle` needs sums only: who holds rows answers an `Order` with a `Report`. One owner who rounds alone calls it on its own
+rows; owners who round together add their reports up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+from scipy.spatial import cKDTree
+from scipy.special import expit, logit
+
+from superteach.types import Array, Mask, Positions
+
+THIN, AMPLE = 0.25, 1_000
+"""Rows with a smaller fraction become 0 or THIN, by lot, so that about n/THIN rows stay in play, and AMPLE where the lesson
+is small: with 1/8 rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
+TILT = 8.0
+"""Square of the change in log-odds that free rows may need after a block, by estimate. With 4 there are a tenth
+more rounds and risks a third higher; without a limit on the longest rows one lesson in five of 100 columns went astray."""
+USUAL = 4.0
+"""Weight of the usual row's tilt beside that of the longest one."""
+ASTRAY = 2.0
+"""A block that asks for this many times more is taken back, and a third as much is tried."""
+SLOWER = (1.0, 0.25, 0.05)
+"""Limits in units of TILT, tried one after the other while a rounding leaves more than CLOSE."""
+CLOSE, CLOSER = 0.2, 200
+"""Share of a usual row's length that a rounding may leave before it is tried again with a lower limit; less in lessons of
+more than CLOSER rows, which have weak rows enough."""
+SHARE = 0.6
+"""Of the freedom Σ b(1 − b) that is left, a block takes at most this much: the rest has to absorb it."""
+ONE_BY_ONE = 20
+"""Rows per unknown, at the end of a block, that are settled one by one; those before them by lot, which is faster."""
+ENOUGH = 5.0
+"""Freedom per unknown at which `settle` hands over to `finish`: below it owners who act at once spoil each other's work."""
+BINS, PER_OCTAVE = 320, 8
+"""Classes of length in a report: 40 octaves below the longest row, in eighths."""
+EXACT = ((4, 32), (12, 26), (24, 22))
+"""Up to so many unknowns, so many rows are settled by looking at all subsets: 2²⁶ of them take 0.05 s."""
+MOST_ROUNDS = 100
+"""Rounds beyond the number of unknowns after which a rounding that gets nowhere is cut short."""
+POLISHED = 400
+"""Weakest rows of the finish among which pairs are exchanged while that helps."""
+EDGE = 1e-9
+"""Fractions stay this far from 0 and 1, so that a row can still be tilted back."""
+
+
+def close(size: int) -> float:
+    """Share of a usual row's length that the rounding of a lesson of `size` rows may leave."""
+    return CLOSE * min(1.0, CLOSER / max(size, 1))
+
+
+def thinning(size: int) -> float:
+    """Fraction below which rows of a lesson of `size` rows are drawn by lot."""
+    return min(THIN, max(size, 1) / AMPLE)
+
+
+class Report(NamedTuple):
+    """Sums over rows in play: what the lesson adds up to, and what its free rows can absorb, in all and by length."""
+
+    total: Array
+    """Σ a_j over settled rows plus Σ b_j a_j over free ones."""
+    curvature: Array
+    """C = Σ b_j(1 − b_j) a_j a_j' over free rows."""
+    freedom: Array
+    """Σ b_j(1 − b_j) by class of length, longest first."""
+    rows: Array
+    """Free rows by class."""
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Tilt all free rows, then settle those of the longest classes."""
+
+    tilt: Array
+    cut: int
+    """Last class to settle; −1 settles none."""
+    root: Array
+    """L with L L' = C⁻¹: the metric in which a row is settled to the side that leaves less."""
+    residual: Array
+    """What the tilt is expected to leave, shared out to every owner."""
+    spare: int = 0
+    """This many of the weakest rows stay free whatever the cut says (for one owner)."""
+    take_back: bool = False
+    """Whether to forget the last order first."""
+
+
+@dataclass(frozen=True, eq=False)
+class InPlay:
+    """One owner's rows in play. Settling gives another `InPlay`; this one stays as it was."""
+
+    rows: Array
+    """a_j of the free rows."""
+    fractions: Array
+    classes: npt.NDArray[np.int64]
+    index: Positions
+    """Which rows they are, to their owner."""
+    settled: Array
+    """Σ a_j over settled rows that are in the lesson."""
+    chosen: tuple[Positions, ...] = ()
+    before: InPlay | None = None
+    age: int = 0
+    """Orders obeyed so far."""
+
+    @classmethod
+    def begin(
+        cls, rows: Array, fractions: Array, index: Positions, longest: float, draw: np.random.Generator
+    ) -> InPlay:
+        """Sort rows into classes of length; a quarter octave of chance in the order breaks ties."""
+        length = np.linalg.norm(rows[:, :-1], axis=1)
+        octaves = np.log2(longest / np.maximum(length, 1e-300)) + 0.5 * draw.random(len(rows))
+        classes = np.clip(np.floor(PER_OCTAVE * octaves), 0, BINS - 1).astype(np.int64)
+        order = np.argsort(classes, kind="stable")
+        fractions = np.clip(fractions[order], EDGE, 1.0 - EDGE)
+        return cls(rows[order], fractions, classes[order], index[order], np.zeros(rows.shape[1]))
+
+    def report(self) -> Report:
+        """Its sums."""
+        free = self.fractions * (1.0 - self.fractions)
+        return Report(
+            self.settled + self.fractions @ self.rows,
+            (self.rows.T * free) @ self.rows,
+            np.bincount(self.classes, free, BINS).astype(np.float64),
+            np.bincount(self.classes, minlength=BINS).astype(np.float64),
+        )
+
+    def obey(self, order: Order, draw: np.random.Generator) -> InPlay:
+        """Tilt, settle, and go on with the rows that are still free."""
+        if order.take_back and self.before is not None:
+            return self.before.obey(replace(order, take_back=False), draw)
+        tilted = np.clip(
+            expit(logit(self.fractions) + np.clip(self.rows @ order.tilt, -2.0, 2.0)), EDGE, 1.0 - EDGE
+        )
+        last = int(np.searchsorted(self.classes, order.cut, side="right"))
+        last = max(0, min(last, len(self.rows) - order.spare))
+        taken = settle_block(self.rows[:last], tilted[:last], order, draw)
+        return InPlay(
+            self.rows[last:],
+            tilted[last:],
+            self.classes[last:],
+            self.index[last:],
+            self.settled + taken @ self.rows[:last],
+            (*self.chosen, self.index[:last][taken]),
+            replace(self, before=None),
+            self.age + 1,
+        )
+
+    def close(self, taken: Mask) -> Positions:
+        """The whole choice, with these of the free rows."""
+        return np.sort(np.concatenate([*self.chosen, self.index[taken]]))
+
+
+def settle_block(rows: Array, fractions: Array, order: Order, draw: np.random.Generator) -> Mask:
+    """Settle rows: by lot, and the last ones one by one to the side that leaves the shorter residual."""
+    taken = np.empty(len(rows), dtype=bool)
+    first = max(0, len(rows) - ONE_BY_ONE * rows.shape[1])
+    taken[:first] = draw.random(first) < fractions[:first]
+    left = (order.residual + (fractions[:first] - taken[:first]) @ rows[:first]) @ order.root
+    taken[first:] = one_by_one(rows[first:] @ order.root, fractions[first:], left)
+    return taken
+
+
+def one_by_one(moves: Array, fractions: Array, left: Array) -> Mask:
+    """Settle each row to the side that leaves the shorter residual."""
+    taken, left = np.empty(len(moves), dtype=bool), left.copy()
+    half = (0.5 - fractions) * np.einsum("ij,ij->i", moves, moves)
+    for j in range(len(moves)):
+        taken[j] = into = bool(left @ moves[j] > half[j])
+        left += (fractions[j] - into) * moves[j]
+    return taken
+
+
+def settle(
+    ask: Callable[[Order], Report],
+    start: Report,
+    target: Array,
+    longest: float,
+    owners: int,
+    until_rows: int,
+    until: float,
+    limit: float = TILT,
+) -> Report:
+    """Settle rows until at most `until_rows` are free, or `until` of freedom per unknown; the last report.
+
+    `longest` is the length that classes are counted from, `limit` the tilt that a block may ask of the rest.
+    """
+    here, size, take_back = start, len(target), False
+    part, pace, again, tilts, rounds = 1.0, 1.0, 0, 0, 0
+    while here.rows.sum() > until_rows and here.freedom.sum() > until * size:
+        residual = target - here.total
+        root = _root(here, longest)
+        step = root @ (residual @ root)
+        decrement = float(residual @ step)
+        cut = _next_cut(here, decrement, owners, limit * part)
+        if cut is None and tilts < 6 and _needed(here, decrement) > 0.1 * limit:
+            cut, tilts = -1, tilts + 1
+        else:
+            tilts = 0
+        rounds += 1
+        forced = cut is None
+        if rounds > MOST_ROUNDS + size:
+            if owners > 1:
+                break
+            cut = BINS
+        elif cut is None:  # nothing fits: the longest rows have to go, whatever they leave
+            cut = int(np.flatnonzero(here.rows)[0])
+        expected = (residual - pace * (here.curvature @ step)) / owners
+        there = ask(Order(pace * step, cut, root, expected, until_rows, take_back))
+        rest = target - there.total
+        if cut < 0:
+            astray = float(np.sum(np.square(rest @ root))) > decrement
+        else:
+            left = float(np.sum(np.square(rest @ _root(there, longest))))
+            astray = not forced and there.freedom.sum() > 0.5 * size and _needed(there, left) > ASTRAY * limit
+        take_back = astray and again < 8
+        if take_back:
+            part, pace, again = part / 3.0, pace / 2.0, again + 1
+        else:
+            here, part, pace, again = there, min(1.0, 2.0 * part), min(1.0, 2.0 * pace), 0
+    if take_back:
+        here = ask(Order(np.zeros(size), -1, np.eye(size), np.zeros(size), until_rows, True))
+    return here
+
+
+def _lengths() -> Array:
+    """Square of the longest length in each class, in units of the longest of all."""
+    return np.asarray(4.0 ** (-np.arange(BINS) / PER_OCTAVE))
+
+
+def _root(report: Report, longest: float) -> Array:
+    """L with L L' = (C + ε)⁻¹; a residual as short as the weakest rows is no residual."""
+    floor = longest**2 * _lengths()[np.flatnonzero(report.rows)[-1:]].sum()
+    diagonal = np.diag(report.curvature)
+    softened = report.curvature + np.diag(1e-13 * diagonal + floor + 1e-300)
+    scale = 1.0 / np.sqrt(np.diag(softened))
+    factor = linalg.cholesky(softened * np.outer(scale, scale), lower=True)
+    inverse = linalg.solve_triangular(factor, np.diag(scale), lower=True)
+    return np.asarray(inverse.T)
+
+
+def _needed(report: Report, decrement: float) -> float:
+    """Square of the tilt in log-odds that free rows need, where the residual's square in C⁻¹ is `decrement`."""
+    longest = float(_lengths()[np.flatnonzero(report.rows)[:1]].sum())
+    freedom, strength = float(report.freedom.sum()), float(report.freedom @ _lengths())
+    return decrement * (longest / max(strength, 1e-300) + USUAL / max(freedom, 1e-300))
+
+
+def _next_cut(report: Report, decrement: float, owners: int, limit: float) -> int | None:
+    """The last class of the largest block whose noise the rest can absorb; None where there is none."""
+    size, square = len(report.total), _lengths()
+    strength = report.freedom * square
+    taken, taken_strength = np.cumsum(report.freedom), np.cumsum(strength)
+    rest = strength.sum() - taken_strength
+    # Settled one by one, a block leaves what a sixth of a row per unknown and owner weighs; by lot, all it weighs.
+    kept = np.minimum(1.0, owners * size / 6.0 / np.maximum(taken, 1e-300))
+    kept[np.cumsum(report.rows) > owners * ONE_BY_ONE * size] = 1.0
+    carried = decrement * min(1.0, _needed(report, decrement)) * strength.sum()
+    with np.errstate(over="ignore"):
+        noise = (kept * taken_strength * size + carried) / np.maximum(rest, 1e-300)
+        needed = noise * (
+            _next_lengths(report) / np.maximum(rest, 1e-300) + USUAL / np.maximum(taken[-1] - taken, 1e-300)
+        )
+        fits = (needed <= limit) & (rest > 0.0) & (taken > 0.0)
+    if not fits.any():
+        return None
+    most = int(np.searchsorted(taken, SHARE * taken[-1]))
+    return max(int(np.flatnonzero(report.rows)[0]), min(int(np.flatnonzero(fits)[-1]), most))
+
+
+def _next_lengths(report: Report) -> Array:
+    """Square of the longest length behind each class, in units of the longest of all; 0 where none is left."""
+    present = np.where(report.rows > 0, _lengths(), 0.0)
+    return np.append(np.maximum.accumulate(present[::-1])[::-1][1:], 0.0)
+
+
+def finish(
+    rows: Array,
+    fractions: Array,
+    residual: Array,
+    least: int,
+    most: int,
+    draw: np.random.Generator,
+    beyond: Array | float = 0.0,
+    starts: int = 1,
+    limit: float = TILT,
+) -> Mask:
+    """Settle the last rows, all in one place: `residual` is what the lesson lacks beside their fractional sum.
+
+    Of them `least` to `most` may be taken. `beyond` is what the fractional lesson itself lacks. The best of several starts.
+    """
+    wanted = residual + fractions @ rows
+    lacking = wanted[:-1] + beyond
+    longest = float(np.linalg.norm(rows[:, :-1], axis=1).max(initial=0.0))
+    if longest == 0.0:
+        taken = np.zeros(len(rows), dtype=bool)
+        taken[: min(max(round(float(fractions.sum())), least), most)] = True
+        return taken
+    found = []
+    for _ in range(starts):
+        taken = polish(
+            rows[:, :-1], _settle_all(rows, fractions, wanted, longest, draw, limit), lacking, least, most
+        )
+        found.append((float(np.linalg.norm(lacking - taken @ rows[:, :-1])), taken))
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def _settle_all(
+    rows: Array, fractions: Array, wanted: Array, longest: float, draw: np.random.Generator, limit: float
+) -> Mask:
+    """Settle rows block by block, and the last few of them by looking at all subsets."""
+    play = InPlay.begin(rows, fractions, np.arange(len(rows)), longest, draw)
+    few = next((count for width, count in EXACT if rows.shape[1] <= width), 0)
+
+    def ask(order: Order) -> Report:
+        nonlocal play
+        play = play.obey(order, draw)
+        return play.report()
+
+    settle(ask, play.report(), wanted, longest, 1, few, 0.0, limit)
+    subset = np.zeros(len(play.rows), dtype=bool)
+    if 0 < len(play.rows) <= few:
+        subset = best_subset(play.rows, wanted - play.settled)
+    taken = np.zeros(len(rows), dtype=bool)
+    taken[play.close(subset)] = True
+    return taken
+
+
+def settle_plainly(play: InPlay, target: Array, size: int) -> Mask:
+    """Settle all rows one by one, strongest first, without matrices: for models too wide for them."""
+    width = len(target)
+    scale = np.ones(width)
+    scale[-1] = float(np.linalg.norm(play.rows[:, :-1], axis=1).mean()) if len(play.rows) else 1.0
+    residual = target - play.settled - play.fractions @ play.rows
+    taken = one_by_one(play.rows * scale, play.fractions, residual * scale)
+    extra = int(taken.sum()) + sum(map(len, play.chosen)) - size
+    some = np.flatnonzero(taken if extra > 0 else ~taken)
+    taken[some[len(some) - min(abs(extra), len(some)) :]] = extra <= 0  # the weakest come last
+    return taken
+
+
+def best_subset(rows: Array, wanted: Array) -> Mask:
+    """Of all subsets of a few rows the one whose sum is nearest to `wanted`, by meeting in the middle."""
+    half = len(rows) // 2
+    parts = rows[:half], rows[half:]
+    ways = [(np.arange(2 ** len(part))[:, None] >> np.arange(len(part))) & 1 for part in parts]
+    tree = cKDTree(ways[0] @ parts[0], balanced_tree=False, compact_nodes=False)
+    asked = wanted - ways[1] @ parts[1]
+    best, pair = np.inf, (0, 0)
+    step = max(64, len(asked) // 64)
+    for first in range(0, len(asked), step):  # what is known so far bounds the search of the next
+        distance, found = tree.query(asked[first : first + step], distance_upper_bound=best)
+        nearest = int(distance.argmin())
+        if distance[nearest] < best:
+            best, pair = float(distance[nearest]), (int(found[nearest]), first + nearest)
+    return np.concatenate([ways[0][pair[0]], ways[1][pair[1]]]).astype(bool)
+
+
+def polish(rows: Array, taken: Mask, wanted: Array, least: int, most: int) -> Mask:
+    """Put the count right, then exchange pairs of weak rows while that shortens the residual."""
+    taken = taken.copy()
+    left = wanted - taken @ rows
+    count = int(taken.sum())
+    for _ in range(abs(min(max(count, least), most) - count)):
+        sign = -1.0 if count > most else 1.0
+        some = np.flatnonzero(taken if count > most else ~taken)
+        if not len(some):
+            break
+        best = some[np.square(left - sign * rows[some]).sum(axis=1).argmin()]
+        left, taken[best] = left - sign * rows[best], not taken[best]
+    # Few rows can leave a small lesson, so more may enter: as many pairs either way.
+    looked = max(POLISHED, min(POLISHED**2 // max(int(taken.sum()), 1), 4 * POLISHED))
+    strength = np.einsum("ij,ij->i", rows, rows)
+    if int(taken.sum()) <= POLISHED // 4:
+        strength[taken] = 0.0
+    weak = np.argsort(strength)[:looked]
+    gram, along = rows[weak] @ rows[weak].T, rows[weak] @ left
+    square = np.diag(gram).copy()
+    length = float(left @ left)
+    for _ in range(POLISHED):
+        inside = taken[weak]
+        into, out = np.flatnonzero(~inside), np.flatnonzero(inside)
+        if not len(into) or not len(out):
+            break
+        # A row that enters adds w to the lesson, one that leaves −w.
+        change = (
+            (square - 2.0 * along)[into][:, None]
+            + (square + 2.0 * along)[out]
+            - 2.0 * gram[np.ix_(into, out)]
+        )
+        i, j = divmod(int(change.argmin()), len(out))
+        if change[i, j] >= -1e-6 * length:
+            break
+        length += float(change[i, j])
+        along -= gram[:, into[i]] - gram[:, out[j]]
+        taken[weak[into[i]]], taken[weak[out[j]]] = True, False
+    return taken

@@ -1,0 +1,71 @@
+"""A function of a small point that is known only through sums over rows somebody else holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from superteach.line.queries import AskMoments, AskValues, Moments, Query, RowFunction, RowSet
+from superteach.mathematics.problem import Quadratic
+from superteach.types import Array
+
+Stop = Callable[[Array, Moments, Moments], str | None]
+"""Told (point, sums over rows, the same plus the quadratic): a sentence when it is time to stop, else None."""
+
+
+class Smooth(Protocol):
+    """What a solver sees of a function."""
+
+    @property
+    def rows_add(self) -> str:
+        """What each row adds to it."""
+
+    def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
+        """The sums over rows, and the whole function: value, gradient and (order 2) curvature; one round."""
+
+    def values(self, point: Array, direction: Array, steps: Array) -> Array:
+        """Values at point + s·direction for every step s; one round."""
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """Σ_j f_j(x_j'p) + ½ p'diag(a)p − b'p, whose sum is asked for and whose quadratic is known."""
+
+    ask: Callable[[Query], Any]
+    rows_add: RowFunction
+    rows: RowSet
+    smooth: Quadratic
+
+    def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
+        """The sums over the rows, and the same with the quadratic added: one round."""
+        sums: Moments = self.ask(AskMoments(self.rows_add, self.rows, point, order))
+        curvature = None if sums.curvature is None else sums.curvature + np.diag(self.smooth.diagonal)
+        whole = Moments(
+            sums.value + self.smooth.value(point), sums.gradient + self.smooth.gradient(point), curvature
+        )
+        return sums, whole
+
+    def values(self, point: Array, direction: Array, steps: Array) -> Array:
+        """Values at point + s·direction for every step s: one round."""
+        sums = self.ask(AskValues(self.rows_add, self.rows, point, direction, steps))
+        return np.asarray(sums + [self.smooth.value(point + step * direction) for step in steps])
+
+    def flat(self, tolerance: float, floor: float = 0.0) -> Stop:
+        """Stop when the gradient is tolerance times smaller than the parts that cancel in it.
+
+        Where the rows are fitted perfectly both parts vanish together; `floor` is the size below which
+        they no longer count.
+        """
+
+        def stop(point: Array, sums: Moments, whole: Moments) -> str | None:
+            norm = float(np.linalg.norm(whole.gradient))
+            parts = sums.gradient, self.smooth.diagonal * point, self.smooth.linear
+            scale = max(floor, *(float(np.linalg.norm(part)) for part in parts))
+            if norm <= tolerance * scale:
+                return f"gradient norm {norm:.2g} is at most {tolerance:g} of its parts"
+            return None
+
+        return stop

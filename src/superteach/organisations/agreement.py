@@ -1,0 +1,132 @@
+"""Before the first query: do all teachers hold the same columns, and the same labels?
+
+The coordinator asks every teacher for names, kinds and a hash of them. Where the hashes differ the error says
+who differs in what. Then every teacher hears the order of the columns, the two label values, and from which
+number on its rows are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from superteach.engines.remote import SECONDS, Line, Remote, reply_of
+from superteach.errors import DataError
+from superteach.line import wire
+from superteach.mathematics.learner import Learner
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """What all teachers of a lesson have in common."""
+
+    lesson: str
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    target: str
+    classes: npt.NDArray[Any] | None
+    rows: tuple[int, ...]
+    """How many each teacher has."""
+    seals: tuple[str, ...] = ()
+    """Each teacher's own over its rows: equal to an earlier one if the rows are."""
+
+    def engine(self, line: Line, seconds: float = SECONDS) -> Remote:
+        """An engine over these teachers."""
+        return Remote(line, self.lesson, self.names, len(self.columns), seconds)
+
+
+def agree(
+    line: Line,
+    lesson: str,
+    names: Sequence[str],
+    learner: Learner,
+    features: Sequence[str] | None = None,
+    seconds: float = SECONDS,
+    follows: str | None = None,
+) -> Agreement:
+    """Settle columns, labels and row ids with every teacher, or say who differs in what.
+
+    A lesson that `follows` another takes its place: teachers forget that one and go on counting its questions.
+    """
+    hello = wire.pack("hello", {"lesson": lesson, "loss": learner.loss.name, "follows": follows})
+    said = _ask_all(line, names, dict.fromkeys(names, hello), "the first hello", seconds)
+    columns = _columns(said, features)
+    classes = _classes(said) if learner.loss.classifies else None
+    rows = tuple(int(said[name]["rows"]) for name in names)
+    first = np.concatenate([[0], np.cumsum(rows)]).tolist()
+    common = {
+        "lesson": lesson,
+        "loss": learner.loss.name,
+        "columns": list(columns),
+        "classes": None if classes is None else classes.tolist(),
+    }
+    settled = {
+        name: wire.pack(
+            "agree", {**common, "position": position, "teachers": len(names), "first_id": first[position]}
+        )
+        for position, name in enumerate(names)
+    }
+    _ask_all(line, names, settled, "the agreement", seconds)
+    seals = tuple(str(said[name]["seal"]) for name in names)
+    return Agreement(lesson, tuple(names), columns, said[names[0]]["target"], classes, rows, seals)
+
+
+def finish(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, int]:
+    """Tell all teachers that the lesson is over; how many rows each has chosen."""
+    return {name: int(facts["rows"]) for name, facts in end(line, agreement, seconds).items()}
+
+
+def end(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, dict[str, Any]]:
+    """The same with all that each says: rows, what is written of them, and the fault where nothing could be."""
+    over = wire.pack("finish", {"lesson": agreement.lesson})
+    return _ask_all(line, agreement.names, dict.fromkeys(agreement.names, over), "the end", seconds)
+
+
+def _ask_all(
+    line: Line, names: Sequence[str], messages: dict[str, bytes], what: str, seconds: float
+) -> dict[str, dict[str, Any]]:
+    replies = line.ask(messages, seconds)
+    return {name: reply_of(name, what, replies).facts for name in names}
+
+
+def _columns(said: dict[str, dict[str, Any]], features: Sequence[str] | None) -> tuple[str, ...]:
+    """The feature columns: those listed, or the first teacher's if all have the same."""
+    first, *others = said
+    wanted = said[first]
+    for name in others:
+        theirs = said[name]
+        for what, words in (("target", "a target column"), ("target_kind", "a target of kind")):
+            if theirs[what] != wanted[what]:
+                raise DataError(
+                    f"teacher {name} has {words} {theirs[what]!r}, teacher {first} {wanted[what]!r}; all need the same"
+                )
+    if features is not None:
+        for name, theirs in said.items():
+            missing = [column for column in features if column not in theirs["columns"]]
+            if missing:
+                raise DataError(f"teacher {name} has no feature column {missing[0]!r}")
+        return tuple(features)
+    for name in others:
+        if said[name]["hash"] != wanted["hash"]:
+            lacks = [column for column in wanted["columns"] if column not in said[name]["columns"]]
+            adds = [column for column in said[name]["columns"] if column not in wanted["columns"]]
+            faults = [f"lacks {', '.join(map(repr, lacks[:12]))}"] * bool(lacks)
+            faults += [f"adds {', '.join(map(repr, adds[:12]))}"] * bool(adds)
+            raise DataError(
+                f"teacher {name} has other columns than teacher {first}: it {' and '.join(faults)}; "
+                "give all teachers the same columns, or list the feature columns they share"
+            )
+    return tuple(wanted["columns"])
+
+
+def _classes(said: dict[str, dict[str, Any]]) -> npt.NDArray[Any]:
+    """The two label values over all teachers, sorted as scikit-learn sorts them."""
+    values = np.unique(np.array([label for facts in said.values() for label in facts["labels"]]))
+    if len(values) != 2:
+        held = "; ".join(f"{name} has {facts['labels']}" for name, facts in said.items())
+        raise DataError(f"all teachers together have {len(values)} label values, two are needed: {held}")
+    return values

@@ -1,0 +1,338 @@
+"""One lesson over teachers behind a line, from settings that are data alone to files that hold no row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from superteach.coordinator import named
+from superteach.coordinator.federation import Federation
+from superteach.coordinator.goals import MaxAUC, PerturbedFit
+from superteach.coordinator.teaching import teach
+from superteach.engines.base import Engine
+from superteach.engines.journal import Journal, Journalled
+from superteach.engines.remote import SECONDS, Line
+from superteach.errors import (
+    BadReply,
+    InputError,
+    QueryRefused,
+    SettingError,
+    SuperteachError,
+    TeacherLost,
+)
+from superteach.lesson import Entry, Lesson, Taught, write_json, write_model
+from superteach.mathematics.learner import Learner
+from superteach.organisations.agreement import Agreement, agree, end
+from superteach.organisations.unfinished import Facts, Unfinished
+
+ARRIVAL = 120.0
+ON_LOSS = ("abort", "drop", "wait")
+CIRCUMSTANCES = (
+    "teachers", "goal_name", "seconds", "arrival", "on_loss", "least_teachers", "wait", "resume",
+)  # fmt: skip
+"""Parts of an order that do not change what is taught; the roster is looked at by itself."""
+_APART = 0x8CB92BA72F3D8DD7
+"""Between the seeds of two beginnings: odd, and another number than restarts of "match" are apart."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a coordinator asks for: numbers and names that fit into JSON."""
+
+    teachers: list[str]
+    learner: str
+    goal: Any
+    """Contents of a goal file, or None for the fit on all rows plus noise."""
+    goal_name: str = "the goal"
+    goal_seed: int = 0
+    C: float | None = None
+    alpha: float | None = None
+    intercept: bool = True
+    features: list[str] | None = None
+    budget: str = "best"
+    method: str = "match"
+    risk_target: float | None = None
+    rounding: str = "alone"
+    lesson_seconds: float | None = None
+    """After which match tries nothing more."""
+    restarts: int = 1
+    solver_seconds: float = 120.0
+    solver: str | None = None
+    staleness: int = 0
+    sparsity: float | None = None
+    goal_weight: float | None = None
+    standardize: bool = False
+    seed: int = 0
+    seconds: float = SECONDS
+    """How long a teacher may take over one answer."""
+    arrival: float = ARRIVAL
+    """How long the teachers' processes for this lesson may take to start."""
+    on_loss: str = "abort"
+    """When a teacher is lost: "abort", "drop" it and begin anew with the others, or "wait" for it and go on."""
+    least_teachers: int = 2
+    """With fewer teachers left than this nothing is taught."""
+    wait: float = 60.0
+    """How many seconds to wait for a lost teacher."""
+    resume: bool = False
+    """Go on from the journal of the same lesson that was broken off."""
+
+    def __post_init__(self) -> None:
+        if self.on_loss not in ON_LOSS:
+            raise SettingError(f"on_loss={self.on_loss!r} is not known; there are {', '.join(ON_LOSS)}")
+        if self.on_loss == "drop" and self.least_teachers > len(self.teachers):
+            raise SettingError(
+                f"--least-teachers {self.least_teachers} is more than the teachers of this lesson "
+                f"({', '.join(self.teachers)}), so nobody could be dropped; give a smaller number"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def conduct(
+    line: Line,
+    lesson: str,
+    order: Order,
+    folder: Path,
+    watch: Callable[[Entry], None] | None = None,
+    unfinished: Path | None = None,
+) -> Lesson:
+    """Agree, teach, let every teacher write its own rows, and write model.json and lesson.json here.
+
+    Sums are kept in the folder `unfinished` until the lesson is over, so that it can go on from there.
+    """
+    settings = {name: value for name, value in order.as_dict().items() if name not in CIRCUMSTANCES}
+    # Asynchronous sums depend on who was faster: there is nothing to go on from that would come out the same.
+    place = None if unfinished is None or order.staleness else Unfinished(unfinished, settings)
+    run = _Run(line, lesson, order, list(order.teachers), watch, place)
+    if order.resume:
+        if order.staleness:
+            raise SettingError(
+                f"staleness={order.staleness}: asynchronous lessons cannot be resumed, for nothing kept of them would come "
+                "out the same; repeat the command without --resume"
+            )
+        if place is None:
+            raise SettingError("there is no folder of unfinished lessons to resume from")
+        run.head = place.find()
+        run.teachers = place.roster(run.head, order.teachers)
+        run.dropped = list(run.head["dropped"])
+        run.follows = run.head["lesson"]
+    while True:
+        try:
+            result = run.teach(folder)
+        except TeacherLost as lost:
+            if order.on_loss != "drop":
+                raise run.stopped(lost) from None
+            run.drop(lost)
+        except SuperteachError as error:
+            run.broken_off(error)
+            if not run.dropped or not isinstance(error, InputError | QueryRefused):
+                raise
+            names = ", ".join(facts["teacher"] for facts in run.dropped)
+            raise type(error)(
+                f"the lesson began anew without {names}, lost before, and then: {error}"
+            ) from None
+        else:
+            if run.journal is not None:
+                run.journal.remove()
+            return result
+
+
+@dataclass
+class _Run:
+    """A lesson under way: with whom, and what has happened so far."""
+
+    line: Line
+    lesson: str
+    order: Order
+    teachers: list[str]
+    watch: Callable[[Entry], None] | None
+    place: Unfinished | None
+    head: Facts | None = None
+    """Top of the journal to go on from."""
+    follows: str | None = None
+    journal: Journal | None = None
+    """Of this beginning, once it is open."""
+    kept: Journal | None = None
+    """The one opened last, of this beginning or of an earlier one."""
+    federation: Federation | None = None
+    attempts: int = 1
+    dropped: list[Facts] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Another one for each beginning, so that no answer to an earlier one can be taken for its."""
+        return self.lesson if self.attempts == 1 else f"{self.lesson}.{self.attempts}"
+
+    @property
+    def seed(self) -> int:
+        """Of the search: another one after each drop, or the two choices could be a few rows apart and be subtracted."""
+        return (self.order.seed + len(self.dropped) * _APART) % 2**64
+
+    @property
+    def resumable(self) -> bool:
+        """Whether --resume finds a journal."""
+        return self.head is not None if self.kept is None else self.kept.there
+
+    def teach(self, folder: Path) -> Lesson:
+        """One beginning, up to the files, or up to a loss."""
+        order = self.order
+        estimator = named.build_learner(order.learner, order.C, order.alpha, order.intercept)
+        student = Learner.of(estimator)
+        self.federation = self.journal = None
+        agreed = agree(
+            self.line, self.name, self.teachers, student, order.features, order.seconds, self.follows
+        )
+        goal: Any = PerturbedFit(order.goal_seed)
+        if order.goal == "max-auc":
+            goal = MaxAUC()
+        elif order.goal is not None:
+            goal = named.goal_vector(
+                order.goal, order.goal_name, agreed.columns, order.intercept, agreed.classes
+            )
+        engine: Engine = agreed.engine(self.line, order.seconds)
+        if self.place is not None:
+            self.journal = self.kept = self._open(self.place, agreed)
+            engine = Journalled(engine, self.journal)
+        self.federation = Federation(engine, self.watch)
+        result = teach(
+            self.federation,
+            student,
+            goal,
+            budget=named.read_budget(order.budget),
+            method=order.method,
+            risk_target=order.risk_target,
+            rounding=order.rounding,
+            seconds=order.lesson_seconds,
+            restarts=order.restarts,
+            solver_seconds=order.solver_seconds,
+            sparsity=order.sparsity,
+            goal_weight=order.goal_weight,
+            solver=named.build_solver(order.solver, order.staleness),
+            standardize=order.standardize,
+            random_state=self.seed,
+            classes=agreed.classes,
+        )
+        self.federation.stage = "the end"
+        ended = end(self.line, agreed, order.seconds)
+        interruptions = [*self.dropped, *(self.journal.interruptions if self.journal else [])]
+        if isinstance(engine, Journalled) and engine.asked_again:
+            interruptions[-1]["asked_again"] = engine.asked_again
+        result = replace(result, interruptions=tuple(interruptions))
+        described = named.learner_settings(order.learner, estimator, student, order.intercept)
+        write_model(folder, Taught(result, agreed.classes, ()), agreed.columns, described)
+        stored = result.as_dict() | {
+            "verdict": result.verdict,
+            "columns": list(agreed.columns),
+            "target": agreed.target,
+            "lesson": self.name,
+            "files": [
+                {"teacher": name, "rows": int(ended[name]["rows"]), "held": held}
+                | ({"fault": str(ended[name]["fault"])} if "fault" in ended[name] else {})
+                for name, held in zip(agreed.names, agreed.rows, strict=True)
+            ],
+        }
+        write_json(folder / "lesson.json", stored)
+        return result
+
+    def _open(self, place: Unfinished, agreed: Agreement) -> Journal:
+        held = {
+            "teachers": list(agreed.names),
+            "columns": list(agreed.columns),
+            "target": agreed.target,
+            "classes": None if agreed.classes is None else agreed.classes.tolist(),
+            "rows": list(agreed.rows),
+            "seals": dict(zip(agreed.names, agreed.seals, strict=True)),
+        }
+        if self.head is None:
+            return place.begin({"lesson": self.name, **held}, self.dropped)
+        journal = place.go_on(self.head, held)
+        if not journal.ended_by_a_loss:
+            journal.interrupt(_facts(None, "the coordinator's process ended", "", journal.last, "resumed"))
+        return journal
+
+    def _where(self) -> tuple[str, int]:
+        """The stage and the round that was asked last."""
+        if self.federation is None:
+            return "agreement", 0
+        number = len(self.federation.ledger)
+        return self.federation.stage, number if self.federation.stage == "the end" else number + 1
+
+    def drop(self, lost: TeacherLost) -> None:
+        """Go on without a teacher: its rows are no part of the problem any more, so the lesson begins anew."""
+        if self.head is not None and self.journal is None:
+            raise self._away(lost) from None
+        stage, number = self._where()
+        spent = self.federation.spent() if self.federation else {"rounds": 0, "bytes_in": 0, "bytes_out": 0}
+        spent["teachers"] = len(self.teachers)
+        self.dropped.append({**_facts(lost.teacher, lost.reason, stage, number, "dropped"), **spent})
+        # For whoever resumes this beginning, if the next one does not come about.
+        if self.journal is not None:
+            self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
+        self.teachers = [name for name in self.teachers if name != lost.teacher]
+        if len(self.teachers) < self.order.least_teachers:
+            told = "; ".join(
+                f"{facts['teacher']} in round {facts['round']} ({facts['stage']}: {facts['why']})"
+                for facts in self.dropped
+            )
+            few = TeacherLost(
+                lost.teacher,
+                f"{lost.reason}. Lost in all: {told}. Teachers left: {', '.join(self.teachers) or 'none'}, fewer than "
+                f"the {self.order.least_teachers} of --least-teachers; see that more are there and {self._go_on()}",
+            )
+            few.resumable = self.resumable
+            raise few from None
+        self.follows, self.head = self.name, None
+        self.attempts += 1
+
+    def broken_off(self, error: SuperteachError) -> None:
+        """Note what else ended the lesson; where no teacher could mend it there is nothing to go on from."""
+        if self.journal is None:
+            return
+        if isinstance(error, InputError):
+            self.journal.remove()
+        else:
+            self.journal.interrupt(_facts(None, str(error), *self._where(), "resumed"))
+
+    def stopped(self, lost: TeacherLost) -> TeacherLost:
+        """The same loss, with where the lesson was and what to do."""
+        stage, number = self._where()
+        if self.journal is not None:
+            self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
+        # Whoever gave a bad reply was there all the time.
+        mend = (
+            "its own log may say why; mend it" if isinstance(lost, BadReply) else "see that it is there again"
+        )
+        told = type(lost)(
+            lost.teacher,
+            f"{lost.reason} (round {number}, {stage}); {mend} and {self._go_on()}, or use --on-loss drop to teach "
+            "without it",
+        )
+        told.resumable = self.resumable
+        return told
+
+    def _go_on(self) -> str:
+        if self.resumable:
+            return "repeat the command with --resume to go on from there"
+        return "repeat the command"
+
+    def _away(self, lost: TeacherLost) -> TeacherLost:
+        """Nobody is dropped from a lesson before it has been taken up again: its journal would be lost with them."""
+        told = type(lost)(
+            lost.teacher,
+            f"{lost.reason}. The unfinished lesson is with {', '.join(self.teachers)}, and its journal stays: see that "
+            f"{lost.teacher} is there and repeat the command with --resume, or repeat it without --resume to begin anew "
+            "with the others",
+        )
+        told.resumable = True
+        return told
+
+
+def _facts(teacher: str | None, why: str, stage: str, number: int, then: str) -> Facts:
+    """An interruption as it stands in journal, lesson and report."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"teacher": teacher, "why": why, "stage": stage, "round": number, "when": when, "then": then}

@@ -1,0 +1,221 @@
+"""Start-up kits: NVFlare's own provisioning makes certificates and folders; then every kit is closed down.
+
+What a fresh NVFlare kit allows and a teacher here does not: jobs that ship code, components of any other class,
+shell commands of an administrator (they read files), remote shut-down, and streams of logs to the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from superteach.errors import SettingError
+from superteach.organisations.nvflare import CLIENT, GREETER, SERVER, require
+from superteach.promises.policy import template
+
+FEDERATION = "federation.json"
+SILENCE = 120
+"""Seconds without a heartbeat after which the server counts a teacher as gone (NVFlare's own: 600)."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62})")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A federation as its founder's folder describes it."""
+
+    name: str
+    host: str
+    port: int
+    coordinator: str
+    teachers: list[str]
+
+
+def found(
+    folder: Path,
+    teachers: Sequence[str],
+    host: str = "localhost",
+    port: int = 8002,
+    coordinator: str = "coordinator@superteach.local",
+    name: str = "superteach",
+    days: int = 360,
+) -> Project:
+    """Make a folder with one kit for the server, one for the coordinator and one for each teacher."""
+    require()
+    project = _checked(Project(name, host, port, coordinator, list(teachers)), folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    secret = folder / "certificate-authority"
+    kits = _provision(project, secret, days)
+    _close_server(kits / host)
+    shutil.move(kits / host, folder / "server")
+    shutil.move(kits / coordinator, folder / "coordinator")
+    for teacher in teachers:
+        _close_teacher(kits / teacher, coordinator)
+        shutil.move(kits / teacher, folder / "teachers" / teacher)
+    _write(folder / FEDERATION, asdict(project))
+    _make_private(folder)
+    return project
+
+
+def read_project(folder: Path) -> Project:
+    """The federation a folder describes."""
+    require()
+    try:
+        return Project(**json.loads((folder / FEDERATION).read_text(encoding="utf-8")))
+    except OSError:
+        raise SettingError(
+            f"{str(folder)!r} holds no federation; run  superteach federation init {folder} --teacher NAME …"
+        ) from None
+    except (ValueError, TypeError):
+        raise SettingError(f"{str(folder / FEDERATION)!r} is damaged") from None
+
+
+def _checked(project: Project, folder: Path) -> Project:
+    if not project.teachers:
+        raise SettingError("a federation needs teachers; name each with --teacher")
+    for teacher in project.teachers:
+        if not NAME.fullmatch(teacher) or teacher in ("server", "coordinator"):
+            raise SettingError(
+                f"teacher {teacher!r}: a name has letters, digits, - and _, 63 of them at most"
+            )
+        if project.teachers.count(teacher) > 1:
+            raise SettingError(f"teacher {teacher!r} is named twice")
+    if not HOST.fullmatch(project.host):
+        raise SettingError(f"--host {project.host!r} must be the name under which teachers reach the server")
+    if not 0 < project.port < 65536:
+        raise SettingError(f"--port {project.port} must be from 1 to 65535")
+    if not re.fullmatch(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", project.coordinator):
+        raise SettingError(f"--coordinator {project.coordinator!r} must look like name@organisation.example")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise SettingError(f"{str(folder)!r} exists and is not empty; name another folder")
+    return project
+
+
+def _provision(project: Project, secret: Path, days: int) -> Path:
+    """Let NVFlare make keys, certificates and kits; the folder of all kits comes back."""
+    from nvflare.lighter.prov_utils import prepare_builders, prepare_packager
+    from nvflare.lighter.provision import prepare_project
+    from nvflare.lighter.provisioner import Provisioner
+
+    impl = "nvflare.lighter.impl"
+    plan: dict[str, Any] = {
+        "api_version": 3,
+        "name": project.name,
+        "description": "superteach",
+        "gen_scripts": False,
+        "participants": [
+            {"name": project.host, "type": "server", "org": "coordinator", "fed_learn_port": project.port},
+            *({"name": teacher, "type": "client", "org": teacher} for teacher in project.teachers),
+            {"name": project.coordinator, "type": "admin", "org": "coordinator", "role": "lead"},
+        ],
+        "builders": [
+            {
+                "path": f"{impl}.workspace.WorkspaceBuilder",
+                "args": {"template_file": ["master_template.yml"]},
+            },
+            {
+                "path": f"{impl}.static_file.StaticFileBuilder",
+                "args": {"config_folder": "config", "scheme": "grpc"},
+            },
+            {"path": f"{impl}.cert.CertBuilder", "args": {"root_valid_days": days}},
+            {"path": f"{impl}.signature.SignatureBuilder"},
+        ],
+    }
+    _write(secret.parent / "project.json", plan)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        done = Provisioner(str(secret), prepare_builders(plan), prepare_packager(plan)).provision(
+            prepare_project(plan)
+        )
+    if done.get("build_error"):
+        raise SettingError(f"NVFlare could not make the kits: {said.getvalue().strip()}")
+    return secret / project.name / "prod_00"
+
+
+def _close_server(kit: Path) -> None:
+    """Jobs of this package's own controller and no other, and no shipped code."""
+    local = kit / "local"
+    resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
+    resources["class_allow_list"] = [SERVER]
+    resources["servers"][0]["heart_beat_timeout"] = SILENCE
+    kept = ("job_scheduler", "job_manager", "job_store", "process_launcher")
+    resources["components"] = [entry for entry in resources["components"] if entry["id"] in kept]
+    _write(local / "resources.json", resources)
+    _permit(local, download_job="n:submitter", operate="any")
+    _quiet(local)
+
+
+def _close_teacher(kit: Path, coordinator: str) -> None:
+    """One class, no shipped code, no shell, no shut-down from afar, no streams of logs; and a policy."""
+    local = kit / "local"
+    resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
+    resources["class_allow_list"] = [CLIENT]
+    resources["allow_log_streaming"] = False
+    common = "nvflare.app_common"
+    resources["components"] = [
+        {
+            "id": "resource_manager",
+            "path": f"{common}.resource_managers.passthrough_resource_manager.PassthroughResourceManager",
+            "args": {},
+        },
+        {
+            "id": "resource_consumer",
+            "path": f"{common}.resource_consumers.gpu_resource_consumer.GPUResourceConsumer",
+            "args": {},
+        },
+        {
+            "id": "process_launcher",
+            "path": f"{common}.job_launcher.client_process_launcher.ClientProcessJobLauncher",
+            "args": {},
+        },
+        {"id": "greeter", "path": GREETER, "args": {}},
+    ]
+    _write(local / "resources.json", resources)
+    _permit(local, download_job="none", operate="none")
+    _quiet(local)
+    (kit / "policy.toml").write_text(template([coordinator]), encoding="utf-8")
+
+
+def _permit(local: Path, **rights: str) -> None:
+    """What the coordinator's role may do at a site; other roles may do nothing."""
+    lead = {
+        "submit_job": "any",
+        "clone_job": "none",
+        "manage_job": "n:submitter",
+        "view": "any",
+        "shell_commands": "none",
+        "byoc": "none",
+        "server-predeployed-flwr": "none",
+        **rights,
+    }
+    _write(local / "authorization.json", {"format_version": "1.0", "permissions": {"lead": lead}})
+
+
+def _quiet(local: Path) -> None:
+    """Logs go to files; the terminal is for the person."""
+    config = json.loads((local / "log_config.json.default").read_text(encoding="utf-8"))
+    config["loggers"]["root"]["handlers"].remove("consoleHandler")
+    del config["handlers"]["consoleHandler"]
+    _write(local / "log_config.json", config)
+
+
+def _make_private(folder: Path) -> None:
+    """Keys and kits are for their owner's eyes."""
+    for root, folders, files in os.walk(folder):
+        for entry in folders:
+            Path(root, entry).chmod(0o700)
+        for entry in files:
+            Path(root, entry).chmod(0o700 if entry.endswith(".sh") else 0o600)
+
+
+def _write(path: Path, stored: Any) -> None:
+    path.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,242 @@
+"""The coordinator's own hands: submit a lesson, follow it, fetch its result, ask who is there."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from superteach import errors
+from superteach.errors import TeacherLost, TeachingError
+from superteach.organisations.conductor import Order
+from superteach.organisations.nvflare import CLIENT, ORDER, SERVER, STATUS, require
+from superteach.organisations.nvflare.kits import Project, read_project
+
+CONNECT = 20.0
+POLL = 0.5
+PATIENCE = 60.0
+"""Seconds without a word from the server after which a lesson is not followed any longer."""
+ENDED = "FINISHED"
+BROKEN_OFF = f"{ENDED}:BROKEN_OFF"
+"""A lesson whose server was killed; NVFlare goes on calling it running."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Who is connected, and what runs."""
+
+    project: Project
+    connected: tuple[str, ...]
+    lessons: tuple[dict[str, Any], ...]
+
+
+class Desk:
+    """A signed-in coordinator."""
+
+    def __init__(self, session: Any, project: Project) -> None:
+        self._session = session
+        self.project = project
+
+    def standing(self, most: int = 5) -> Standing:
+        """Who has joined, and the latest lessons with what each was asked."""
+        info = self._session.get_system_info()
+        connected = {entry.name for entry in info.client_info}
+        lessons = []
+        for job in self._session.list_jobs(limit=most, reverse=True) or []:
+            told = {"lesson": job["job_id"], "status": job["status"], "when": job.get("submit_time", "")}
+            if job["status"] == "RUNNING" and _is_older(told["when"], info.server_info.start_time):
+                told["status"] = BROKEN_OFF
+            elif job["status"] == "RUNNING":
+                told |= self.progress(job["job_id"])
+            lessons.append(told)
+        roster = tuple(name for name in self.project.teachers if name in connected)
+        return Standing(self.project, roster, tuple(lessons))
+
+    def progress(self, lesson: str) -> dict[str, Any]:
+        """Stage, rounds and queries of a running lesson; nothing where it cannot say."""
+        try:
+            told = self._session.do_app_command(lesson, STATUS, {})
+        except Exception:  # the lesson's process may not be up yet, or just gone
+            return {}
+        return told if isinstance(told, dict) else {}
+
+    def submit(self, order: Order) -> str:
+        """Hand a lesson in; its name comes back."""
+        with tempfile.TemporaryDirectory(prefix="superteach-") as folder:
+            write_job(Path(folder) / "lesson", order)
+            return self.submit_folder(Path(folder) / "lesson")
+
+    def submit_folder(self, job: Path) -> str:
+        """Hand in a job that is written already."""
+        try:
+            return str(self._session.submit_job(str(job)))
+        except Exception as error:
+            raise TeachingError(f"the server refuses the lesson: {error}") from None
+
+    def follow(self, lesson: str, watch: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+        """Wait for the end of a lesson; what the server says of it comes back."""
+        heard = time.monotonic()
+        while True:
+            try:
+                meta: dict[str, Any] = self._session.get_job_meta(lesson)
+                start = self._session.get_system_info().server_info.start_time
+                heard = time.monotonic()
+            except Exception as error:  # a server may be busy, or gone
+                if time.monotonic() - heard > PATIENCE:
+                    raise TeachingError(
+                        f"the server does not answer any more ({error}); lesson {lesson} may still go on there. If it was "
+                        "ended, start it again and repeat the command with --resume"
+                    ) from None
+                time.sleep(POLL)
+                continue
+            if str(meta["status"]).startswith(ENDED):
+                return meta
+            if _is_older(meta.get("submit_time"), start):
+                raise TeachingError(
+                    f"the server was ended in the middle of lesson {lesson} and started again; wait until the teachers "
+                    "have joined (superteach status) and repeat the command with --resume"
+                )
+            if watch is not None and meta["status"] == "RUNNING":
+                told = self.progress(lesson)
+                if told:
+                    watch(told)
+            time.sleep(POLL)
+
+    def fetch(self, lesson: str, meta: dict[str, Any], folder: Path) -> Path:
+        """Bring a lesson's result here, or raise what ended it."""
+        refused = [
+            detail.replace("NVFLARE_ERROR: ", "")
+            for detail in meta.get("job_deploy_detail", [])
+            if not detail.endswith(": OK") and ": " in detail
+        ]
+        not_taken = TeachingError(f"the lesson was not taken on: {'; '.join(refused)}") if refused else None
+        try:
+            place = Path(self._session.download_job_result(lesson, str(folder)))
+        except Exception as error:  # a lesson that never began may have left nothing to fetch
+            raise not_taken or TeachingError(
+                f"lesson {lesson} ended as {meta['status']}, and its result could not be fetched: {error}"
+            ) from None
+        result = place / "workspace" / "superteach"
+        # The lesson's own words come first: who did not take it on may have been left out, and others gone on.
+        if (result / "error.json").exists():
+            stored = json.loads((result / "error.json").read_text(encoding="utf-8"))
+            raise _raised(stored)
+        if not_taken and not str(meta["status"]).endswith("COMPLETED"):
+            raise not_taken
+        if not (result / "lesson.json").exists():
+            raise TeachingError(
+                f"lesson {lesson} ended as {meta['status']} and left no result; the server's log says more"
+            )
+        return result
+
+    def comes_back(self, lost: TeacherLost, seconds: float) -> bool:
+        """Wait until the server hears of a lost teacher again."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            # A server that is busy, or gone for a moment, is asked again as long as there is time.
+            with contextlib.suppress(Exception):
+                there = self._session.get_system_info().client_info
+                heard = {entry.name: entry.last_connect_time for entry in there}
+                if (heard.get(lost.teacher) or 0.0) > lost.when:
+                    return True
+            time.sleep(POLL)
+        return False
+
+
+def _is_older(submitted: Any, start: Any) -> bool:
+    """Whether a lesson was handed in before its server started: both times, seconds or text, are the server's own."""
+    try:
+        seconds = datetime.fromisoformat(submitted).timestamp() if isinstance(submitted, str) else submitted
+        return float(seconds) < float(start)
+    except (TypeError, ValueError):
+        return False
+
+
+def _raised(stored: dict[str, Any]) -> Exception:
+    """An error of the same kind as the one that ended a lesson beside the server."""
+    kind: Any = getattr(errors, str(stored["kind"]), TeachingError)
+    if issubclass(kind, TeacherLost):
+        lost: TeacherLost = kind(stored["teacher"], stored["reason"])
+        lost.when, lost.resumable = float(stored["when"]), bool(stored["resumable"])
+        return lost
+    raised: Exception = TeachingError(stored["error"])
+    with contextlib.suppress(TypeError):  # an error of the same kind, where a text makes one
+        raised = kind(stored["error"])
+    return raised
+
+
+@contextmanager
+def sign_in(folder: Path) -> Iterator[Desk]:
+    """Sign in with the coordinator's kit of a federation's folder."""
+    require()
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    project = read_project(folder)
+    logging.disable(logging.CRITICAL)  # NVFlare would write to the terminal; what matters is raised
+    kit = folder / "coordinator"
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            session = new_secure_session(project.coordinator, str(kit.resolve()), timeout=CONNECT)
+        except Exception as error:
+            raise TeachingError(
+                f"no server answers at {project.host}:{project.port} ({error}); start it with  superteach serve {folder}"
+            ) from None
+    try:
+        yield Desk(session, project)
+    finally:
+        session.close()
+
+
+def write_job(job: Path, order: Order) -> None:
+    """A lesson as an NVFlare job: settings for the server, a class name for the teachers, no code."""
+    parts: dict[str, dict[str, Any]] = {
+        "server": {"workflows": [{"id": "lesson", "path": SERVER, "args": {}}]},
+        "teacher": {"executors": [{"tasks": ["none"], "executor": {"path": CLIENT, "args": {}}}]},
+    }
+    for part, settings in parts.items():
+        config = job / part / "config"
+        config.mkdir(parents=True)
+        name = "config_fed_server.json" if part == "server" else "config_fed_client.json"
+        _write(config / name, {"format_version": 2, **settings, "components": []})
+    _write(job / "server" / "config" / ORDER, order.as_dict())
+    meta = {
+        "name": "lesson",
+        "resource_spec": {},
+        "deploy_map": {"server": ["server"], "teacher": order.teachers},
+        "min_clients": len(order.teachers),
+        "mandatory_clients": order.teachers,
+    }
+    if order.on_loss == "drop":  # the lesson itself decides with how many it goes on
+        meta |= {"min_clients": 1, "mandatory_clients": []}
+    _write(job / "meta.json", meta)
+
+
+def _write(path: Path, stored: Any) -> None:
+    path.write_text(json.dumps(stored), encoding="utf-8")
+
+
+def roster(standing: Standing, wanted: Sequence[str] | None) -> list[str]:
+    """Whom to teach with: those asked for, who must have joined, or all who have."""
+    if wanted is None:
+        if not standing.connected:
+            raise TeachingError(
+                "no teacher has joined; start one with  superteach join KIT --data FILE --target COLUMN"
+            )
+        return list(standing.connected)
+    for name in wanted:
+        if name not in standing.project.teachers:
+            raise errors.SettingError(
+                f"there is no teacher {name!r} in this federation; there are {', '.join(standing.project.teachers)}"
+            )
+        if name not in standing.connected:
+            raise TeachingError(f"teacher {name} has not joined")
+    return list(wanted)

@@ -1,0 +1,172 @@
+"""What a teacher holds: the file it joined with, what it tells of it, and what it writes of a lesson."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from superteach.errors import QueryRefused, SettingError
+from superteach.processes.disk import write_bytes
+from superteach.promises.policy import Policy
+from superteach.teacher.files import Pool, read_pool
+from superteach.teacher.inputs import Part, find_classes
+
+_BLOCK_ROWS = 1 << 14
+SECRET_BYTES = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Holding:
+    """One teacher's rows as they lie in memory, and where they came from."""
+
+    name: str
+    pool: Pool
+    target: str
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.pool.parts[0].count
+
+    def schema(self, classifies: bool) -> dict[str, Any]:
+        """Names and kinds of the columns, the label values of a classification, a hash of it all, the count."""
+        part = self.pool.parts[0]
+        labels: list[Any] | None = None
+        if classifies:
+            labels = _labels(part)
+        kind = "text" if part.take_target().dtype.kind in "OUS" else "number"
+        shape = {"columns": sorted(self.pool.columns), "target": self.target, "target_kind": kind}
+        return {
+            **shape,
+            "columns": list(self.pool.columns),
+            "labels": labels,
+            "rows": self.count,
+            "hash": hashlib.sha256(json.dumps(shape).encode()).hexdigest(),
+        }
+
+    def seal(self, secret: bytes) -> str:
+        """HMAC-SHA256 over columns, rows, targets and costs: who lacks the secret can compare two, and guess no row."""
+        part = self.pool.parts[0]
+        code = hmac.new(secret, digestmod=hashlib.sha256)
+        code.update(json.dumps([list(self.pool.columns), self.target, self.count]).encode())
+        held: list[Any] = [part.take_features(), part.take_target()]
+        costs = part.take_costs()
+        for values in held if costs is None else [*held, costs]:
+            for first in range(0, self.count, _BLOCK_ROWS):
+                for array in _arrays(values[first : first + _BLOCK_ROWS]):
+                    code.update(f"{array.dtype.str}{array.shape}".encode())
+                    code.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        return code.hexdigest()
+
+    def part(self, columns: Sequence[str], first_id: int) -> Part:
+        """The rows with the agreed columns in the agreed order, and ids no other teacher has."""
+        missing = [column for column in columns if column not in self.pool.columns]
+        if missing or not columns:
+            raise QueryRefused(
+                f"this teacher does not offer the column {missing[0]!r}" if missing else "no columns"
+            )
+        part = self.pool.parts[0]
+        features = part.features
+        if tuple(columns) != self.pool.columns:
+            # Column by column, as teachers keep their rows, so that nothing is copied twice.
+            features = features.T[[self.pool.columns.index(column) for column in columns]].T
+        ids = np.arange(first_id, first_id + self.count, dtype=np.int64)
+        return replace(part, name=self.name, features=features, ids=ids)
+
+    def write_chosen(self, lesson: str, chosen: npt.NDArray[np.int64], policy: Policy) -> Path | None:
+        """Write the chosen rows, or their numbers, as the policy says; the file appears whole or not at all."""
+        if policy.write == "nothing":
+            return None
+        numbers = np.sort(self.pool.row_numbers[0][chosen])
+        stem = re.sub(r"[^\w.-]+", "_", lesson).strip("._") or "lesson"
+        policy.folder.mkdir(parents=True, exist_ok=True)
+        if policy.write == "numbers":
+            path = policy.folder / f"{stem}.csv"
+            content = ("row\n" + "".join(f"{number}\n" for number in numbers.tolist())).encode()
+        else:
+            path = policy.folder / f"{stem}{self.pool.files[0].suffix.lower()}"
+            content = _rows(self.pool.files[0], numbers)
+        write_bytes(path, content, private=True)
+        return path
+
+
+def open_holding(name: str, data: str | Path, target: str, features: Sequence[str] | None = None) -> Holding:
+    """Read and check a teacher's file."""
+    pool = read_pool([data], target, None, features)
+    return Holding(name, replace(pool, parts=(replace(pool.parts[0], name=name),)), target)
+
+
+def own_secret(path: Path) -> bytes:
+    """A secret of this teacher's own, made when it is first asked for; it never leaves its folder."""
+    if not path.exists():
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(secrets.token_bytes(SECRET_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):  # another lesson's process was first
+                os.link(temporary, path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    secret = path.read_bytes()
+    if len(secret) != SECRET_BYTES:
+        raise SettingError(
+            f"{str(path)!r} has {len(secret)} bytes, {SECRET_BYTES} are right; remove it, and a new one is made "
+            "(unfinished lessons cannot be resumed then)"
+        )
+    return secret
+
+
+def _arrays(values: Any) -> tuple[npt.NDArray[Any], ...]:
+    """The plain arrays that some rows are made of; texts as NumPy writes them, all of one width."""
+    if sparse.issparse(values):
+        values = values.tocsr()
+        values.sort_indices()
+        return values.indptr, values.indices, values.data
+    values = np.asarray(values)
+    return (values.astype(np.str_) if values.dtype == object else values,)
+
+
+def _labels(part: Part) -> list[Any]:
+    """The label values here, one or two; their order is the coordinator's to settle."""
+    values = part.take_target()
+    different = np.unique(values)
+    if len(different) > 2:
+        raise QueryRefused(f"its target has {len(different)} different values; a classification has two")
+    if len(different) == 2:
+        find_classes([part])
+    return [value.item() if isinstance(value, np.generic) else value for value in different]
+
+
+def _rows(source: Path, numbers: npt.NDArray[np.int64]) -> bytes:
+    """These rows of a file, in the file's own format, every column of them."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    sink, where = pa.BufferOutputStream(), pa.array(numbers)
+    if source.suffix.lower() == ".parquet":
+        parquet.write_table(parquet.ParquetFile(source).read().take(where), sink)
+        return bytes(sink.getvalue())
+    layout = csv.ParseOptions(newlines_in_values=True)
+    with csv.open_csv(source, parse_options=layout) as stored:
+        names = stored.schema.names
+    # As text, so that every value stays written as it was.
+    kinds = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    table = csv.read_csv(source, parse_options=layout, convert_options=kinds)
+    csv.write_csv(table.take(where), sink, csv.WriteOptions(quoting_style="needed"))
+    return bytes(sink.getvalue())

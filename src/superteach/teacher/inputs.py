@@ -1,0 +1,252 @@
+"""The door: what owners hand in becomes teachers, or an error that names the teacher and the column.
+
+Everything is checked here, before the first query is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from superteach.errors import DataError, DataTypeError
+from superteach.mathematics.losses import Loss, Poisson
+from superteach.mathematics.problem import MOST
+from superteach.teacher import Teacher
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One owner's rows as they came: features (rows × columns, dense or sparse), target, ids for ties.
+
+    With `rows` given, features and target are everybody's and the part takes those rows, each time anew:
+    copies of all owners' rows at once would cost as much memory as the data.
+    """
+
+    name: str
+    features: Any
+    target: npt.NDArray[Any]
+    ids: npt.NDArray[Any] | None = None
+    rows: npt.NDArray[np.int64] | None = None
+    costs: npt.NDArray[Any] | None = None
+    """What choosing each row costs its owner; never leaves the teacher but as a total."""
+
+    @property
+    def count(self) -> int:
+        """How many rows the owner has."""
+        return int(self.features.shape[0]) if self.rows is None else len(self.rows)
+
+    def take_features(self) -> Any:
+        """The owner's rows × columns."""
+        return self.features if self.rows is None else self.features[self.rows]
+
+    def take_costs(self) -> npt.NDArray[np.float64] | None:
+        """The owner's costs, checked."""
+        if self.costs is None:
+            return None
+        try:
+            costs = np.asarray(self.costs, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataTypeError(f"teacher {self.name!r} has costs that are no numbers") from None
+        if costs.ndim != 1 or (self.rows is None and len(costs) != self.count):
+            raise DataError(
+                f"teacher {self.name!r} has costs of shape {costs.shape}, expected one for each row"
+            )
+        costs = costs if self.rows is None else costs[self.rows]
+        if not (np.abs(costs) <= MOST).all():
+            raise DataError(f"teacher {self.name!r} has a cost that is NaN, infinite or huge")
+        return costs
+
+    def take_target(self) -> npt.NDArray[Any]:
+        """The owner's labels or targets."""
+        target = np.asarray(self.target)
+        return target if self.rows is None else target[self.rows]
+
+
+def make_teachers(
+    parts: Sequence[Part], columns: Sequence[str], loss: Loss
+) -> tuple[list[Teacher], npt.NDArray[Any] | None]:
+    """Check all parts and turn them into teachers; the classes come back too where labels have any."""
+    if not parts:
+        raise DataError("there is no teacher: at least one owner of rows is needed")
+    names = [part.name for part in parts]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"two teachers are named {twice!r}; every teacher needs a name of its own")
+    for part in parts:
+        _check_shape(part, columns)
+    for part in parts:
+        _check_finite(part, columns)
+    classes = find_classes(parts) if loss.classifies else None
+    return [_teacher(part, loss, classes) for part in parts], classes
+
+
+def make_teacher(part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[Any] | None) -> Teacher:
+    """One part as a teacher of its own, with the two label values that all teachers have agreed on."""
+    _check_shape(part, columns)
+    _check_finite(part, columns)
+    if not loss.classifies:
+        return _teacher(part, loss, None)
+    if classes is None or len(classes) != 2:
+        raise DataError(f"a classification needs two label values, got {classes!r}")
+    strange = ~np.isin(part.take_target(), np.asarray(classes, dtype=part.take_target().dtype))
+    if strange.any():
+        raise DataError(
+            f"teacher {part.name!r} has a label in row {int(np.argmax(strange))} that nobody agreed on"
+        )
+    return _teacher(part, loss, np.asarray(classes))
+
+
+def _teacher(part: Part, loss: Loss, classes: npt.NDArray[Any] | None) -> Teacher:
+    target = _encode(part, classes) if classes is not None else _numbers(part, loss)
+    return Teacher(part.name, part.take_features(), target, part.ids, part.take_costs())
+
+
+def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:
+    """The two label values over all teachers, sorted as scikit-learn sorts them."""
+    kinds = set()
+    for part in parts:
+        labels = part.take_target()
+        if labels.dtype.kind in "fO":
+            missing = ~np.isfinite(labels) if labels.dtype.kind == "f" else find_missing(labels)
+            if missing.any():
+                raise DataError(
+                    f"teacher {part.name!r}: the label of row {int(np.argmax(missing))} is NaN or infinity; "
+                    "drop such rows first"
+                )
+            if labels.dtype.kind == "f" and not np.array_equal(labels, np.round(labels)):
+                raise DataError(
+                    f"teacher {part.name!r} has continuous labels such as {labels[labels != np.round(labels)][0]:g} "
+                    "(Unknown label type: continuous); a classifier needs two classes"
+                )
+        if labels.dtype.kind not in "biufUSO":
+            raise DataTypeError(
+                f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings"
+            )
+        kinds.add(labels.dtype.kind in "biuf")
+    if len(kinds) > 1:
+        raise DataError(
+            "some teachers label their rows with numbers and some with text; use one kind of label"
+        )
+    try:
+        values = np.unique(np.concatenate([np.unique(part.take_target()) for part in parts]))
+    except TypeError:
+        raise DataTypeError("labels must be all numbers or all strings; some are missing or mixed") from None
+    if len(values) == 1:
+        raise DataError(
+            f"all rows of all teachers carry one class, {values[0]!r}; a classifier needs rows of two classes"
+        )
+    if len(values) > 2:
+        shown = ", ".join(map(repr, values[:5].tolist())) + (", …" if len(values) > 5 else "")
+        raise DataError(
+            f"the labels have {len(values)} classes ({shown}). Only binary classification is supported: "
+            "keep two of them, or make one against the rest"
+        )
+    return values
+
+
+def find_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which entries are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
+    return np.array([_is_missing(value) for value in values], dtype=bool)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
+def _check_shape(part: Part, columns: Sequence[str]) -> None:
+    rows, width = part.count, part.features.shape[1]
+    if width != len(columns):
+        raise DataError(
+            f"teacher {part.name!r} has {width} columns, expected {len(columns)}: {_listed(columns)}"
+        )
+    if rows == 0:
+        raise DataError(f"teacher {part.name!r} has no rows; leave it out or give it some")
+    if part.rows is None and len(part.target) != rows:
+        raise DataError(f"teacher {part.name!r} has {rows} rows but {len(part.target)} targets")
+    if part.features.dtype.kind not in "biuf":
+        raise DataTypeError(
+            f"teacher {part.name!r} has columns of type {part.features.dtype}; numbers are needed"
+        )
+
+
+def _check_finite(part: Part, columns: Sequence[str]) -> None:
+    most = np.float64(MOST)  # a plain float would be cast to float32, where it overflows
+    features = part.take_features()
+    values = features.data if sparse.issparse(features) else features
+    if values.dtype.kind != "f" or values.size == 0:
+        return
+    with np.errstate(invalid="ignore"):
+        if max(-float(values.min()), float(values.max())) <= MOST:  # false for NaN too
+            return
+    if sparse.issparse(features):
+        entries = features.tocoo()
+        first = int(np.argmin(np.abs(entries.data) <= most))
+        row, column, value = entries.row[first], entries.col[first], entries.data[first]
+    else:
+        bad = ~(np.abs(features) <= most)
+        row = int(np.argmax(bad.any(axis=1)))
+        column = int(np.argmax(bad[row]))
+        value = features[row, column]
+    if np.isfinite(value):
+        raise DataError(
+            f"teacher {part.name!r}, column {columns[column]!r}, row {row}: {value:g} is too large to be squared; "
+            "rescale the column"
+        )
+    what = "NaN" if np.isnan(value) else "infinity"
+    raise DataError(
+        f"teacher {part.name!r}, column {columns[column]!r}, row {row}: Input contains {what}; "
+        "drop or fill such rows first"
+    )
+
+
+def _encode(part: Part, classes: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
+    return np.where(part.take_target() == classes[1], 1, -1).astype(np.int8)
+
+
+def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
+    target = part.take_target()
+    if target.dtype.kind not in "biuf":
+        try:
+            if target.dtype.kind in "cmM":
+                raise TypeError
+            target = (
+                np.where(find_missing(target), np.nan, target).astype(np.float64)
+                if target.dtype.kind == "O"
+                else target.astype(np.float64)
+            )
+        except OverflowError:
+            raise DataError(f"teacher {part.name!r} has a target too large for float64") from None
+        except (TypeError, ValueError):
+            raise DataTypeError(
+                f"teacher {part.name!r} has targets of type {target.dtype}; a regression needs numbers"
+            ) from None
+    target = target.astype(np.float64)
+    missing = ~np.isfinite(target)
+    if missing.any():
+        raise DataError(
+            f"teacher {part.name!r}: the target of row {int(np.argmax(missing))} is NaN or infinity; drop such rows first"
+        )
+    if np.abs(target).max() > MOST:
+        raise DataError(
+            f"teacher {part.name!r} has a target of {np.abs(target).max():g}, too large to be squared"
+        )
+    if isinstance(loss, Poisson) and target.min() < 0:
+        raise DataError(
+            f"teacher {part.name!r} has a negative target, {target.min():g}; Poisson regression needs counts of at least 0"
+        )
+    return target
+
+
+def _listed(columns: Sequence[str]) -> str:
+    shown = ", ".join(map(str, columns[:8]))
+    return shown + (", …" if len(columns) > 8 else "")

@@ -1,0 +1,70 @@
+"""The federation's commands before any process starts: what is missing or does not fit is said in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from superteach.errors import MissingExtra
+from superteach.faces.cli import app
+from superteach.organisations import nvflare
+
+
+def run(capsys, *arguments: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        app(list(arguments))
+    return int(ended.value.code or 0), capsys.readouterr().err
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """A Python without NVFlare."""
+    monkeypatch.setattr(nvflare, "find_spec", lambda name: None)
+
+
+def test_a_missing_extra_names_its_command(without):
+    """The error holds what to type."""
+    with pytest.raises(MissingExtra, match=r"pip install 'superteach\[nvflare\]'"):
+        nvflare.require()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["federation", "init", "new", "--teacher", "a"],
+        ["serve", "home"],
+        ["join", "kit", "--data", "rows.csv", "--target", "y"],
+        ["status", "home"],
+        ["teach", "--federation", "home", "--learner", "ridge", "--goal", "perturbed", "--out", "out"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_command_says_so(command, without, capsys, monkeypatch, tmp_path):
+    """One line on stderr, status 1, nothing written."""
+    monkeypatch.chdir(tmp_path)
+    status, said = run(capsys, *command)
+    assert status == 1
+    assert "needs NVFlare, which is not installed" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ([], "name the teachers' files and the --target column, or a --federation"),
+        (["a.csv"], "--target column"),
+        (["a.csv", "--federation", "home"], "takes no files"),
+        (["--federation", "home", "--target", "y"], "takes no files"),
+        (["a.csv", "--target", "y", "--teachers", "a,b"], "--teachers goes with --federation"),
+        (["a.csv", "--target", "y", "--resume"], "--resume and --on-loss go with --federation"),
+        (["a.csv", "--target", "y", "--on-loss", "drop"], "--resume and --on-loss go with --federation"),
+        (["a.csv", "--target", "y", "--least-teachers", "2"], "--least-teachers goes with --federation"),
+        (["a.csv", "--target", "y", "--wait", "60"], "--wait goes with --federation"),
+        (["a.csv", "--target", "y", "--answer-seconds", "9"], "--answer-seconds goes with --federation"),
+    ],
+)
+def test_files_and_federation_do_not_mix(options, reason, capsys, monkeypatch, tmp_path):
+    """The same command teaches from files or over a federation, not both."""
+    monkeypatch.chdir(tmp_path)
+    common = ["--learner", "ridge", "--goal", "perturbed", "--out", "out"]
+    status, said = run(capsys, "teach", *options, *common)
+    assert (status, reason in said) == (2, True), said

@@ -1,0 +1,133 @@
+"""What crosses the line in a whole lesson, byte by byte: no value, score or number of a row is in it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import superteach as st
+from superteach.coordinator.teaching import teach
+from superteach.engines.remote import Loopback
+from superteach.goals import PerturbedFit
+from superteach.lesson import to_json
+from superteach.losses import Logistic
+from superteach.mathematics.learner import Learner
+from superteach.organisations.agreement import agree, finish
+from superteach.solvers import Block
+from tests.promises.canaries import Watched, numbers_found, rows_found
+
+ROWS, WIDTH = 300, 4
+
+
+class Recorded(Loopback):
+    """A line that keeps everything it carries."""
+
+    def __init__(self, doors):
+        super().__init__(doors)
+        self._pieces = []
+
+    @property
+    def carried(self) -> bytes:
+        return b"".join(self._pieces)
+
+    def ask(self, requests, seconds):
+        replies = super().ask(requests, seconds)
+        self._pieces += [*requests.values(), *replies.values()]  # at once, whatever thread this is
+        return replies
+
+
+@pytest.mark.parametrize("method", ["dual", "match", "random"])
+def test_no_row_crosses_the_line(method, pool, site_of):
+    """Both directions of a lesson, the agreement and the end included."""
+    X, y = pool("logistic", ROWS, WIDTH, 4)
+    parts = {f"t{i}": np.arange(i, ROWS, 3) for i in range(3)}
+    how = {"method": method, "budget": 90, "rounding": "alone"}
+    rules = {"least_rows": 5}
+    sites = {name: site_of(name, X[part], y[part], **rules) for name, part in parts.items()}
+    line = Recorded({name: site.answer for name, site in sites.items()})
+    agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
+    lesson = teach(st.Federation(agreement.engine(line)), Learner(Logistic()), PerturbedFit(0), **how)
+    finish(line, agreement)
+
+    ids = np.split(np.arange(ROWS), 3)
+    teachers = [
+        st.Teacher(name, X[part], y[part], own) for (name, part), own in zip(parts.items(), ids, strict=True)
+    ]
+    engine = Watched(teachers)
+    same = teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(0), **how)
+    assert same.model.tobytes() == lesson.model.tobytes()
+    assert lesson.goal.tobytes() in line.carried, "the goal travels, and this search would find it"
+    rows = [X.ravel(), *(array.ravel() for array in engine.private)]
+    assert numbers_found(line.carried, np.concatenate(rows), [*lesson.model, *lesson.goal]) == []
+    assert rows_found(line.carried, [state.chosen for state in engine.states()]) == []
+
+
+def test_no_row_crosses_the_line_in_asynchronous_rounds(pool, site_of):
+    """Replies of one teacher alone hold sums over its rows, and no row of them."""
+    X, y = pool("logistic", ROWS, WIDTH, 6)
+    parts = {f"t{i}": np.arange(i, ROWS, 3) for i in range(3)}
+    sites = {name: site_of(name, X[part], y[part], asynchronous=True) for name, part in parts.items()}
+    line = Recorded({name: site.answer for name, site in sites.items()})
+    agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
+    engine, solver = agreement.engine(line), Block(max_steps=30, staleness=2)
+    how = {"method": "dual", "budget": 90, "solver": solver}
+    lesson = teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(0), **how)
+    assert sum(entry.teacher is not None for entry in lesson.ledger) == 3 * 30
+    states = [site._lessons["lesson"].state for site in sites.values()]
+    private = [X.ravel(), *(a for state in states for a in (state.threshold, state.alpha, state.offer))]
+    assert numbers_found(line.carried, np.concatenate(private), [*lesson.model, *lesson.goal]) == []
+    assert rows_found(line.carried, [state.chosen for state in states]) == []
+
+
+def numbers_in(value) -> set[float]:
+    """Every number in a tree of JSON."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return set().union(*map(numbers_in, inner))
+    return {float(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
+
+
+@pytest.mark.parametrize("far", [1.0, 40.0], ids=["within reach", "out of reach"])
+@pytest.mark.parametrize("own_costs", [False, True], ids=["no costs", "own costs"])
+@pytest.mark.parametrize("rounding", ["alone", "together"])
+def test_no_canary_gets_into_the_lesson(pool, far, own_costs, rounding):
+    """No value of a row, no row number, no cost, slope or fraction is among the numbers of a lesson that is kept."""
+    X, y = pool("logistic", 600, 3, 6)
+    rng = np.random.default_rng(1)
+    ids = rng.choice(2**50, 600, replace=False) + 10**6
+    costs = 7.0 + rng.random(600)
+    parts = np.array_split(np.arange(600), 3)
+    engine = Watched(
+        [
+            st.Teacher(f"t{i}", X[part], y[part], ids[part], costs[part] if own_costs else None)
+            for i, part in enumerate(parts)
+        ]
+    )
+    goal = far * np.array([0.6, -0.4, 0.8])
+    lesson = teach(
+        st.Federation(engine), Learner(Logistic()), goal, budget=50, method="match", rounding=rounding
+    )
+    assert (lesson.certificate is None) == (far == 1.0)
+    text = to_json(lesson.as_dict())
+    told = numbers_in(json.loads(text))
+    private = np.concatenate([array.ravel() for array in engine.private])
+    secret = {*X.ravel(), *ids.astype(float), *costs, *private[(private > 0.0) & (private < 1.0)]}
+    assert len(secret) > 3000
+    assert not told & {float(number) for number in secret}
+    assert not set(text.split('"')) & {str(number) for number in ids}
+
+
+def test_the_search_finds_what_is_there():
+    """A planted value, a planted score in text and a planted list of rows are all found."""
+    value, rows = 0.123456789012, np.array([3, 17, 40, 41])
+    for data in (
+        np.array([9.0, value]).tobytes(),
+        b"x" + np.array([value]).astype(">f8").tobytes(),
+        str(value).encode(),
+    ):
+        assert numbers_found(b"padding" + data + b"padding", np.array([value]), [])
+    for data in (rows.tobytes(), rows.astype(float).tobytes(), b"[3, 17, 40, 41]", b"row\n3\n17\n40\n"):
+        assert rows_found(b"padding" + data + b"padding", [rows])
+    assert numbers_found(b"padding" * 9, np.array([value]), []) == rows_found(b"padding" * 9, [rows]) == []
