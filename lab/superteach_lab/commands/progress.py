@@ -52,16 +52,19 @@ def _progress() -> Iterator[Callable[[State], None] | None]:
         return
     columns = (
         BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f} cells"),
+        TextColumn("{task.fields[cells]}"),
         TextColumn("{task.fields[left]}"),
         TextColumn("[dim]{task.description}[/]"),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, left="")
+        task = bar.add_task("", total=None, cells="", left="")  # how many cells there are, the run says
 
         def watch(state: State) -> None:
             left = "" if state.left is None else f"about {duration(state.left)} left"
-            bar.update(task, total=state.cells, completed=state.done, description=state.label, left=left)
+            cells = f"{state.done:,}/{state.cells:,} cells"
+            bar.update(
+                task, total=state.cells, completed=state.done, description=state.label, cells=cells, left=left
+            )
 
         yield watch
 
