@@ -75,7 +75,8 @@ def run(module: str, task: Task, formulation: str, seconds: float, gigabytes: fl
     try:
         with _lock:
             _running.add(child)
-        _listen(child, record, started + seconds)
+        if not _interrupted.is_set():  # whoever interrupted before this child was noted could not end it
+            _listen(child, record, started + seconds)
     finally:
         _end(child)
         with _lock:
