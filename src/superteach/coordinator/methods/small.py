@@ -16,8 +16,9 @@ from superteach.types import Array, Mask
 
 EVERY = 20
 """Rows up to which every subset is tried: 2²⁰ of them take two to ten seconds."""
-SMALL = 400
-"""Rows up to which exchanges are judged by the true risk."""
+SMALL = 1_000
+"""Rows of a pool up to which exchanges are judged by the true risk: on 600 heart patients risks fall to a quarter or a fifth
+at no cost in time that shows; on 5,000 rows to a half where lessons are smallest, and time doubles."""
 TRIED = 12
 """Exchanges that are refitted in each step, the most promising ones by the linearised model."""
 STEPS = 60
