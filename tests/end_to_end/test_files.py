@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from superteach.errors import DataError, GoalError, InputError
 from superteach.faces.cli.folder import file_names
 from superteach.faces.cli.goal import read_goal
-from superteach.teacher.files import read_pool
+from superteach.teacher.files import Pool, read_pool
 
 
 def save(path: Path, columns: dict[str, Any]) -> Path:
@@ -209,29 +210,96 @@ def test_a_missing_value_below_an_owner_names_teacher_and_row_of_the_file(tmp_pa
         read_pool([path], "y", owner="who")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def read_or_refused(path: Path, error: type[InputError], read: Callable[[], Any]) -> Any:
+    """What was read, or None where a sentence on one line that names the file refuses it."""
+    try:
+        return read()
+    except error as caught:
+        refusal = str(caught)
+    assert path.name in refusal
+    assert "\n" not in refusal
+    return None
+
+
+def assert_sound(pool: Pool, name: str, columns: tuple[str, ...], rows: int) -> None:
+    """One teacher, all its rows with their numbers, and nothing in them that is not finite."""
+    (part,) = pool.parts
+    assert (part.name, pool.columns) == (name, columns)
+    assert part.features.shape == (rows, len(columns))
+    assert np.isfinite(part.features).all()
+    assert len(part.target) == rows
+    np.testing.assert_array_equal(part.ids, np.arange(rows))
+    np.testing.assert_array_equal(pool.row_numbers[0], np.arange(rows))
+
+
+@MANY
 @given(content=st.binary(max_size=300), suffix=st.sampled_from([".csv", ".parquet"]), header=st.booleans())
 def test_random_bytes_are_rows_or_an_input_error(
     tmp_path: Path, content: bytes, suffix: str, header: bool
 ) -> None:
+    """Bytes are no Parquet; as CSV they may be rows, of which none is lost and none is made up."""
     path = tmp_path / f"noise{suffix}"
     path.write_bytes(b"x,y\n" * header + content)
-    with suppress(InputError):
-        read_pool([path], "y")
+    pool = read_or_refused(path, InputError, lambda: read_pool([path], "y"))
+    if pool is None:
+        return
+    assert suffix == ".csv"
+    stored = pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True))
+    columns = tuple(name for name in stored.column_names if name != "y")
+    assert_sound(pool, "noise", columns, stored.num_rows)
+    for number, name in enumerate(columns):
+        np.testing.assert_array_equal(pool.parts[0].features[:, number], stored[name].to_numpy())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@MANY
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["0", "-2", "3.5", "1e3", "", "nan", "inf", "high"]), st.sampled_from("01"))
+        | st.tuples(st.sampled_from("23"), st.sampled_from("01"), st.just("4"))
+        | st.just(("",))
+        | st.tuples(st.floats(-1e99, 1e99).map(repr), st.sampled_from("01")),
+        max_size=4,
+    )
+)
+def test_tables_are_read_as_they_are_written_or_refused(tmp_path: Path, table: list[tuple[str, ...]]) -> None:
+    """Read where every line has two cells and the first is a finite number, to its last digit; refused elsewhere."""
+    path = tmp_path / "table.csv"
+    path.write_text("x,y\n" + "".join(",".join(line) + "\n" for line in table), encoding="utf-8")
+    lines = [line for line in table if line != ("",)]  # an empty line is none
+    good = all(len(line) == 2 and line[0] not in ("", "nan", "inf", "high") for line in lines)
+    pool = read_or_refused(path, InputError, lambda: read_pool([path], "y"))
+    assert (pool is not None) == (good and bool(lines))
+    if pool is not None:
+        assert_sound(pool, "table", ("x",), len(lines))
+        np.testing.assert_array_equal(pool.parts[0].features[:, 0], [float(line[0]) for line in lines])
+        np.testing.assert_array_equal(pool.parts[0].target, [int(line[1]) for line in lines])
+
+
+@MANY
 @given(place=st.floats(0.0, 1.0, exclude_max=True), byte=st.integers(0, 255), cut=st.booleans())
 def test_damaged_parquet_is_rows_or_an_input_error(
     tmp_path: Path, place: float, byte: int, cut: bool
 ) -> None:
+    """A file that is cut is refused, one that is whole is read; a wrong byte in between is seen, or is a value."""
     path = save(tmp_path / "damaged.parquet", {"x": np.arange(50.0), "y": np.arange(50) % 2})
     content = bytearray(path.read_bytes())
     position = int(place * len(content))
+    whole = content[position] == byte and not cut
     content[position] = byte
     path.write_bytes(content[:position] if cut else content)
-    with suppress(InputError):
-        read_pool([path], "y")
+    pool = read_or_refused(path, InputError, lambda: read_pool([path], "y"))
+    assert not (cut and pool is not None)
+    assert not (whole and pool is None)
+    if pool is None:
+        return
+    stored = pyarrow.parquet.ParquetFile(path).read()
+    assert_sound(pool, "damaged", tuple(name for name in stored.column_names if name != "y"), stored.num_rows)
+    np.testing.assert_array_equal(pool.parts[0].target, stored["y"].to_numpy())
+    if whole:
+        np.testing.assert_array_equal(pool.parts[0].features[:, 0], np.arange(50.0))
 
 
 GOOD_GOALS = [
@@ -293,15 +361,36 @@ def test_goals_in_npy(tmp_path: Path) -> None:
         read_goal(path, ["a", "b"], False)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@MANY
 @given(content=st.binary(max_size=200), suffix=st.sampled_from([".json", ".npy"]), header=st.booleans())
 def test_random_bytes_are_a_goal_or_a_goal_error(
     tmp_path: Path, content: bytes, suffix: str, header: bool
 ) -> None:
+    """A file without the marks of its format is no goal; where one is read, it is the file's numbers."""
     path = tmp_path / f"goal{suffix}"
     path.write_bytes((b"\x93NUMPY\x01\x00" if suffix == ".npy" else b"[") * header + content)
-    with suppress(GoalError):
-        read_goal(path, ["a", "b"], False)
+    goal = read_or_refused(path, GoalError, lambda: read_goal(path, ["a", "b"], False))
+    if goal is not None:
+        stored = np.load(path) if suffix == ".npy" else json.loads(path.read_bytes())
+        np.testing.assert_array_equal(goal, np.ravel(stored))
+
+
+@MANY
+@given(
+    st.lists(
+        st.integers(-(10**6), 10**6) | st.floats() | st.sampled_from([None, True, "1", [1], {}, 10**400]),
+        max_size=3,
+    )
+)
+def test_a_list_of_numbers_is_a_goal_and_no_other_is(tmp_path: Path, entries: list[Any]) -> None:
+    """Whether there is one finite number for each column is asked later, of goals from anywhere."""
+    path = tmp_path / "goal.json"
+    path.write_text(json.dumps(entries), encoding="utf-8")
+    right = all(type(entry) in (int, float) and entry != 10**400 for entry in entries)
+    goal = read_or_refused(path, GoalError, lambda: read_goal(path, ["a", "b"], False))
+    assert (goal is not None) == right
+    if goal is not None:
+        np.testing.assert_array_equal(goal, np.array(entries, dtype=float))
 
 
 @given(st.lists(st.text(max_size=300), min_size=1, max_size=8, unique=True))
