@@ -39,13 +39,15 @@ def make_federation(
     loss: Loss | None = None,
     constant: float = 0.0,
     threads: int | None = None,
+    watch: Callable[[Any], None] | None = None,
 ) -> st.Federation:
     """K teachers with consecutive rows and global row numbers as ids, told of the loss where one is given."""
     parts = np.array_split(np.arange(len(y)), K)
     teachers = [st.Teacher(f"t{i}", X[part], y[part], ids=part) for i, part in enumerate(parts)]
     engine = st.InProcess(teachers, threads=threads)
-    federation = st.Federation(engine)
-    federation.engine = engine  # so that a test can look at what the teachers keep for themselves
+    federation = st.Federation(engine, watch)
+    # So that a test can look at what the teachers keep for themselves.
+    federation.engine, federation.everyone = engine, teachers
     if loss is not None:
         federation.sum(Prepare(loss, constant))
     return federation
@@ -53,11 +55,11 @@ def make_federation(
 
 def pooled_choice(federation: st.Federation) -> np.ndarray:
     """Global numbers of the rows the teachers have chosen."""
-    engine = federation.engine
+    states = federation.engine.states()
     return np.concatenate(
         [
             teacher.ids[state.chosen].astype(np.int64)
-            for teacher, state in zip(engine._teachers, engine.states(), strict=True)
+            for teacher, state in zip(federation.everyone, states, strict=True)
         ]
     )
 

@@ -28,7 +28,7 @@ def ranked(scores: np.ndarray, K: int, federation_of, ids: np.ndarray | None = N
     engine = federation.engine
     for position, part in enumerate(np.array_split(np.arange(len(scores)), K)):
         if ids is not None:
-            engine._teachers[position].ids = ids[part]
+            federation.everyone[position].ids = ids[part]
         keys = ranks.keys_of_scores(scores[part])
         engine._states[position] = st.teacher.State(ranking=ranks.Ranking(keys))
     return federation
@@ -77,10 +77,7 @@ def test_any_scores(federation_of, chosen_rows, scores, K, data):
     federation = ranked(scores, K, federation_of, ids)
     federation.sum(Keep(last_ranks(federation, [count])[0]))
     found = np.concatenate(
-        [
-            t.ids[s.chosen]
-            for t, s in zip(federation.engine._teachers, federation.engine.states(), strict=True)
-        ]
+        [t.ids[s.chosen] for t, s in zip(federation.everyone, federation.engine.states(), strict=True)]
     )
     assert np.array_equal(np.sort(found), by_lexsort(scores, count, ids))
 

@@ -284,9 +284,8 @@ def test_sums_do_not_depend_on_threads(kind, pool, federation_of):
 def test_the_ledger_counts_every_round(K, pool, federation_of):
     """One entry a round, numbered from 1, with 8 bytes for each number each teacher sends."""
     X, y = pool("logistic", 70, WIDTH, 0)
-    federation = federation_of(X, y, K)
     told = []
-    federation._watch = told.append
+    federation = federation_of(X, y, K, watch=told.append)
     asked = [query for query in TALK if not isinstance(query, queries.BlockRound | queries.RankRows)]
     counting = next(i for i, query in enumerate(asked) if isinstance(query, queries.CountRanks))
     asked.insert(counting, queries.RankRows("dual", POINT))

@@ -48,11 +48,10 @@ class Run:
     def __init__(self, kind: str, K: int, solver: Block, pool, federation_of, problem=PROBLEM) -> None:
         self.kind, self.problem = kind, problem
         self.X, self.y = pool(kind, ROWS, FEATURES, 21)
-        self.federation = federation_of(self.X, self.y, K, LOSSES[kind]())
+        self.alphas: list[np.ndarray] = []
+        self.federation = federation_of(self.X, self.y, K, LOSSES[kind](), watch=self.look)
         dual.weigh(self.federation, problem, SPARSITY, solver)
         self.threshold = self.pooled("threshold")
-        self.alphas: list[np.ndarray] = []
-        self.federation._watch = self.look
         self.trace = dual.solve(self.federation, problem, solver)
 
     def pooled(self, name: str) -> np.ndarray:

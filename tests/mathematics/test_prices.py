@@ -296,8 +296,8 @@ def test_no_subset_comes_nearer_than_the_bound(kind, raw, federation_of):
             LOSSES[loss].most_curvature,
         )
         subsets = exhaustive.masks(10, size)
-        models = exhaustive._ridge if kind == "ridge" else exhaustive._logistic
-        lowest = np.linalg.norm((models(X, y, ridge, subsets) - goal) @ units.T, axis=1).min()
+        away = exhaustive.models(kind, X, y, ridge, subsets) - goal
+        lowest = np.linalg.norm(away @ units.T, axis=1).min()
         assert 0.0 <= bound <= lowest * (1.0 + 1e-9), seed
         clear = margin_of(asked.proof[0], asked.pulls, asked.target) > 1e-3
         assert bound > 0.0 or not clear, seed

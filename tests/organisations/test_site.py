@@ -30,6 +30,7 @@ from superteach.queries import AskMoments, AskValues, Balance, Census, Draw, Kee
 from superteach.teacher.files import Pool
 from superteach.teacher.inputs import Part
 from superteach.teacher.ranks import random_keys
+from tests.inside import lesson_at
 
 WIDTH = 3
 
@@ -79,11 +80,11 @@ def test_a_question_asked_twice_is_answered_once(pair):
     sites, _, _ = pair()
     site = sites["a"]
     ask(site, 1, Prepare(Logistic(), 0.0))
-    state = site._lessons["lesson"].state
+    state = lesson_at(site).state
     first = site.answer(wire.pack_question("lesson", 2, RankRows("random", seed=1)))
     assert site.answer(wire.pack_question("lesson", 2, RankRows("random", seed=1))) == first
-    assert site._lessons["lesson"].rounds == 2
-    assert site._lessons["lesson"].state is not state
+    assert lesson_at(site).rounds == 2
+    assert lesson_at(site).state is not state
     assert "after round 2" in ask(site, 2, RankRows("random", seed=2)).reason
 
 

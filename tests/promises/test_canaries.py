@@ -16,6 +16,7 @@ from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree, finish
 from superteach.solvers import Block
+from tests.inside import lesson_at
 from tests.promises.canaries import Watched, numbers_found, rows_found
 
 ROWS, WIDTH = 300, 4
@@ -75,7 +76,7 @@ def test_no_row_crosses_the_line_in_asynchronous_rounds(pool, site_of):
     how = {"method": "dual", "budget": 90, "solver": solver}
     lesson = teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(0), **how)
     assert sum(entry.teacher is not None for entry in lesson.ledger) == 3 * 30
-    states = [site._lessons["lesson"].state for site in sites.values()]
+    states = [lesson_at(site).state for site in sites.values()]
     private = [X.ravel(), *(a for state in states for a in (state.threshold, state.alpha, state.offer))]
     assert numbers_found(line.carried, np.concatenate(private), [*lesson.model, *lesson.goal]) == []
     assert rows_found(line.carried, [state.chosen for state in states]) == []

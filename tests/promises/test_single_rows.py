@@ -17,6 +17,7 @@ from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree
 from superteach.promises.policy import NAMES, Policy, read_policy, template
 from superteach.queries import OPEN, Balance, Draw, Gather, Play, Prepare, Price, RoundAlone, Show, Tally
+from tests.inside import lesson_at
 from tests.line.test_queries import TALK, asked_of
 from tests.promises.canaries import numbers_found
 
@@ -82,7 +83,7 @@ def test_a_site_rounds_alone(lesson):
         assert told.tobytes() == local.sum(query, number).tobytes()
     assert told.shape == (2,)
     for site, state in zip(sites.values(), local.states(), strict=True):
-        np.testing.assert_array_equal(site._lessons["lesson"].state.chosen, state.chosen)
+        np.testing.assert_array_equal(lesson_at(site).state.chosen, state.chosen)
         assert len(state.chosen) == pytest.approx(float(state.fractions.sum()), abs=0.51)
 
 
@@ -111,7 +112,7 @@ def test_what_is_refused_would_show_rows(lesson):
     ]
     for number, query in enumerate(talk, 1):
         remote.sum(query, number)
-    states = [site._lessons["lesson"].state for site in sites.values()]
+    states = [lesson_at(site).state for site in sites.values()]
     counts = (ROWS // 3,) * 3
     shown = remote.sum(Show(counts, WIDTH), 6)
     assert numbers_found(shown.tobytes(), X.ravel(), [])

@@ -23,8 +23,12 @@ def masks(rows: int, size: int | None) -> Array:
 def risks(kind: str, X: Array, y: Array, ridge: float, goal: Array, subsets: Array) -> Array:
     """‖θ_S − θ*‖ of every subset, for "ridge" (½ squared error) or "logistic" (labels −1 and +1)."""
     parts = np.array_split(subsets, max(1, len(subsets) // 4096))
-    models = _ridge if kind == "ridge" else _logistic
-    return np.concatenate([np.linalg.norm(models(X, y, ridge, part) - goal, axis=1) for part in parts])
+    return np.concatenate([np.linalg.norm(models(kind, X, y, ridge, part) - goal, axis=1) for part in parts])
+
+
+def models(kind: str, X: Array, y: Array, ridge: float, subsets: Array) -> Array:
+    """θ_S of every subset, all at once."""
+    return (_ridge if kind == "ridge" else _logistic)(X, y, ridge, subsets)
 
 
 def _ridge(X: Array, y: Array, ridge: float, subsets: Array) -> Array:

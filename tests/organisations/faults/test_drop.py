@@ -14,6 +14,7 @@ from superteach.faces.cli import screen
 from superteach.faces.cli.report import page_of_stored
 from superteach.line import wire
 from superteach.organisations.conductor import Order, conduct
+from tests.inside import lesson_at
 from tests.organisations.faults.line import FaultyLine, Killed
 from tests.organisations.faults.stage import TEACHERS, killed_at
 
@@ -35,7 +36,7 @@ class Ending(FaultyLine):
         replies = super().ask(requests, seconds)
         if message.kind == "ask":
             question = wire.read_question(message)
-            known = self.sites["a"]._lessons[question.lesson]
+            known = lesson_at(self.sites["a"], question.lesson)
             if known.state.chosen is not None and wire.read_reply(replies["a"]).status == "ok":
                 self.heard.setdefault(question.lesson, []).append(known.state.chosen)
         return replies
