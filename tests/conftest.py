@@ -14,6 +14,7 @@ from superteach.losses import LOSSES, Loss
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import Holding, own_secret
 from superteach.promises.audit import Audit
+from superteach.promises.guard import Guard
 from superteach.promises.policy import Policy
 from superteach.queries import Prepare
 from superteach.teacher.files import Pool
@@ -92,15 +93,8 @@ def site_of(tmp_path: Path) -> Callable[..., Site]:
         pool = Pool((Part(name, X, y, numbers),), names, (tmp_path / f"{name}.csv",), (numbers,))
         rules = {"least_rows": 1, "folder": tmp_path / name / "chosen"} | rules
         (tmp_path / name).mkdir(exist_ok=True)
-        policy = Policy(("coordinator",), **rules)
         home = tmp_path / name
-        return Site(
-            name,
-            Holding(name, pool, "y"),
-            policy,
-            Audit(home / "audit.jsonl"),
-            "coordinator",
-            secret=own_secret(home / "secret"),
-        )
+        guard = Guard(Policy(("coordinator",), **rules), Audit(home / "audit.jsonl"))
+        return Site(name, Holding(name, pool, "y"), guard, "coordinator", secret=own_secret(home / "secret"))
 
     return make

@@ -82,8 +82,8 @@ NAMED = {
     "line": ("coordinator", "teacher", "promises", "engines", "organisations", "faces", "report", "processes"),
     "engines": ("mathematics", "coordinator", "teacher", "promises", "organisations", "faces", "report"),
     "coordinator": ("teacher", "engines", "promises", "organisations", "faces", "report"),
-    "teacher": ("coordinator", "engines", "promises", "organisations", "faces", "report"),
-    "promises": ("coordinator", "engines", "teacher", "organisations", "faces", "report"),
+    "teacher": ("coordinator", "engines", "organisations", "faces", "report"),
+    "promises": ("mathematics", "coordinator", "engines", "teacher", "organisations", "faces", "report"),
     "report": ("teacher", "engines", "promises", "organisations", "faces"),
     "organisations.site": ("coordinator", "engines", "faces", "report", "organisations.conductor", "organisations.agreement",
                            "organisations.nvflare"),
@@ -150,7 +150,7 @@ LOADED = {
     "engines": ("mathematics", "coordinator", "teacher", "promises", "organisations", "faces", "report", "lesson"),
     "promises": ("mathematics", "coordinator", "teacher", "engines", "organisations", "faces", "report", "lesson"),
     "coordinator": ("teacher", "engines", "promises", "organisations", "faces", "report"),
-    "teacher": ("coordinator", "engines", "promises", "organisations", "faces", "report", "lesson"),
+    "teacher": ("coordinator", "engines", "organisations", "faces", "report", "lesson"),
     "report": ("teacher", "engines", "coordinator", "promises", "organisations", "faces"),
     "organisations.site": ("coordinator", "engines", "faces", "report", "lesson", "organisations.conductor",
                            "organisations.agreement", "organisations.nvflare"),
@@ -158,11 +158,6 @@ LOADED = {
 }  # fmt: skip
 """What no module of a room may bring in, directly or through others."""
 KNOWN = {
-    # `Prepare` holds a loss, so the list of queries knows the losses; replies of `Play` and others are read as rounding's
-    # own `Order` and `Report`.
-    "line": {"mathematics.losses", "mathematics.rounding"},
-    "engines": {"mathematics.losses", "mathematics.rounding"},
-    "promises": {"mathematics.losses", "mathematics.rounding"},
     # The coordinator's federation knows the protocol of an engine.
     "coordinator": {"engines.base"},
 }

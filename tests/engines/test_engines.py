@@ -19,7 +19,6 @@ from superteach.line import wire
 from superteach.losses import LOSSES, Logistic, Poisson
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree, finish
-from superteach.organisations.site import SCOPES
 from superteach.promises.policy import NAMES
 from superteach.solvers import Block
 from tests.line.test_queries import TALK, asked_of, talk_on
@@ -82,7 +81,7 @@ def test_the_same_lesson_over_every_engine(how, pool, site_of, tmp_path):
     counts = finish(line, agreement)
     assert sum(counts.values()) == one.size
     for (name, site), state in zip(sites.items(), local.states(), strict=True):
-        written = (site.policy.folder / "lesson.csv").read_text().split()
+        written = (site.guard.policy.folder / "lesson.csv").read_text().split()
         assert written[0] == "row"
         assert [int(number) for number in written[1:]] == np.sort(state.chosen).tolist(), name
 
@@ -102,7 +101,7 @@ def test_asynchronous_rounds_over_every_engine_end_at_one_optimum(pool, site_of)
         assert lesson.gap[-1] <= 1e-9 * abs(lesson.objective[-1])
         assert lesson.objective[-1] == pytest.approx(best.objective[-1], rel=2e-9)
         np.testing.assert_allclose(lesson.model, best.model, rtol=1e-6)
-    asked = [entry for entry in sites["t0"].audit.entries() if entry.get("query") == "BlockOffer"]
+    asked = [entry for entry in sites["t0"].guard.audit.entries() if entry.get("query") == "BlockOffer"]
     alone = [entry for entry in lesson.ledger if entry.teacher == "t0"]
     both = [entry for entry in lesson.ledger if entry.query == "BlockOffer" and entry.teacher is None]
     assert len(asked) == len(alone) + len(both)
@@ -121,7 +120,7 @@ def test_asynchronous_rounds_are_refused_unless_the_policy_allows_them(pool, sit
             budget=30,
             solver=Block(staleness=1),
         )
-    verdicts = {entry["verdict"] for site in sites.values() for entry in site.audit.entries()}
+    verdicts = {entry["verdict"] for site in sites.values() for entry in site.guard.audit.entries()}
     assert any("refused" in verdict and "asynchronous" in verdict for verdict in verdicts)
 
 
@@ -233,10 +232,3 @@ def test_a_message_that_comes_again_during_the_work_on_it_is_worked_on_once(pool
         go_on.set()
         assert first.result(30) == second.result(30)
     assert work == [1]
-
-
-def test_every_query_says_whose_sum_it_is():
-    """A teacher's least number of rows is held against the rows behind each reply, so a new query names them."""
-    assert set(SCOPES) == set(queries.QUERIES)
-    assert set(SCOPES.values()) == {"all", "chosen", "counts", "rows", "as asked"}
-    assert {query for query, scope in SCOPES.items() if scope == "rows"} == set(queries.OPEN)

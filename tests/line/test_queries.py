@@ -12,10 +12,11 @@ import pytest
 import superteach as st
 from superteach import queries
 from superteach.errors import QueryRefused, TeachingError
-from superteach.line.messages import Sealed, Turn, seal
+from superteach.line.messages import Sealed, Turn
 from superteach.line.queries.match import OCTAVES
 from superteach.losses import LOSSES, Logistic, Loss
 from superteach.mathematics.rounding import EDGE
+from superteach.promises.guard import Guard
 from superteach.queries import OPEN, QUERIES, Query
 
 WIDTH = 3
@@ -203,7 +204,7 @@ def test_unlisted_queries_are_refused(pool):
             teacher.answer(query, teacher.start(), TURN)
     for query in (AskRow(), Anything()):
         with pytest.raises(QueryRefused, match="knows no query"):
-            seal(query, np.zeros(2), "t")
+            Guard().release(query, np.zeros(2), {}, "t")
 
 
 @pytest.mark.parametrize(
@@ -231,15 +232,15 @@ def test_questions_out_of_order_are_refused(query, pool):
 
 
 def test_a_seal_cannot_be_forged():
-    """Only `seal` makes a Sealed, and only of the declared length."""
+    """Only the guard makes a Sealed, and only of the declared length."""
     for key in (None, object(), "key"):
-        with pytest.raises(QueryRefused, match="seal"):
+        with pytest.raises(QueryRefused, match="guard alone"):
             Sealed(np.zeros(2), key)
     with pytest.raises(TypeError):
         Sealed(np.zeros(2))
     for wrong in (np.zeros(3), np.zeros((1, 2)), np.zeros((2, 1)), np.zeros(0)):
         with pytest.raises(TeachingError, match="takes 2 numbers"):
-            seal(queries.Census(), wrong, "t")
+            Guard().release(queries.Census(), wrong, {"all": 2}, "t")
 
 
 class Leaky:

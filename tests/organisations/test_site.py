@@ -25,6 +25,7 @@ from superteach.organisations.agreement import agree, finish
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import Holding, open_holding, own_secret
 from superteach.promises.audit import Audit
+from superteach.promises.guard import Guard
 from superteach.promises.policy import Policy
 from superteach.queries import AskMoments, AskValues, Balance, Census, Draw, Keep, Prepare, Price, RankRows
 from superteach.teacher.files import Pool
@@ -144,13 +145,13 @@ def test_an_accident_tells_nothing_of_the_rows(pair, caplog):
     reply = ask(sites["a"], 2, AskMoments("loss", "all", np.zeros(WIDTH + 1), 1))
     assert reply.status == "failed"
     assert reply.reason == "an unexpected ValueError; its own log says more"
-    assert sites["a"].audit.entries()[-1]["verdict"] == "failed: ValueError"
+    assert sites["a"].guard.audit.entries()[-1]["verdict"] == "failed: ValueError"
 
 
 def test_no_record_no_answer(pair):
     """Where the audit log cannot be written the answer stays here."""
     sites, _, _ = pair()
-    sites["a"].audit = Audit("/dev/full")
+    sites["a"].guard.audit = Audit("/dev/full")
     reply = ask(sites["a"], 1, Census())
     assert (reply.status, reply.values) == ("refused", None)
     assert "audit log cannot be written" in reply.reason
@@ -163,14 +164,14 @@ def test_the_audit_log_has_sizes_and_no_values(pair):
     point = np.array([0.123456789, 2.0, 3.0])
     data = wire.pack_question("lesson", 2, AskMoments("loss", "all", point, 1))
     out = sites["a"].answer(data)
-    entry = sites["a"].audit.entries()[-1]
+    entry = sites["a"].guard.audit.entries()[-1]
     assert entry.pop("time")
     assert entry.pop("seconds") >= 0.0
     assert entry == {
         "coordinator": "coordinator", "bytes_in": len(data), "kind": "ask", "shape": [[3]], "query": "loss moments",
         "lesson": "lesson", "number": 2, "bytes_out": len(out), "verdict": "answered",
     }  # fmt: skip
-    assert "0.1234" not in sites["a"].audit.path.read_text()
+    assert "0.1234" not in sites["a"].guard.audit.path.read_text()
 
 
 def test_a_changed_loss_is_refused(pair):
@@ -192,7 +193,7 @@ def test_sums_over_few_rows_drawn_are_refused(pair):
     site = sites["a"]  # 40 rows of probability 0.12, of which about a quarter stays
     drawn = int(balanced(site, 0.5).values[0])
     assert 0 < drawn < 40
-    site.policy = replace(site.policy, least_rows=drawn + 1)
+    site.guard.policy = replace(site.guard.policy, least_rows=drawn + 1)
     point = np.zeros(WIDTH + 1)
     for number, query in enumerate(
         (AskMoments("relax", "drawn", point, 2), AskValues("relax", "drawn", point, point, np.ones(1))), 4
@@ -200,11 +201,13 @@ def test_sums_over_few_rows_drawn_are_refused(pair):
         reply = ask(site, number, query)
         assert (reply.status, reply.values) == ("refused", None)
         assert f"at least {drawn + 1} rows, those drawn here are fewer" in reply.reason
-    assert ask(site, 6, Price(point)).status == "ok"
-    assert "those drawn here are fewer" in ask(site, 7, AskMoments("loss", "priced", point[:-1], 1)).reason
-    site.policy = replace(site.policy, least_rows=drawn)
-    assert ask(site, 8, AskMoments("relax", "drawn", point, 2)).status == "ok"
+    assert "those drawn here are fewer" in ask(site, 6, Price(point)).reason
+    site.guard.policy = replace(site.guard.policy, least_rows=drawn)
+    assert ask(site, 7, AskMoments("relax", "drawn", point, 2)).status == "ok"
+    assert ask(site, 8, Price(point)).status == "ok"
     assert ask(site, 9, AskMoments("loss", "priced", point[:-1], 1)).status == "ok"
+    site.guard.policy = replace(site.guard.policy, least_rows=drawn + 1)
+    assert "those drawn here are fewer" in ask(site, 10, AskMoments("loss", "priced", point[:-1], 1)).reason
 
 
 def test_schemas_that_differ_are_named(pool, site_of):
@@ -228,7 +231,7 @@ def test_schemas_that_differ_are_named(pool, site_of):
         line = Loopback({"a": a.answer, other.name: other.answer})
         with pytest.raises((DataError, QueryRefused), match=reason):
             agree(line, f"with {other.name}", ("a", other.name), Learner(Logistic()))
-        assert not any(entry["kind"] == "ask" for entry in a.audit.entries())
+        assert not any(entry["kind"] == "ask" for entry in a.guard.audit.entries())
 
 
 def test_columns_are_settled_in_one_order(pool, site_of):
@@ -278,7 +281,7 @@ def test_the_end_comes_once(pair):
     federation.sum(Keep(b"\x80" + b"\x00" * 15))
     counts = finish(line, agreement)
     assert counts == finish(line, agreement)
-    assert counts["a"] == len((sites["a"].policy.folder / "lesson.csv").read_text().split()) - 1
+    assert counts["a"] == len((sites["a"].guard.policy.folder / "lesson.csv").read_text().split()) - 1
     with pytest.raises(QueryRefused, match="is over"):
         federation.sum(Census())
 
@@ -326,7 +329,7 @@ def test_a_site_can_be_built_from_a_file(tmp_path, pool):
     X, y = pool("logistic", 30, WIDTH, 0)
     path = tmp_path / "rows.parquet"
     parquet.write_table(pa.table({**{f"x{i}": X[:, i] for i in range(WIDTH)}, "y": y}), path)
-    site = Site("a", open_holding("a", path, "y"), Policy(("c",)), Audit(tmp_path / "log"), "c")
+    site = Site("a", open_holding("a", path, "y"), Guard(Policy(("c",)), Audit(tmp_path / "log")), "c")
     reply = wire.read_reply(site.answer(wire.pack("hello", {"lesson": "l", "loss": "logistic"})))
     assert {
         "columns": ["x0", "x1", "x2"],
@@ -407,7 +410,7 @@ def choose(site, lesson, seed, rows, number=1):
 def test_the_rows_of_an_abandoned_beginning_are_removed(pool, site_of):
     """By the teacher itself, when another one takes its place; files of other lessons stay, whoever is named."""
     site = site_of("a", *pool("logistic", 60, WIDTH, 0))
-    folder = site.policy.folder
+    folder = site.guard.policy.folder
     for lesson in ("A", "B"):
         agreed(site, lesson)
         choose(site, lesson, 1, 20)

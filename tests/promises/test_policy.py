@@ -9,6 +9,7 @@ import pytest
 
 from superteach.errors import QueryRefused, SettingError
 from superteach.promises.audit import Audit
+from superteach.promises.guard import Guard
 from superteach.promises.policy import NAMES, Policy, policy_of, read_policy, template
 from superteach.queries import QUERIES, AskMoments, Census, Gather
 
@@ -30,10 +31,10 @@ def test_an_owner_may_list_queries_that_show_single_rows(tmp_path):
     """By name and not otherwise: the list in the file is the list that holds."""
     some = policy_of({"coordinators": [], "queries": ["Gather", "Census"]}, tmp_path / "p.toml")
     gather = Gather((3,), 2)
-    some.check_query(gather, 0)
+    Guard(some).admit(gather, 0, 3)
     usual = policy_of({"coordinators": []}, tmp_path / "p.toml")
     with pytest.raises(QueryRefused, match="does not allow Gather"):
-        usual.check_query(gather, 0)
+        Guard(usual).admit(gather, 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +71,12 @@ def test_a_missing_policy_is_an_error(tmp_path):
 def test_coordinators_are_known_by_name_or_fingerprint(tmp_path):
     """Either is enough; neither is not."""
     policy = policy_of({"coordinators": ["ann@a.org", "sha256:00ff"]}, tmp_path / "p.toml")
-    policy.check_coordinator("ann@a.org", "1234")
-    policy.check_coordinator("bob@b.org", "00ff")
+    guard = Guard(policy)
+    guard.check_coordinator("ann@a.org", "1234")
+    guard.check_coordinator("bob@b.org", "00ff")
     for name, fingerprint in (("bob@b.org", "1234"), ("00ff", ""), ("", "")):
         with pytest.raises(QueryRefused, match="does not list"):
-            policy.check_coordinator(name, fingerprint)
+            guard.check_coordinator(name, fingerprint)
 
 
 def test_queries_rounds_and_rows(tmp_path):
@@ -82,16 +84,17 @@ def test_queries_rounds_and_rows(tmp_path):
     policy = policy_of(
         {"coordinators": [], "queries": ["Census"], "most_rounds": 3, "least_rows": 5}, tmp_path / "p"
     )
-    policy.check_query(Census(), 2)
+    guard = Guard(policy)
+    guard.admit(Census(), 2, 3)
     with pytest.raises(QueryRefused, match="does not allow AskMoments"):
-        policy.check_query(AskMoments("loss", "all", np.zeros(2), 1), 0)
+        guard.admit(AskMoments("loss", "all", np.zeros(2), 1), 0, 3)
     with pytest.raises(QueryRefused, match="3 rounds"):
-        policy.check_query(Census(), 3)
-    policy.check_rows(5, "these")
-    policy.check_rows(0, "these")
+        guard.admit(Census(), 3, 3)
+    guard.check_rows(5, "these")
+    guard.check_rows(0, "these")
     for rows in (1, 4):
         with pytest.raises(QueryRefused, match="at least 5 rows, these are fewer"):
-            policy.check_rows(rows, "these")
+            guard.check_rows(rows, "these")
 
 
 def test_the_audit_log_only_grows(tmp_path):

@@ -56,7 +56,7 @@ def test_a_site_refuses_all_that_shows_single_rows_and_answers_all_else(lesson):
             assert np.isfinite(remote.sum(query, number)).all()
     assert {"Play", "Settle", "Gather", "Assign", "Show"} <= refused
     assert refused == {query.__name__ for query in OPEN}
-    verdicts = [entry["verdict"] for entry in sites["t0"].audit.entries()]
+    verdicts = [entry["verdict"] for entry in sites["t0"].guard.audit.entries()]
     assert sum("does not allow" in verdict for verdict in verdicts) >= len(refused)
 
 

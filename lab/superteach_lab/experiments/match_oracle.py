@@ -155,8 +155,11 @@ class Edge:
         federation.sum(Prepare(LOSSES[self.kind], 0.0))
         _, target = self.equations(goal)
         size = round(float(target[-1]))
-        curvature = federation.sum(AskMoments("loss", "all", goal, 2)).curvature * size / len(self.y)
-        metric = np.linalg.inv(np.linalg.cholesky(curvature + RIDGE[self.kind] * np.eye(len(goal))))
+        curvature = federation.sum(AskMoments("loss", "all", goal, 2)).curvature
+        assert curvature is not None
+        metric = np.linalg.inv(
+            np.linalg.cholesky(curvature * size / len(self.y) + RIDGE[self.kind] * np.eye(len(goal)))
+        )
         found = prices.agree(federation.sum, goal, target[:-1], metric, size, self.seed)
         proof = None if found.balanced else prices.prove(federation.sum, found.point, target[:-1], size)
         engine.close()

@@ -34,7 +34,7 @@ class Loop:
         self.names = tuple(teacher.name for teacher in self.teachers)
         self.features = int(self.teachers[0].rows.features)
 
-    def sum(self, query: Query, number: int) -> Array:
+    def sum(self, query: Query[object], number: int) -> Array:
         """Ask everybody and add up."""
         total = np.zeros(query.reply_length)
         for position, teacher in enumerate(self.teachers):

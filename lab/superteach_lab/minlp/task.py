@@ -99,7 +99,7 @@ class _Held:
     def __init__(self, X: Array, y: Array, loss: Loss) -> None:
         self._X, self._y, self._loss = X, y, loss
 
-    def sum(self, query: Query) -> Any:
+    def sum(self, query: Query[object]) -> Any:
         if isinstance(query, AskMoments):
             terms = self._loss.terms(self._X @ query.point, self._y)
             curvature = (self._X.T * terms.curvature) @ self._X if query.order == 2 else None

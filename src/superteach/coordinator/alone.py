@@ -33,7 +33,7 @@ class Itself:
         """How many columns the teacher has."""
         return int(self._teacher.rows.features)
 
-    def sum(self, query: Query, number: int) -> Array:
+    def sum(self, query: Query[object], number: int) -> Array:
         """The teacher's own reply."""
         self.state, sealed = self._teacher.answer(query, self.state, Turn(number, 0, 1))
         return sealed.values

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from superteach.engines.base import Engine, Posting
 from superteach.errors import SettingError, TeachingError
 from superteach.lesson import Entry
-from superteach.line.queries import Query
+from superteach.line.queries import Offers, Query
+from superteach.types import Array
+
+Read = TypeVar("Read")
 
 
 class Federation:
@@ -22,8 +25,8 @@ class Federation:
         self._watch = watch
         self._ledger: list[Entry] = []
         self._asked = 0
-        self._posted: dict[int, tuple[int, Query]] = {}
-        self._under_way: Query | None = None
+        self._posted: dict[int, tuple[int, Query[Offers]]] = {}
+        self._under_way: Query[object] | None = None
         self.stage = "start"
 
     @property
@@ -48,7 +51,7 @@ class Federation:
 
     def spent(self) -> dict[str, int]:
         """Rounds and bytes so far, those of a round that was broken off too: who was not lost has answered it."""
-        asked = [(1, query) for _, query in self._posted.values()]
+        asked: list[tuple[int, Query[object]]] = [(1, query) for _, query in self._posted.values()]
         if self._under_way is not None:
             asked.append((self.teachers, self._under_way))
         return {
@@ -63,7 +66,7 @@ class Federation:
         """Write the risk that the last round led to beside it."""
         self._ledger[-1] = replace(self._ledger[-1], risk=risk)
 
-    def sum(self, query: Query) -> Any:
+    def sum(self, query: Query[Read]) -> Read:
         """Broadcast a query and return what its summed reply says."""
         number = self._asked + 1
         started = time.perf_counter()
@@ -73,13 +76,13 @@ class Federation:
         self._asked = number  # a round that failed has not been, and its number is free
         return self._heard(query, number, total, started)
 
-    def post(self, position: int, query: Query) -> None:
+    def post(self, position: int, query: Query[Offers]) -> None:
         """Ask one teacher alone and do not wait: the other verb, for asynchronous rounds only."""
         self._asked += 1
         self._posted[position] = (self._asked, query)
         self.check_posts().post(position, query, self._asked)
 
-    def arrival(self) -> tuple[int, Any]:
+    def arrival(self) -> tuple[int, Offers]:
         """Wait for the next reply to a post: whose it is, and what it says."""
         started = time.perf_counter()
         position, values = self.check_posts().arrival()
@@ -96,8 +99,8 @@ class Federation:
         return self._engine
 
     def _heard(
-        self, query: Query, number: int, values: Any, started: float, teacher: str | None = None
-    ) -> Any:
+        self, query: Query[Read], number: int, values: Array, started: float, teacher: str | None = None
+    ) -> Read:
         """Check a reply, write it into the ledger, read it."""
         if values.shape != (query.reply_length,):
             raise TeachingError(

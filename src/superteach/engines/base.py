@@ -22,7 +22,7 @@ class Engine(Protocol):
     def features(self) -> int:
         """How many columns every teacher has."""
 
-    def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
+    def sum(self, query: Query[object], number: int) -> npt.NDArray[np.float64]:
         """The sum of all replies, added in the order of the roster."""
 
 
@@ -30,14 +30,14 @@ class Engine(Protocol):
 class Posting(Engine, Protocol):
     """An engine that can also ask teachers one by one, and hand their replies on as they arrive."""
 
-    def post(self, position: int, query: Query, number: int) -> None:
+    def post(self, position: int, query: Query[object], number: int) -> None:
         """Ask one teacher and do not wait; it is not asked again before its reply has arrived."""
 
     def arrival(self) -> tuple[int, npt.NDArray[np.float64]]:
         """Wait for the next reply to a post: whose it is, and its numbers."""
 
 
-def add_up(query: Query, replies: Iterable[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+def add_up(query: Query[object], replies: Iterable[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
     """Add replies in the order given: every engine uses this, so that all give the same last bit."""
     total = np.zeros(query.reply_length)
     with np.errstate(invalid="ignore"):  # a line search may overflow, which its caller looks at

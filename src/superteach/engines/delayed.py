@@ -19,15 +19,15 @@ class Delayed(InProcess):
     def __init__(self, teachers: Sequence[Answers], delay: Callable[[int], float]) -> None:
         super().__init__(teachers)
         self._delay = delay
-        self._due: list[tuple[float, int, int, Query]] = []
+        self._due: list[tuple[float, int, int, Query[object]]] = []
         self.clock = 0.0
 
-    def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
+    def sum(self, query: Query[object], number: int) -> npt.NDArray[np.float64]:
         """Everybody waits for the slowest."""
         self.clock += max(self._delay(position) for position in range(len(self._teachers)))
         return super().sum(query, number)
 
-    def post(self, position: int, query: Query, number: int) -> None:
+    def post(self, position: int, query: Query[object], number: int) -> None:
         """Ask one teacher, whose reply is due after its delay."""
         heapq.heappush(self._due, (self.clock + self._delay(position), number, position, query))
 

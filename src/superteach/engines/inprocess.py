@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from superteach.engines.base import add_up
 from superteach.errors import TeachingError
 from superteach.line.messages import Answers, Sealed, Turn
-from superteach.line.queries import Prepare, Query
+from superteach.line.queries import EVERYTHING, Query
 
 _SMALL = 1 << 19
 """Below so many numbers in all, threads wait for each other longer than they work."""
@@ -41,7 +41,7 @@ class InProcess:
         self._library_threads = max(1, cores // self._workers)
         self._shares = _shares([teacher.rows.count for teacher in self._teachers], self._workers)
         self._pool: ThreadPoolExecutor | None = None
-        self._posts: deque[tuple[int, Query, int]] = deque()
+        self._posts: deque[tuple[int, Query[object], int]] = deque()
 
     @cached_property
     def _controller(self) -> ThreadpoolController:
@@ -59,9 +59,9 @@ class InProcess:
         """Every teacher's own state, for the caller who owns all of them."""
         return tuple(self._states)
 
-    def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
+    def sum(self, query: Query[object], number: int) -> npt.NDArray[np.float64]:
         """Ask every teacher and add up the replies in roster order."""
-        if isinstance(query, Prepare):
+        if query.changes == EVERYTHING:
             self._forget_posts()
         replies: list[Sealed | None] = [None] * len(self._teachers)
 
@@ -80,7 +80,7 @@ class InProcess:
                     done.result()
         return add_up(query, (reply.values for reply in replies if reply is not None))
 
-    def post(self, position: int, query: Query, number: int) -> None:
+    def post(self, position: int, query: Query[object], number: int) -> None:
         """Ask one teacher; in one process nobody is slower than another, so replies arrive in the order of posts."""
         self._posts.append((position, query, number))
 
@@ -93,7 +93,7 @@ class InProcess:
         """Teachers start afresh: what a lesson that failed has left open is not for the next."""
         self._posts.clear()
 
-    def _ask(self, position: int, query: Query, number: int) -> Sealed:
+    def _ask(self, position: int, query: Query[object], number: int) -> Sealed:
         turn = Turn(number, position, len(self._teachers))
         state, sealed = self._teachers[position].answer(query, self._states[position], turn)
         if not isinstance(sealed, Sealed) or sealed.values.shape != (query.reply_length,):

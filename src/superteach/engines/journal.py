@@ -20,38 +20,9 @@ import numpy.typing as npt
 from superteach.engines.base import Engine
 from superteach.errors import TeachingError
 from superteach.line import wire
-from superteach.line.queries import (
-    AskMoments,
-    AskValues,
-    Bound,
-    Census,
-    ChosenCost,
-    ColumnSums,
-    Compare,
-    Count,
-    CountRanks,
-    Gather,
-    Query,
-    Show,
-    Tally,
-)
+from superteach.line.queries import Query
 from superteach.processes.records import Records
 
-LOOKS = (
-    AskMoments,
-    AskValues,
-    Bound,
-    Census,
-    ChosenCost,
-    ColumnSums,
-    Compare,
-    Count,
-    CountRanks,
-    Gather,
-    Show,
-    Tally,
-)
-"""Questions that leave a teacher as it was; all others are asked again."""
 _log = logging.getLogger(__name__)
 ANEW = "begin the lesson anew, without --resume"
 
@@ -59,7 +30,7 @@ ANEW = "begin the lesson anew, without --resume"
 class Journal:
     """One lesson's sums, by round; what interrupted it stands between them."""
 
-    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         """Open the journal of a lesson with these settings, or begin it."""
         self._records = Records(path, dict(settings), mode=0o600)
         self._head = self._first_line()
@@ -87,7 +58,7 @@ class Journal:
         """What broke the lesson off, each time."""
         return [dict(record["facts"]) for record in self._records if "interruption" in record["cell"]]
 
-    def sum_of(self, number: int, query: Query) -> npt.NDArray[np.float64] | None:
+    def sum_of(self, number: int, query: Query[object]) -> npt.NDArray[np.float64] | None:
         """The sum of a round, where it is kept and was of the same question."""
         kept = self._rounds.get(number)
         if kept is None:
@@ -99,7 +70,7 @@ class Journal:
             )
         return np.frombuffer(bytes.fromhex(kept["sum"]), np.float64).copy()
 
-    def keep(self, number: int, query: Query, total: npt.NDArray[np.float64]) -> None:
+    def keep(self, number: int, query: Query[object], total: npt.NDArray[np.float64]) -> None:
         """Put the sum of a round on disk, unless the place was taken over meanwhile: sums of two lessons do not mix.
 
         Where the file is gone the lesson goes on without one: it can be finished, only not resumed.
@@ -121,7 +92,7 @@ class Journal:
         except OSError:
             return b""
 
-    def interrupt(self, facts: Mapping[str, Any]) -> None:
+    def interrupt(self, facts: Mapping[str, object]) -> None:
         """Note what broke the lesson off; a note that cannot be written changes nothing of what is done about it."""
         if not self.there:
             return
@@ -136,7 +107,7 @@ class Journal:
             self._records.path.unlink(missing_ok=True)
 
 
-def _digest(number: int, query: Query) -> str:
+def _digest(number: int, query: Query[object]) -> str:
     return hashlib.sha256(wire.pack_question("", number, query)).hexdigest()
 
 
@@ -156,14 +127,14 @@ class Journalled:
     def features(self) -> int:
         return self._engine.features
 
-    def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
+    def sum(self, query: Query[object], number: int) -> npt.NDArray[np.float64]:
         """The kept sum or a new one; a teacher that answers otherwise than before ends the lesson."""
         kept = self._journal.sum_of(number, query)
         if kept is None:
             total = self._engine.sum(query, number)
             self._journal.keep(number, query, total)
             return total
-        if not isinstance(query, LOOKS):
+        if query.changes:
             self.asked_again += 1
             if self._engine.sum(query, number).tobytes() != kept.tobytes():
                 raise TeachingError(

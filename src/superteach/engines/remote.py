@@ -13,14 +13,10 @@ import numpy.typing as npt
 from superteach.engines.base import add_up
 from superteach.errors import BadReply, QueryRefused, TeacherLost
 from superteach.line import wire
-from superteach.line.queries import AskMoments, AskValues, BlockOffer, BlockRound, Query
+from superteach.line.queries import Query
 
 SECONDS = 600.0
 """How long a teacher may take over one answer."""
-OVERFLOWING = (AskMoments, AskValues)
-"""Sums of functions that may overflow far out, which a solver looks at; every other reply is finite."""
-CONJUGATE_FIRST = (BlockRound, BlockOffer)
-"""Replies whose first number, Σh* at the broadcast model, may overflow likewise; their other numbers are finite."""
 
 
 class Line(Protocol):
@@ -64,7 +60,7 @@ class Remote:
     def features(self) -> int:
         return self._features
 
-    def sum(self, query: Query, number: int) -> npt.NDArray[np.float64]:
+    def sum(self, query: Query[object], number: int) -> npt.NDArray[np.float64]:
         """Ask all, wait for all, add up; a refusal or a loss ends the round with an error that names the teacher."""
         message = wire.pack_question(self._lesson, number, query)
         requests = dict.fromkeys(self._names, message)
@@ -72,7 +68,7 @@ class Remote:
         values = [values_of(query, name, reply_of(name, query.name, replies)) for name in self._names]
         return add_up(query, values)
 
-    def post(self, position: int, query: Query, number: int) -> None:
+    def post(self, position: int, query: Query[object], number: int) -> None:
         """Ask one teacher on a thread of its own, which ends when the line's time is up."""
         name, message = self._names[position], wire.pack_question(self._lesson, number, query)
 
@@ -109,16 +105,12 @@ def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> wire.Reply:
     return reply
 
 
-def values_of(query: Query, name: str, reply: wire.Reply) -> npt.NDArray[np.float64]:
+def values_of(query: Query[object], name: str, reply: wire.Reply) -> npt.NDArray[np.float64]:
     """The numbers of a reply, as many as the query declares, and finite where they must be."""
     if reply.values is None or reply.values.shape != (query.reply_length,):
         seen = "no numbers" if reply.values is None else f"numbers of shape {reply.values.shape}"
         raise BadReply(name, f"answered {query.name} with {seen}, expected {query.reply_length}")
-    # What overflows is infinite somewhere; a NaN alone comes from nowhere.
-    infinite = isinstance(query, OVERFLOWING) and bool(np.isinf(reply.values).any())
-    odd = ~np.isfinite(reply.values)
-    if isinstance(query, CONJUGATE_FIRST) and np.isinf(reply.values[0]):
-        odd[0] = False
-    if not infinite and odd.any():
+    odd = query.wrong(reply.values)
+    if odd.any():
         raise BadReply(name, f"answered {query.name} with {reply.values[odd][0]} among its numbers")
     return reply.values

@@ -1,7 +1,7 @@
 """What crosses the line between a teacher and everybody else.
 
-A teacher works with a plain array until its policy has looked at it. Only a `Sealed` may travel, only
-`seal` makes one, and engines accept nothing else.
+A teacher works with a plain array until the guard at its door has looked at it. Only a `Sealed` may travel, only
+`superteach.promises.guard` makes one, and engines accept nothing else.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
+from superteach.errors import QueryRefused
+from superteach.line.queries import Query
+from superteach.types import Array
 
-from superteach.errors import QueryRefused, TeachingError
-from superteach.line.queries import QUERIES, Query
-
-_KEY = object()
+SEAL = object()
+"""What makes a reply a sealed one. The guard alone uses it, and a test looks for anybody else who does."""
 
 
 @dataclass(frozen=True)
@@ -31,25 +30,25 @@ class Turn:
 class Sealed:
     """One reply that may leave its teacher: a flat array of the length the query declares."""
 
-    values: npt.NDArray[np.float64]
-    key: InitVar[object]
+    values: Array
+    seal: InitVar[object]
 
-    def __post_init__(self, key: object) -> None:
-        if key is not _KEY:
-            raise QueryRefused("a Sealed reply is made by superteach.line.messages.seal alone")
+    def __post_init__(self, seal: object) -> None:
+        if seal is not SEAL:
+            raise QueryRefused("a Sealed reply is made by superteach.promises.guard alone")
         self.values.setflags(write=False)
 
 
-def seal(query: Query, values: npt.NDArray[np.float64], teacher: str) -> Sealed:
-    """Check a reply against its query and release it."""
-    if type(query) not in QUERIES:
-        raise QueryRefused(f"teacher {teacher} knows no query named {type(query).__name__}")
-    if values.shape != (query.reply_length,):
-        raise TeachingError(
-            f"teacher {teacher} has a reply of shape {values.shape} to {query.name}, "
-            f"which takes {query.reply_length} numbers"
-        )
-    return Sealed(np.array(values, dtype=np.float64), _KEY)
+class Held(Protocol):
+    """Rows as far as whoever asks their owner knows them."""
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def features(self) -> int:
+        """How many columns they have."""
 
 
 class Answers(Protocol):
@@ -58,11 +57,11 @@ class Answers(Protocol):
     name: str
 
     @property
-    def rows(self) -> Any:
-        """Something with a count of rows and of features."""
+    def rows(self) -> Held:
+        """Its rows."""
 
     def start(self) -> Any:
         """The state before the first query."""
 
-    def answer(self, query: Query, state: Any, turn: Turn) -> tuple[Any, Sealed]:
+    def answer(self, query: Query[object], state: Any, turn: Turn) -> tuple[Any, Sealed]:
         """A new state and a sealed reply."""

@@ -20,8 +20,7 @@ import numpy as np
 
 from superteach.errors import QueryRefused, TeachingError
 from superteach.line.messages import Sealed
-from superteach.line.queries import QUERIES, Query
-from superteach.mathematics.losses import LOSSES, Loss
+from superteach.line.queries import QUERIES, Announced, Query
 from superteach.types import Array
 
 MAGIC = b"STW1"
@@ -42,13 +41,24 @@ class Message:
     arrays: tuple[Array, ...] = ()
 
 
+@dataclass(frozen=True)
+class LossByName:
+    """A loss as it came over the line: its name and its parameters, which are numbers. Teachers build it or refuse."""
+
+    told: Mapping[str, object]
+
+    def settings(self) -> Mapping[str, object]:
+        """Name and parameters."""
+        return self.told
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """One query of one lesson, and its round. All teachers get the same bytes; each knows its own place."""
 
     lesson: str
     number: int
-    query: Query
+    query: Query[object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +131,7 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value <= MOST_BYTES
 
 
-def pack_question(lesson: str, number: int, query: Query) -> bytes:
+def pack_question(lesson: str, number: int, query: Query[object]) -> bytes:
     """A query and its round as bytes."""
     arrays: list[Array] = []
     content = {
@@ -142,7 +152,7 @@ def _encode(value: Any, arrays: list[Array]) -> Any:
         return {"bytes": value.hex()}
     if isinstance(value, tuple):
         return {"list": [_encode(item, arrays) for item in value]}
-    if isinstance(value, Loss):
+    if hasattr(value, "settings"):
         return {"loss": value.settings()}
     return value
 
@@ -183,7 +193,7 @@ _WRONG = object()
 Reader = Callable[[Any, tuple[Array, ...], set[int]], Any]
 
 
-def _readers(kind: type[Query]) -> dict[str, Reader]:
+def _readers(kind: type[Query[object]]) -> dict[str, Reader]:
     hints = typing.get_type_hints(kind)
     return {entry.name: _reader(hints[entry.name]) for entry in fields(kind)}  # type: ignore[arg-type]
 
@@ -203,7 +213,7 @@ def _reader(hint: Any) -> Reader:
         return _read_array
     if origin is tuple and len(inner) == 2 and inner[1] is Ellipsis:
         return lambda value, arrays, unused: _read_tuple(_reader(inner[0]), value, arrays, unused)
-    if hint is Loss:
+    if hint is Announced:
         return lambda value, arrays, unused: _read_loss(value)
     if hint is bytes:
         return lambda value, arrays, unused: _read_bytes(value)
@@ -251,17 +261,12 @@ def _read_bytes(value: Any) -> Any:
 def _read_loss(value: Any) -> Any:
     if not (isinstance(value, dict) and set(value) == {"loss"} and isinstance(value["loss"], dict)):
         return _WRONG
-    settings = dict(value["loss"])
-    kind = LOSSES.get(str(settings.pop("name", "")))
-    if kind is None:
-        return _WRONG
-    names = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
-    if set(settings) != names or any(type(number) not in (int, float) for number in settings.values()):
-        return _WRONG
-    try:
-        return kind(**settings)
-    except ValueError:
-        return _WRONG
+    name, *numbers = (
+        value["loss"].get("name"),
+        *(value["loss"][key] for key in value["loss"] if key != "name"),
+    )
+    right = isinstance(name, str) and all(type(number) in (int, float) for number in numbers)
+    return LossByName(value["loss"]) if right else _WRONG
 
 
 _READERS = {name: _readers(kind) for name, kind in _NAMED.items()}

@@ -18,7 +18,7 @@ from superteach.errors import LearnerError, TeachingError
 from superteach.line.queries import Moments, Query, RowSet
 from superteach.mathematics.losses import Logistic, Loss, Poisson, Squared, SquaredHinge
 from superteach.mathematics.problem import MOST, ridge_penalty
-from superteach.mathematics.solvers.function import Function
+from superteach.mathematics.solvers.function import Function, Read
 from superteach.mathematics.solvers.lbfgs import LBFGS
 from superteach.mathematics.solvers.newton import Newton
 from superteach.types import Array
@@ -212,7 +212,7 @@ class Fit:
 class Sums(Protocol):
     """Whoever answers a fit: a federation, or one who holds rows of his own."""
 
-    def sum(self, query: Query) -> Any:
+    def sum(self, query: Query[Read]) -> Read:
         """What the summed reply says."""
 
 

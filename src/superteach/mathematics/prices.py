@@ -14,18 +14,18 @@ balanced. Where it cannot, u is the direction that proves it, and b the nearest 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from superteach.line.queries import AskMoments, AskValues, Balance, Bound, Draw, Drawn, Moments, Price, Query
+from superteach.line.queries import AskMoments, AskValues, Balance, Bound, Draw, Moments, Price
 from superteach.line.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
 from superteach.mathematics.problem import Quadratic
 from superteach.mathematics.solvers import LBFGS, Newton
+from superteach.mathematics.solvers.function import Ask
 from superteach.types import Array
 
 HARDER = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
@@ -95,7 +95,7 @@ def ladder(counts: npt.NDArray[np.int64], size: int, unknowns: int) -> Array:
 
 
 def agree(
-    ask: Callable[[Query], Any],
+    ask: Ask,
     model: Array,
     target: Array,
     metric: Array,
@@ -127,7 +127,7 @@ def agree(
     usual = usual or 1.0  # where every row is idle
     unit = 1.0 / (usual * np.sqrt(size))
     few = float((counts * np.minimum(1.0, probability / LEAST)).sum()) < 0.5 * counts.sum()
-    drawn: Drawn = ask(Draw(odds, LEAST if thin and few else 0.0, seed))
+    drawn = ask(Draw(odds, LEAST if thin and few else 0.0, seed))
     point = np.zeros(width + 1)
     solver: Newton | LBFGS = Newton(max_steps=STEPS) if newton else LBFGS(max_steps=10 * STEPS)
     enough = exact / np.sqrt(size)
@@ -156,12 +156,12 @@ def agree(
     return Prices(tuple(levels), reached, aim, total, idle, mass, longest, usual, freedom)
 
 
-def take(ask: Callable[[Query], Any], found: Prices, metric: Array, size: int) -> Prices:
+def take(ask: Ask, found: Prices, metric: Array, size: int) -> Prices:
     """Let rows take prices; where these do not add up to `size` rows, the price of a row is put right first."""
     low, high, step = -np.inf, np.inf, 1.0
     point = found.point.copy()
     for _ in range(60):
-        missing = size - float(ask(Price(point)))
+        missing = size - ask(Price(point))
         if abs(missing) <= 0.25:
             break
         low, high = (point[-1], high) if missing > 0.0 else (low, point[-1])
@@ -172,7 +172,7 @@ def take(ask: Callable[[Query], Any], found: Prices, metric: Array, size: int) -
             point[-1] += step if missing > 0.0 else -step
     if point[-1] == found.point[-1]:
         return found
-    sums: Moments = ask(AskMoments("relax", "drawn", point, 1))
+    sums = ask(AskMoments("relax", "drawn", point, 1))
     core = sums.gradient[:-1]
     total = metric * core if metric.ndim == 1 else metric @ core
     return replace(found, levels=(*found.levels[:-1], point), total=total)
@@ -182,7 +182,7 @@ def take(ask: Callable[[Query], Any], found: Prices, metric: Array, size: int) -
 class _Relaxation:
     """Ψ in units in which a usual row has length 1/√n and all rows together count √n."""
 
-    ask: Callable[[Query], Any]
+    ask: Ask
     metric: Array
     target: Array
     size: int
@@ -208,7 +208,7 @@ class _Relaxation:
 
     def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
         """The sums over the rows, and the same with the quadratic added: one round."""
-        told: Moments = self.ask(AskMoments("relax", "drawn", self.told(point), order))
+        told = self.ask(AskMoments("relax", "drawn", self.told(point), order))
         sums = Moments(told.value, self._heard(told.gradient), None)
         if told.curvature is not None:
             sums = sums._replace(curvature=self._heard(self._heard(told.curvature).T))
@@ -233,14 +233,14 @@ class _Relaxation:
         return np.concatenate([self.unit * moved, sums[-1:] / np.sqrt(self.size)])
 
 
-def prove(ask: Callable[[Query], Any], point: Array, target: Array, size: int) -> tuple[Array, float] | None:
+def prove(ask: Ask, point: Array, target: Array, size: int) -> tuple[Array, float] | None:
     """A unit vector u with Σ_j max(0, u'(g_j, 1)) < u'(t, n), and by how much; None where it is no proof."""
     most = float(np.abs(point).max(initial=0.0))
     if not 0.0 < most < np.inf:
         return None
     direction = point / most
     direction = direction / float(np.linalg.norm(direction))
-    reached: Moments = ask(AskMoments("reach", "all", direction, 1))
+    reached = ask(AskMoments("reach", "all", direction, 1))
     wanted = float(direction @ np.append(target, size))
     margin = wanted - reached.value
     # A margin within the rounding error of the two sums proves nothing.
@@ -248,7 +248,7 @@ def prove(ask: Callable[[Query], Any], point: Array, target: Array, size: int) -
 
 
 def lower_bound(
-    ask: Callable[[Query], Any],
+    ask: Ask,
     direction: Array,
     target: Array,
     penalty: Array,

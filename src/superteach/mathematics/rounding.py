@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ from scipy import linalg
 from scipy.spatial import cKDTree
 from scipy.special import expit, logit
 
+from superteach.line.queries.match import BINS, PER_OCTAVE, Order, Report
 from superteach.types import Array, Mask, Positions
 
 THIN, AMPLE = 0.25, 1_000
@@ -44,8 +44,6 @@ ONE_BY_ONE = 20
 """Rows per unknown, at the end of a block, that are settled one by one; those before them by lot, which is faster."""
 ENOUGH = 5.0
 """Freedom per unknown at which `settle` hands over to `finish`: below it owners who act at once spoil each other's work."""
-BINS, PER_OCTAVE = 320, 8
-"""Classes of length in a report: 40 octaves below the longest row, in eighths."""
 EXACT = ((4, 32), (12, 26), (24, 22))
 """Up to so many unknowns, so many rows are settled by looking at all subsets: 2²⁶ of them take 0.05 s."""
 MOST_ROUNDS = 100
@@ -64,36 +62,6 @@ def close(size: int) -> float:
 def thinning(size: int) -> float:
     """Fraction below which rows of a lesson of `size` rows are drawn by lot."""
     return min(THIN, max(size, 1) / AMPLE)
-
-
-class Report(NamedTuple):
-    """Sums over rows in play: what the lesson adds up to, and what its free rows can absorb, in all and by length."""
-
-    total: Array
-    """Σ a_j over settled rows plus Σ b_j a_j over free ones."""
-    curvature: Array
-    """C = Σ b_j(1 − b_j) a_j a_j' over free rows."""
-    freedom: Array
-    """Σ b_j(1 − b_j) by class of length, longest first."""
-    rows: Array
-    """Free rows by class."""
-
-
-@dataclass(frozen=True, eq=False)
-class Order:
-    """Tilt all free rows, then settle those of the longest classes."""
-
-    tilt: Array
-    cut: int
-    """Last class to settle; −1 settles none."""
-    root: Array
-    """L with L L' = C⁻¹: the metric in which a row is settled to the side that leaves less."""
-    residual: Array
-    """What the tilt is expected to leave, shared out to every owner."""
-    spare: int = 0
-    """This many of the weakest rows stay free whatever the cut says (for one owner)."""
-    take_back: bool = False
-    """Whether to forget the last order first."""
 
 
 @dataclass(frozen=True, eq=False)

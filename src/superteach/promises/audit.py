@@ -18,7 +18,7 @@ class Audit:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
-    def add(self, facts: Mapping[str, Any]) -> None:
+    def add(self, facts: Mapping[str, object]) -> None:
         """Add one line and see it on the disk's side of the system; without a record there is no answer."""
         line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
         data = line.encode() + b"\n"

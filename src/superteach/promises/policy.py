@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from superteach.errors import QueryRefused, SettingError
-from superteach.line.queries import OPEN, QUERIES, BlockOffer, Query
+from superteach.errors import SettingError
+from superteach.line.queries import OPEN, QUERIES
 
 NAMES = tuple(query.__name__ for query in QUERIES)
 USUAL = frozenset(query.__name__ for query in QUERIES if query not in OPEN)
@@ -29,7 +29,7 @@ WRITES = ("numbers", "rows", "nothing")
 
 @dataclass(frozen=True)
 class Policy:
-    """What a teacher answers, to whom, how often, and what it keeps of a lesson."""
+    """What a teacher answers, to whom, how often, and what it keeps of a lesson; `guard` holds it against replies."""
 
     coordinators: tuple[str, ...]
     queries: frozenset[str] = USUAL
@@ -38,32 +38,6 @@ class Policy:
     write: Literal["numbers", "rows", "nothing"] = "numbers"
     folder: Path = Path("chosen")
     asynchronous: bool = False
-
-    def check_coordinator(self, name: str, fingerprint: str) -> None:
-        """Refuse a coordinator whose certificate is not in the list, by name or by fingerprint."""
-        if name not in self.coordinators and f"sha256:{fingerprint}" not in self.coordinators:
-            raise QueryRefused(f"the policy does not list the coordinator {name!r} (sha256:{fingerprint})")
-
-    def check_query(self, query: Query, rounds: int) -> None:
-        """Refuse a query outside the list, and any query once a lesson has used up its rounds."""
-        name = type(query).__name__
-        if name not in self.queries:
-            raise QueryRefused(f"the policy does not allow {name}")
-        if isinstance(query, BlockOffer) and not self.asynchronous:
-            raise QueryRefused(
-                "the policy does not allow asynchronous rounds, in which no sum hides a reply (asynchronous = false)"
-            )
-        if rounds >= self.most_rounds:
-            raise QueryRefused(
-                f"the policy allows {self.most_rounds} rounds in a lesson, and they are used up"
-            )
-
-    def check_rows(self, rows: int, what: str) -> None:
-        """Refuse a sum over few rows; a sum over none shows none."""
-        if 0 < rows < self.least_rows:
-            raise QueryRefused(
-                f"the policy wants sums over at least {self.least_rows} rows, {what} are fewer"
-            )
 
 
 def read_policy(path: str | Path) -> Policy:

@@ -8,7 +8,8 @@ restart. What comes back beside the state is `Sealed`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from copy import copy
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ import numpy.typing as npt
 from superteach import extensions
 from superteach.errors import QueryRefused, TeachingError
 from superteach.line import queries
-from superteach.line.messages import Sealed, Turn, seal
-from superteach.line.queries import Moments
+from superteach.line.messages import Sealed, Turn
+from superteach.line.queries import Moments, Query
+from superteach.line.queries.common import Behind
+from superteach.mathematics.losses import LOSSES, Loss
 from superteach.mathematics.problem import DualProblem, Scaling
-from superteach.mathematics.solvers.function import Function
+from superteach.mathematics.solvers.function import Function, Read
 from superteach.mathematics.solvers.newton import Newton
+from superteach.promises.guard import Guard
 from superteach.teacher import play, ranks
 from superteach.teacher.rows import Rows, length_of
 from superteach.teacher.state import State, known
@@ -43,9 +47,16 @@ class Teacher:
         target: npt.NDArray[Any],
         ids: npt.ArrayLike | None = None,
         costs: npt.NDArray[Any] | None = None,
+        loss: str | None = None,
+        guard: Guard | None = None,
     ) -> None:
-        """Hold rows: `ids` are distinct over all teachers and break ties, smallest first; `costs` stay here."""
+        """Hold rows: `ids` are distinct over all teachers and break ties, smallest first; `costs` stay here.
+
+        Where `loss` is given no other one is taught. Every reply leaves through `guard`; the default one lets all pass.
+        """
         self.name = name
+        self.loss = loss
+        self.guard = guard or Guard()
         self.rows = Rows(features)
         # Labels of one byte stay so: NumPy widens them where they meet a float.
         self.target: Any = np.ascontiguousarray(
@@ -62,13 +73,26 @@ class Teacher:
         """The state before the first query."""
         return State()
 
-    def answer(self, query: queries.Query, state: State, turn: Turn) -> tuple[State, Sealed]:
+    def answer(self, query: Query[object], state: State, turn: Turn) -> tuple[State, Sealed]:
         """Answer a query on the list with one small array, or refuse."""
         handler = _HANDLERS.get(type(query))
         if handler is None:
             raise QueryRefused(f"teacher {self.name} knows no query named {type(query).__name__}")
         state, reply = handler(self, query, state, turn)
-        return state, seal(query, reply, self.name)
+        counted: dict[str, int] = {rows: self._count(rows, state) for rows in query.behind}
+        return state, self.guard.release(query, reply, counted, self.name)
+
+    def _count(self, rows: Behind, state: State) -> int:
+        """How many rows a set has."""
+        if rows in ("positive", "negative"):
+            return int(np.count_nonzero((self.target > 0.0) == (rows == "positive")))
+        if rows in ("drawn", "priced"):
+            return 0 if state.drawing is None else state.drawing.rows.count
+        if rows == "in play":
+            return 0 if state.play is None else len(state.play.rows)
+        if rows == "chosen":
+            return 0 if state.chosen is None else len(state.chosen)
+        return int(self.rows.count)
 
 
 def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> tuple[State, Array]:
@@ -89,9 +113,25 @@ def _column_sums(
 def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn) -> tuple[State, Array]:
     scaling = Scaling(query.constant, query.centre, query.scale)
     squares = sum(float(block.square_sums().sum()) for _, block in teacher.rows.blocks(scaling))
-    return State(loss=query.loss, scaling=scaling), np.array(
-        [squares + teacher.rows.count * scaling.constant**2]
-    )
+    squares += teacher.rows.count * scaling.constant**2
+    return State(loss=_loss(teacher, query.loss), scaling=scaling), np.array([squares])
+
+
+def _loss(teacher: Teacher, announced: queries.Announced) -> Loss:
+    """Build the loss that a coordinator announces, or refuse it."""
+    settings = dict(announced.settings())
+    name = str(settings.pop("name", ""))
+    if teacher.loss not in (None, name):
+        raise QueryRefused(f"the agreement is on the loss {teacher.loss!r}, not {name!r}")
+    if isinstance(announced, Loss):
+        return announced
+    kind = LOSSES.get(name)
+    if kind is None or set(settings) != {entry.name for entry in fields(kind)}:  # type: ignore[arg-type]
+        raise QueryRefused(f"teacher {teacher.name} knows no loss {name[:60]!r} with {sorted(settings)}")
+    try:
+        return kind(**settings)
+    except ValueError as error:
+        raise QueryRefused(str(error)) from None
 
 
 def _moments(teacher: Teacher, query: queries.AskMoments, state: State, turn: Turn) -> tuple[State, Array]:
@@ -120,7 +160,7 @@ def _block_round(
     """Algorithm 1, lines 4–5, for one teacher: an exact local solve, then a step of β_i/K."""
     alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
     own = weighted_sum(teacher, state.scaling, alpha)
-    conjugate, best, point = _solve_block(teacher, query, state, own)
+    conjugate, best, point = _solve_block(teacher, query, state, turn, own)
     moved = _moved(teacher, state, alpha, query.beta[turn.position] / turn.teachers, best)
     sums = [conjugate, _penalised(teacher, state, moved)]
     reply = np.concatenate([sums, weighted_sum(teacher, state.scaling, moved)])
@@ -135,21 +175,26 @@ def _block_offer(
     if query.taken[turn.position]:
         alpha = _moved(teacher, state, alpha, query.taken[turn.position], known(state.offer, "an offer"))
     own = weighted_sum(teacher, state.scaling, alpha)
-    conjugate, best, point = _solve_block(teacher, query, state, own)
+    conjugate, best, point = _solve_block(teacher, query, state, turn, own)
     sums = [conjugate, _penalised(teacher, state, alpha), _penalised(teacher, state, best)]
     reply = np.concatenate([sums, own, weighted_sum(teacher, state.scaling, best)])
     return replace(state, alpha=alpha, offer=best, local_point=point), reply
 
 
 def _solve_block(
-    teacher: Teacher, query: queries.BlockRound | queries.BlockOffer, state: State, own: Array
+    teacher: Teacher, query: queries.BlockRound | queries.BlockOffer, state: State, turn: Turn, own: Array
 ) -> tuple[float, Array, Array]:
     """Σh* at the broadcast model, the best α of this block while all others stay, and the point it belongs to."""
     problem = DualProblem(query.ridge, query.goal, query.goal_weight)
     point = problem.point_of(query.model)
     conjugate = sum_values(teacher, queries.AskValues("dual", "all", point, point, np.zeros(1)), state)[0]
+
+    def ask(asked: Query[Read], /) -> Read:
+        """The same sums over this teacher's own rows, for its own use."""
+        return asked.read(_HANDLERS[type(asked)](teacher, asked, state, turn)[1])
+
     local = Function(
-        lambda ask: ask.read(_local_sum(teacher, ask, state)),
+        ask,
         "dual",
         "all",
         problem.smooth.shifted(query.ridge * (query.model - own / query.ridge)),
@@ -170,7 +215,8 @@ def _moved(teacher: Teacher, state: State, alpha: Array, step: float, best: Arra
 
 
 def _penalised(teacher: Teacher, state: State, alpha: Array) -> float:
-    return float(known(state.loss, "loss").penalised_conjugate(alpha, teacher.target, state.threshold).sum())
+    loss, threshold = known(state.loss, "loss"), known(state.threshold, "thresholds")
+    return float(loss.penalised_conjugate(alpha, teacher.target, threshold).sum())
 
 
 def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Turn) -> tuple[State, Array]:
@@ -241,14 +287,15 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
     rows: Positions | None = chosen
     ended = True  # nothing to choose where the share is nothing, or everything
     if 0 < len(chosen) < teacher.rows.count:
-        choose = extensions.load(extensions.ALONE, query.inside)
-        rows, ended = choose(teacher, loss, state.scaling, len(chosen), query)
+        choose, itself = extensions.load(extensions.ALONE, query.inside), copy(teacher)
+        itself.guard = Guard()  # what a teacher asks itself does not leave it
+        rows, ended = choose(itself, loss, state.scaling, len(chosen), query)
     found = chosen if rows is None else rows
     counts = [ended and rows is not None, rows is None]
     return replace(state, chosen=found), np.append(_size(teacher.target[found]), counts)
 
 
-_HANDLERS: dict[type[queries.Query], Handler] = {
+_HANDLERS: dict[type[Query[object]], Handler] = {
     queries.Census: _census,
     queries.ColumnSums: _column_sums,
     queries.Prepare: _prepare,
@@ -266,15 +313,6 @@ _HANDLERS: dict[type[queries.Query], Handler] = {
     queries.Alone: _alone,
     **play.HANDLERS,
 }
-
-
-def _local_sum(teacher: Teacher, query: queries.Query, state: State) -> Array:
-    """The same sums over one teacher's own rows, for its own use."""
-    if isinstance(query, queries.AskMoments):
-        return sum_moments(teacher, query, state)
-    if isinstance(query, queries.AskValues):
-        return sum_values(teacher, query, state)
-    raise TeachingError(f"a local solve does not ask {query.name}")
 
 
 def _unsigned(ids: npt.ArrayLike) -> ranks.Keys:

@@ -16,6 +16,7 @@ from scipy import sparse
 from superteach.errors import DataError, DataTypeError
 from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
+from superteach.promises.guard import Guard
 from superteach.teacher import Teacher
 
 
@@ -85,12 +86,14 @@ def make_teachers(
     return [_teacher(part, loss, classes) for part in parts], classes
 
 
-def make_teacher(part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[Any] | None) -> Teacher:
+def make_teacher(
+    part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[Any] | None, guard: Guard
+) -> Teacher:
     """One part as a teacher of its own, with the two label values that all teachers have agreed on."""
     _check_shape(part, columns)
     _check_finite(part, columns)
     if not loss.classifies:
-        return _teacher(part, loss, None)
+        return _teacher(part, loss, None, guard)
     if classes is None or len(classes) != 2:
         raise DataError(f"a classification needs two label values, got {classes!r}")
     strange = ~np.isin(part.take_target(), np.asarray(classes, dtype=part.take_target().dtype))
@@ -98,12 +101,13 @@ def make_teacher(part: Part, columns: Sequence[str], loss: Loss, classes: Sequen
         raise DataError(
             f"teacher {part.name!r} has a label in row {int(np.argmax(strange))} that nobody agreed on"
         )
-    return _teacher(part, loss, np.asarray(classes))
+    return _teacher(part, loss, np.asarray(classes), guard)
 
 
-def _teacher(part: Part, loss: Loss, classes: npt.NDArray[Any] | None) -> Teacher:
+def _teacher(part: Part, loss: Loss, classes: npt.NDArray[Any] | None, guard: Guard | None = None) -> Teacher:
     target = _encode(part, classes) if classes is not None else _numbers(part, loss)
-    return Teacher(part.name, part.take_features(), target, part.ids, part.take_costs())
+    agreed = None if guard is None else loss.name
+    return Teacher(part.name, part.take_features(), target, part.ids, part.take_costs(), agreed, guard)
 
 
 def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:

@@ -16,10 +16,10 @@ from scipy.special import expit, logit
 from superteach.errors import QueryRefused
 from superteach.line import queries
 from superteach.line.messages import Turn
-from superteach.line.queries.match import OCTAVES, SHORTEST, lowest_octave, pack_report, strong_octave
+from superteach.line.queries.match import OCTAVES, SHORTEST, Order, Report, lowest_octave, strong_octave
 from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
-from superteach.mathematics.rounding import InPlay, Order, Report
+from superteach.mathematics.rounding import InPlay
 from superteach.teacher import ranks
 from superteach.teacher.rows import LiftedBlock, Rows, length_of
 from superteach.teacher.state import State, known
@@ -103,14 +103,14 @@ def play(teacher: Teacher, query: queries.Play, state: State, turn: Turn) -> tup
     begun, idle = _bring(
         teacher, state, query.metric, query.idle, query.counted, query.longest, query.thin, query.seed
     )
-    return replace(state, play=begun, idle=idle), pack_report(begun.report())
+    return replace(state, play=begun, idle=idle), begun.report().pack()
 
 
 def settle(teacher: Teacher, query: queries.Settle, state: State, turn: Turn) -> tuple[State, Array]:
     """Carry out one order of the rounding."""
     begun: InPlay = known(state.play, "rows in play")
     after = begun.obey(query.order, _draw(query.seed, turn, begun.age))
-    return replace(state, play=after), pack_report(after.report())
+    return replace(state, play=after), after.report().pack()
 
 
 def tally(teacher: Teacher, query: queries.Tally, state: State, turn: Turn) -> tuple[State, Array]:
@@ -321,7 +321,7 @@ def _draw(seed: int, turn: Turn, age: int) -> np.random.Generator:
     return np.random.default_rng([seed, turn.position, age])
 
 
-HANDLERS: dict[type[queries.Query], Callable[..., tuple[State, Array]]] = {
+HANDLERS: dict[type[queries.Query[object]], Callable[..., tuple[State, Array]]] = {
     queries.Balance: balance,
     queries.Draw: draw,
     queries.Price: price,

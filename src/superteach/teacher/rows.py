@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from superteach.mathematics.problem import Scaling
-from superteach.types import Array
+from superteach.types import Array, Positions
 
 _BLOCK_NUMBERS = 1 << 19
 _MOST_BLOCK_ROWS = 1 << 15
@@ -185,6 +185,8 @@ class LiftedBlock:
 
 
 Block = DenseBlock | SparseBlock
+Where = slice | Positions
+"""Positions of the rows of a block."""
 
 
 def _bordered(core: Array, border: Array, corner: float) -> Array:
@@ -227,7 +229,7 @@ class Rows:
 
     def blocks(
         self, scaling: Scaling, chosen: npt.NDArray[np.int64] | None = None
-    ) -> Iterator[tuple[Any, Block]]:
+    ) -> Iterator[tuple[Where, Block]]:
         """Yield (positions, block) over all rows or over the chosen ones, in order."""
         total = self.count if chosen is None else len(chosen)
         size = _SPARSE_BLOCK_ROWS
@@ -239,10 +241,10 @@ class Rows:
             )
         for start in range(0, total, size):
             stop = min(start + size, total)
-            where = slice(start, stop) if chosen is None else chosen[start:stop]
+            where: Where = slice(start, stop) if chosen is None else chosen[start:stop]
             yield where, self._block(where, scaling, spare)
 
-    def _block(self, where: Any, scaling: Scaling, spare: Array) -> Block:
+    def _block(self, where: Where, scaling: Scaling, spare: Array) -> Block:
         if self._columns is None:
             return SparseBlock(self._matrix[where], scaling)
         columns = self._columns[:, where].astype(np.float64, copy=False)
@@ -253,6 +255,6 @@ class Rows:
         return DenseBlock(columns, scaling.constant, spare)
 
 
-def length_of(where: Any) -> int:
+def length_of(where: Where) -> int:
     """Rows of a block, from the positions it came with."""
     return where.stop - where.start if isinstance(where, slice) else len(where)

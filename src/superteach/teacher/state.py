@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from superteach.types import Array
 
 if TYPE_CHECKING:
     from superteach.teacher.play import Balancing, Drawing
+
+
+Known = TypeVar("Known")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,7 @@ class State:
     """Rows that pull at nothing, while others are in play."""
 
 
-def known(value: Any, what: str) -> Any:
+def known(value: Known | None, what: str) -> Known:
     """What an earlier query has set, or a refusal that says what is missing."""
     if value is None:
         raise QueryRefused(f"this query needs {what}, and no earlier query has set them")

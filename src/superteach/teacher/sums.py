@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from superteach.errors import QueryRefused
 from superteach.line import queries
 from superteach.mathematics.losses import Logistic, Loss, Terms
 from superteach.mathematics.problem import Scaling
-from superteach.teacher.rows import LiftedBlock
+from superteach.teacher.rows import Block, LiftedBlock
 from superteach.teacher.state import State, known
 from superteach.types import Array
 
@@ -20,20 +20,21 @@ if TYPE_CHECKING:
     from superteach.teacher import Teacher
 
 _VALUES_AT_ONCE = 1 << 15
+Asked = queries.AskMoments | queries.AskValues
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
     """A block of rows that a query asks about, and what its function needs of them."""
 
-    block: Any
+    block: Block | LiftedBlock
     target: Array
     given: Array | None = None
     """Log-odds for "relax", thresholds for "dual"."""
     weight: Array | None = None
 
 
-def _terms(query: Any, loss: Loss | None, part: _Part, t: Array) -> Terms:
+def _terms(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Terms:
     """What each row of a block adds to the function asked for."""
     if query.function == "square":
         return Terms(0.5 * t * t, t, np.ones_like(t))
@@ -52,7 +53,7 @@ def _terms(query: Any, loss: Loss | None, part: _Part, t: Array) -> Terms:
     return loss.dual_terms(t, part.target, known(part.given, "thresholds"))
 
 
-def _values(query: Any, loss: Loss | None, part: _Part, t: Array) -> Array:
+def _values(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Array:
     """The same without derivatives, at a fraction of the cost."""
     if query.function in ("square", "positive", "relax", "reach") or part.weight is not None:
         return _terms(query, loss, part, t).value
@@ -62,7 +63,7 @@ def _values(query: Any, loss: Loss | None, part: _Part, t: Array) -> Array:
     return np.asarray(loss.dual_value(t, part.target, known(part.given, "thresholds")))
 
 
-def _parts(teacher: Teacher, query: Any, state: State) -> Iterator[_Part]:
+def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
     """Blocks of the rows a query asks about, lifted to (pull, 1) where it speaks of balance."""
     if (query.rows == "drawn") != (query.function == "relax") or (
         query.rows == "priced" and query.function != "loss"
@@ -81,7 +82,8 @@ def _parts(teacher: Teacher, query: Any, state: State) -> Iterator[_Part]:
     chosen = known(state.chosen, "chosen rows") if query.rows == "chosen" else None
     for where, block in teacher.rows.blocks(state.scaling, chosen):
         if query.function == "reach":
-            block = LiftedBlock(block, known(state.balance, "pulls").slope[where])
+            yield _Part(LiftedBlock(block, known(state.balance, "pulls").slope[where]), teacher.target[where])
+            continue
         given = state.threshold[where] if query.function == "dual" and state.threshold is not None else None
         yield _Part(block, teacher.target[where], given)
 
@@ -118,10 +120,8 @@ def sum_values(teacher: Teacher, query: queries.AskValues, state: State) -> Arra
 
 def weighted_sum(teacher: Teacher, scaling: Scaling, weights: Array) -> Array:
     """Σ w_j x_j over all rows."""
-    total: Any = 0.0
-    for where, block in teacher.rows.blocks(scaling):
-        total = total + block.weighted_sum(weights[where])
-    return np.asarray(total)
+    parts = (block.weighted_sum(weights[where]) for where, block in teacher.rows.blocks(scaling))
+    return np.asarray(sum(parts, start=0.0))
 
 
 def best_dual(teacher: Teacher, state: State, point: Array) -> Array:

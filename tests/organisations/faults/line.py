@@ -15,6 +15,7 @@ from superteach.line import wire
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import own_secret
 from superteach.promises.audit import Audit
+from superteach.promises.guard import Guard
 
 
 class Killed(BaseException):
@@ -42,9 +43,10 @@ class FaultyLine(Loopback):
     def restart(self, name: str) -> None:
         """A new process of a teacher: the same rows, policy and log, and no memory."""
         old = self.sites[name]
-        home = old.policy.folder.parent
-        audit, secret = Audit(home / "audit.jsonl"), own_secret(home / "secret")
-        self.sites[name] = Site(old.name, old.holding, old.policy, audit, old.coordinator, secret=secret)
+        home = old.guard.policy.folder.parent
+        guard = Guard(old.guard.policy, Audit(home / "audit.jsonl"))
+        secret = own_secret(home / "secret")
+        self.sites[name] = Site(old.name, old.holding, guard, old.coordinator, secret=secret)
         self._struck.pop(name, None)
 
     def new_run(self) -> None:
@@ -86,7 +88,7 @@ class FaultyLine(Loopback):
             assert seconds > 1.0
             del self._struck[name]
         if fault == "no log":
-            self.sites[name].audit = Audit("/dev/full")
+            self.sites[name].guard.audit = Audit("/dev/full")
         full = OSError(errno.ENOSPC, "No space left on device")
         with (
             patch("superteach.organisations.site.rows.os.fsync", side_effect=full)

@@ -86,7 +86,7 @@ class Stage:
         ]
         stored = json.loads((self.folder / "lesson.json").read_text())
         for name in names:
-            folder = self.line.sites[name].policy.folder
+            folder = self.line.sites[name].guard.policy.folder
             assert not [path.name for path in folder.iterdir() if path.name.startswith(".")]
             if name not in but:
                 written = (folder / f"{stored['lesson']}.csv").read_text().split()

@@ -75,11 +75,11 @@ def test_what_the_first_beginning_has_shown_is_counted(stage, capsys):
     lesson = scene.play()
     stored = scene.check(lesson, REST)
     site = scene.line.sites["north"]
-    answered = [entry for entry in site.audit.entries() if entry["kind"] == "ask"]
+    answered = [entry for entry in site.guard.audit.entries() if entry["kind"] == "ask"]
     before = lesson.abandoned
     assert before["rounds"] == lesson.interruptions[0]["rounds"] == stored["interruptions"][0]["rounds"] > 0
     assert lesson.rounds + before["rounds"] == len(answered)
-    assert sorted(path.name for path in site.policy.folder.iterdir()) == [f"{stored['lesson']}.csv"]
+    assert sorted(path.name for path in site.guard.policy.folder.iterdir()) == [f"{stored['lesson']}.csv"]
     text = re.sub(r"<[^>]+>", "", page_of_stored(stored, lesson).html())
     told = f"the same {lesson.rounds} queries, and {before['rounds']} before the lesson began anew, with sums"
     assert told in re.sub(r"\s+", " ", text)
@@ -94,7 +94,7 @@ def test_a_round_that_was_broken_off_is_counted_too(stage):
     scene.line.plan(20, "killed", ("south",))
     lesson = scene.play()
     assert lesson.abandoned["rounds"] == lesson.interruptions[0]["round"] == 18
-    log = [entry for entry in scene.line.sites["north"].audit.entries() if entry["kind"] == "ask"]
+    log = [entry for entry in scene.line.sites["north"].guard.audit.entries() if entry["kind"] == "ask"]
     assert len([entry for entry in log if entry["lesson"] == "lesson-1"]) == 18
 
 

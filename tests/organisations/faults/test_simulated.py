@@ -210,7 +210,7 @@ def test_teachers_keep_a_record_of_what_is_asked_again(stage):
     scene = stage(33)
     killed_at(scene, 30)
     lesson = scene.play(resume=True)
-    log = scene.line.sites["south"].audit.entries()
+    log = scene.line.sites["south"].guard.audit.entries()
     asked = [entry for entry in log if entry["kind"] == "ask"]
     first = {entry["number"] for entry in asked if entry["lesson"] == "lesson-1"}
     second = {entry["number"] for entry in asked if entry["lesson"] == "lesson-2"}
@@ -226,7 +226,7 @@ def test_beginning_anew_does_not_wind_back_a_teachers_count(stage):
     scene = stage(34)
     rounds = scene.oracle(TEACHERS)[0].rounds
     for site in scene.line.sites.values():
-        object.__setattr__(site.policy, "most_rounds", rounds + 3)
+        object.__setattr__(site.guard.policy, "most_rounds", rounds + 3)
     scene.order = replace(scene.order, on_loss="drop")
     scene.line.plan(rounds, "killed", ("south",))
     with pytest.raises(
@@ -296,7 +296,7 @@ def test_an_asynchronous_lesson_keeps_no_journal(stage):
         5, {"method": "dual", "solver": "block", "intercept": False, "budget": "60", "staleness": 3}
     )
     for site in scene.line.sites.values():
-        site.policy = replace(site.policy, asynchronous=True)
+        site.guard.policy = replace(site.guard.policy, asynchronous=True)
     lesson = scene.play()
     assert lesson.size == 60
     assert any(entry.teacher for entry in lesson.ledger), "somebody was asked alone"

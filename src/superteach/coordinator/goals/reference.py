@@ -127,7 +127,7 @@ class _Reference:
         numbers = self._rows.data if sparse.issparse(self._rows) else self._rows
         self.squares = float(np.square(numbers).sum())
 
-    def sum(self, query: Query) -> Any:
+    def sum(self, query: Query[object]) -> Any:
         """Σ ℓ_j, its derivatives, or its values along a line."""
         if isinstance(query, AskMoments):
             value, slope, curvature = self._loss.terms(self._rows @ query.point, self._target)

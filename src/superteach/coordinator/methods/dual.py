@@ -63,6 +63,7 @@ def weigh(federation: Federation, problem: DualProblem, sparsity: float, solver:
         direction = minres(system, goal, rtol=1e-12, maxiter=10 * width)[0]
     else:
         gram = federation.sum(AskMoments("square", "all", np.zeros(width), 2)).curvature
+        assert gram is not None
         direction = np.linalg.pinv(gram, hermitian=True, rcond=1e-12) @ goal
     federation.sum(Weigh(problem.ridge * direction, sparsity))
 

@@ -32,6 +32,7 @@ from superteach.line.queries import (
     Take,
     Tally,
 )
+from superteach.line.queries.match import Order, Report
 from superteach.mathematics import prices, rounding
 from superteach.mathematics.losses import Squared
 from superteach.mathematics.prices import Prices
@@ -416,11 +417,11 @@ class Matcher(Search):
         thin = rounding.THIN if self._again else rounding.thinning(size)
         play = Play(metric, found.longest, found.idle, counted, thin, self._seed)
         target = np.append(found.aim if found.balanced else found.total, size * counted)
-        start: rounding.Report = federation.sum(play)
+        start = federation.sum(play)
 
-        def ask(order: rounding.Order) -> rounding.Report:
+        def ask(order: Order) -> Report:
             asked = Settle(order.tilt, order.cut, order.root, order.residual, order.take_back, self._seed)
-            report: rounding.Report = federation.sum(asked)
+            report = federation.sum(asked)
             # A residual r in units of M moves the model by M'r.
             left = self._measure @ metric.T @ (target - report.total)[:-1]
             self._trace.append(float(np.linalg.norm(left)))

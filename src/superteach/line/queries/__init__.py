@@ -1,14 +1,17 @@
 """The closed list of what a coordinator may ask of the teachers.
 
-Each query is a frozen fact. It states how long the reply is (never dependent on how many rows a
-teacher has), how to read the summed reply, and in one sentence what the reply shows of a teacher's
-rows. A teacher refuses anything that is not on the list.
+Each query is a frozen dataclass that owns its facts: what is broadcast, what a teacher replies and how the sum is read,
+what the reply shows, the rows it runs over, what it changes in a teacher's memory, its sensitivity, and whether single rows
+can be read from it. Policies, guard, engines, journal and docs ask the class. `python -m superteach.line.queries PAGE`
+writes the table of all queries into PAGE. A teacher refuses anything that is not on the list.
 """
 
 from __future__ import annotations
 
 from superteach.line.queries.common import (
+    EVERYTHING,
     HISTOGRAM_BINS,
+    Announced,
     AskMoments,
     AskValues,
     Census,
@@ -49,7 +52,7 @@ from superteach.line.queries.match import (
     Tally,
 )
 
-QUERIES: tuple[type[Query], ...] = (
+QUERIES: tuple[type[Query[object]], ...] = (
     Census,
     ColumnSums,
     Prepare,
@@ -79,14 +82,16 @@ QUERIES: tuple[type[Query], ...] = (
     ChosenCost,
     Alone,
 )
-OPEN: tuple[type[Query], ...] = (Play, Settle, Gather, Assign, Show, Take)
-"""Queries whose replies show single rows: answered in one process, and by a site only where its owner lists them."""
+OPEN = tuple(query for query in QUERIES if query.shows_rows)
+"""Queries that show single rows: answered in one process, and by a site only where its owner lists them."""
 
 __all__ = [
+    "EVERYTHING",
     "HISTOGRAM_BINS",
     "OPEN",
     "QUERIES",
     "Alone",
+    "Announced",
     "AskMoments",
     "AskValues",
     "Assign",

@@ -1,16 +1,16 @@
-"""What all queries have in common, and those that every method asks."""
+"""What a query is, and the queries that every method asks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from superteach.mathematics.losses import Loss
-from superteach.types import Array
+from superteach.types import Array, Mask
 
 RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]
 """What each row adds at t = x_j'p: its loss, its h* (see losses), or ½t² (whose curvature is the Gram matrix);
@@ -20,14 +20,50 @@ log(1 + exp(z_j + t)) with z_j the row's log-odds, "reach" adds max(0, t)."""
 RowSet = Literal["all", "chosen", "drawn", "priced"]
 """Which rows are summed: all, those of the lesson, those drawn to take part in the prices ("relax" alone is summed over
 them), or the same weighted by their fractions b_j at the present prices."""
-
+Behind = Literal[RowSet, "in play", "positive", "negative"]
+"""A set of rows that a reply runs over: a `RowSet`, the rows in play of a rounding, or the rows of one class."""
+Over = Literal[Behind, "as asked"]
+EVERYTHING = ("everything",)
+"""What `Prepare` changes: a teacher forgets all it remembered."""
 HISTOGRAM_BINS = 256
 
+Read = TypeVar("Read", covariant=True)
 
-class Query:
-    """Base of every query; `read` turns the summed reply into what the caller wants."""
 
+class Sensitivity(NamedTuple):
+    """How much one row more or less changes any one number of a reply, what is remembered of other rows staying the same."""
+
+    bound: float | None
+    """None: no bound is known."""
+    why: str
+
+
+COUNTED = Sensitivity(1.0, "a row counts once")
+UNCAPPED = Sensitivity(None, "rows are not capped")
+ENTANGLED = Sensitivity(None, "one row changes what becomes of others")
+
+
+class Query(Generic[Read]):
+    """Base of every query: its facts, the length of its reply, and what the sum of all replies says (`Read`)."""
+
+    broadcast: ClassVar[str]
+    """What is sent to teachers, in the words of docs/what-leaves-a-teacher.md."""
+    reply: ClassVar[str]
+    """What each teacher answers with, in the same words."""
     exposure: ClassVar[str]
+    """What the reply shows of a teacher's rows, in one sentence for docs, report and policy."""
+    over: ClassVar[Over] = "all"
+    """Rows that the reply runs over; where it says "as asked", `behind` has them."""
+    sums: ClassVar[bool] = True
+    """Whether the reply holds sums of values; a policy's `least_rows` lets counts of few rows pass."""
+    shows_rows: ClassVar[bool] = False
+    """Whether single rows can be read from question or reply: then sites refuse it unless their owner lists it."""
+    asynchronous: ClassVar[bool] = False
+    """Whether teachers are asked one by one, so that no sum hides a reply."""
+    changes: ClassVar[tuple[str, ...]] = ()
+    """Fields of a teacher's `State` that the query sets; a query that changes nothing need not be asked again."""
+    sensitivity: ClassVar[Sensitivity] = UNCAPPED
+    length: ClassVar[int] = 1
 
     @property
     def name(self) -> str:
@@ -37,11 +73,21 @@ class Query:
     @property
     def reply_length(self) -> int:
         """How many numbers each teacher answers with."""
+        return self.length
+
+    @property
+    def behind(self) -> tuple[Behind, ...]:
+        """Sets of rows that this reply runs over."""
+        assert self.over != "as asked"
+        return (self.over,)
+
+    def read(self, total: Array) -> Read:
+        """The summed reply in the form the coordinator works with."""
         raise NotImplementedError
 
-    def read(self, total: Array) -> Any:
-        """The summed reply in the form the coordinator works with."""
-        return total
+    def wrong(self, reply: Array) -> Mask:
+        """Mark numbers that no honest reply has."""
+        return ~np.isfinite(reply)
 
     @property
     def nbytes(self) -> int:
@@ -49,15 +95,13 @@ class Query:
         return sum(map(_payload, vars(self).values()))
 
 
-def _payload(value: Any) -> int:
+def _payload(value: object) -> int:
     if value is None:
         return 0
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
     if isinstance(value, tuple):
-        return sum(_payload(item) for item in value)
-    if isinstance(value, Loss):
-        return 8
+        return sum(map(_payload, value))
     return len(value) if isinstance(value, str) else 8
 
 
@@ -75,6 +119,22 @@ def read_upper(numbers: Array, width: int) -> Array:
     return matrix
 
 
+class Number(Query[float]):
+    """A query that is answered with one sum."""
+
+    reply: ClassVar[str] = "1 sum"
+
+    def read(self, total: Array) -> float:
+        return float(total[0])
+
+
+class Numbers(Query[Array]):
+    """A query whose sums are read as they are."""
+
+    def read(self, total: Array) -> Array:
+        return total
+
+
 class Size(NamedTuple):
     """How many rows, and how many of them carry a positive label or target."""
 
@@ -82,14 +142,16 @@ class Size(NamedTuple):
     positive: int
 
 
-class Sized(Query):
-    """A query that is answered with two counts."""
+class Sized(Query[Size]):
+    """A query that is answered with two counts, and (but for `Census`) chooses rows."""
 
-    exposure: ClassVar[str] = "two counts: chosen rows, and those of them with a positive label"
-
-    @property
-    def reply_length(self) -> int:
-        return 2
+    reply: ClassVar[str] = "2 counts"
+    exposure: ClassVar[str] = "chosen rows; those of them with a positive label or target"
+    over: ClassVar[Over] = "chosen"
+    sums: ClassVar[bool] = False
+    changes: ClassVar[tuple[str, ...]] = ("chosen",)
+    sensitivity: ClassVar[Sensitivity] = COUNTED
+    length: ClassVar[int] = 2
 
     def read(self, total: Array) -> Size:
         return Size(round(total[0]), round(total[1]))
@@ -100,38 +162,49 @@ class Census(Sized):
     """How many rows are there (or chosen), and how many with a positive label or target?"""
 
     rows: Literal["all", "chosen"] = "all"
-    exposure: ClassVar[str] = "two counts"
+    broadcast: ClassVar[str] = "which rows"
+    exposure: ClassVar[str] = "rows; rows with a positive label or target"
+    over: ClassVar[Over] = "as asked"
+    changes: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def behind(self) -> tuple[Behind, ...]:
+        return (self.rows,)
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSums(Query):
+class ColumnSums(Numbers):
     """Σ_j (x_j − centre)^power, column by column: means first, then spreads around them."""
 
     centre: Array
     power: Literal[1, 2]
-    exposure: ClassVar[str] = "one sum over all rows per column"
+    broadcast: ClassVar[str] = "a centre per column, a power"
+    reply: ClassVar[str] = "d sums"
+    exposure: ClassVar[str] = "the sum (then the squared spread) of each column"
 
     @property
     def reply_length(self) -> int:
         return len(self.centre)
 
 
+class Announced(Protocol):
+    """A loss as it is announced: by name and parameters. Teachers build it."""
+
+    def settings(self) -> Mapping[str, object]:
+        """Its `name` and its parameters."""
+
+
 @dataclass(frozen=True, eq=False)
-class Prepare(Query):
+class Prepare(Number):
     """Use this loss, this constant column (0: none) and this scaling from now on; start afresh."""
 
-    loss: Loss
+    loss: Announced
     constant: float
     centre: Array | None = None
     scale: Array | None = None
-    exposure: ClassVar[str] = "one sum of squares over all rows and columns"
-
-    @property
-    def reply_length(self) -> int:
-        return 1
-
-    def read(self, total: Array) -> float:
-        return float(total[0])
+    broadcast: ClassVar[str] = "loss, constant column, scaling"
+    exposure: ClassVar[str] = "the sum of squares over all rows and columns, as scaled"
+    changes: ClassVar[tuple[str, ...]] = EVERYTHING
 
 
 class Moments(NamedTuple):
@@ -142,15 +215,34 @@ class Moments(NamedTuple):
     curvature: Array | None
 
 
+class _Asked:
+    """What `AskMoments` and `AskValues` share."""
+
+    function: RowFunction
+    rows: RowSet
+
+    @property
+    def behind(self) -> tuple[Behind, ...]:
+        # Beside the sums over all rows, sums over one class give the other class away too.
+        return (self.rows, "positive", "negative") if self.function == "positive" else (self.rows,)
+
+    def wrong(self, reply: Array) -> Mask:
+        """Let overflows pass: a solver looks at them. A NaN comes from an infinity, and never alone."""
+        return ~np.isfinite(reply) & ~np.isinf(reply).any()
+
+
 @dataclass(frozen=True, eq=False)
-class AskMoments(Query):
+class AskMoments(_Asked, Query[Moments]):
     """Σ_j f_j(x_j'p) with gradient Σ f_j' x_j and, for order 2, curvature Σ f_j'' x_j x_j'."""
 
     function: RowFunction
     rows: RowSet
     point: Array
     order: Literal[1, 2]
-    exposure: ClassVar[str] = "one sum, one sum per column and (order 2) one per pair of columns"
+    broadcast: ClassVar[str] = "a point p, which rows, which function"
+    reply: ClassVar[str] = "1 + d sums, and d(d+1)/2 more for order 2"
+    exposure: ClassVar[str] = "a sum over rows, one per column and (order 2) one per pair of columns"
+    over: ClassVar[Over] = "as asked"
 
     @property
     def name(self) -> str:
@@ -168,7 +260,7 @@ class AskMoments(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class AskValues(Query):
+class AskValues(_Asked, Numbers):
     """Σ_j f_j(x_j'(p + s·direction)) for a whole batch of step lengths s: a line search in one round."""
 
     function: RowFunction
@@ -176,7 +268,10 @@ class AskValues(Query):
     point: Array
     direction: Array
     steps: Array
-    exposure: ClassVar[str] = "one sum per step length"
+    broadcast: ClassVar[str] = "a point, a direction, some step lengths"
+    reply: ClassVar[str] = "one sum per step"
+    exposure: ClassVar[str] = "the first sum of AskMoments at other points, one per step length"
+    over: ClassVar[Over] = "as asked"
 
     @property
     def name(self) -> str:
@@ -188,7 +283,7 @@ class AskValues(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class RankRows(Query):
+class RankRows(Numbers):
     """Sort your rows by |α(p)|, by the |α| that Algorithm 1 left (ties: at p), by a random number each, or such that the
     best n are n/K of every teacher's rows, drawn at random ("even").
     """
@@ -196,22 +291,35 @@ class RankRows(Query):
     by: Literal["dual", "block", "random", "even"]
     point: Array | None = None
     seed: int = 0
-    exposure: ClassVar[str] = "a count of rows"
+    broadcast: ClassVar[str] = "a point or a seed"
+    reply: ClassVar[str] = "1 count"
+    exposure: ClassVar[str] = "rows"
+    sums: ClassVar[bool] = False
+    changes: ClassVar[tuple[str, ...]] = ("ranking",)
+    sensitivity: ClassVar[Sensitivity] = COUNTED
 
-    @property
-    def reply_length(self) -> int:
-        return 1
+
+class Counts(Query[npt.NDArray[np.int64]]):
+    """A query that is answered with counts."""
+
+    sums: ClassVar[bool] = False
+    sensitivity: ClassVar[Sensitivity] = COUNTED
+
+    def read(self, total: Array) -> npt.NDArray[np.int64]:
+        return np.rint(total).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class CountRanks(Query):
+class CountRanks(Counts):
     """For each prefix of a rank, how many rows continue it with each of the 256 next bytes?
 
     A rank has sixteen bytes: eight of the score, best first, then eight that break ties.
     """
 
     prefixes: tuple[bytes, ...]
-    exposure: ClassVar[str] = "counts of rows by score"
+    broadcast: ClassVar[str] = "some prefixes of a score"
+    reply: ClassVar[str] = "256 counts per prefix"
+    exposure: ClassVar[str] = "how many rows have which scores"
 
     @property
     def reply_length(self) -> int:
@@ -222,7 +330,7 @@ class CountRanks(Query):
         return sum(1 + len(prefix) for prefix in self.prefixes)
 
     def read(self, total: Array) -> npt.NDArray[np.int64]:
-        return np.rint(total).astype(np.int64).reshape(len(self.prefixes), HISTOGRAM_BINS)
+        return super().read(total).reshape(len(self.prefixes), HISTOGRAM_BINS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +338,7 @@ class Keep(Sized):
     """Choose the rows whose rank is at most this one; the mask stays with its owner."""
 
     last: bytes
+    broadcast: ClassVar[str] = "a threshold"
 
     @property
     def nbytes(self) -> int:
@@ -242,6 +351,8 @@ class Recall(Sized):
 
     of: Literal["search", "walk"]
     remember: bool
+    broadcast: ClassVar[str] = "yes or no: remember this choice, or go back to the one remembered"
+    changes: ClassVar[tuple[str, ...]] = ("chosen", "best")
 
 
 class Comparison(NamedTuple):
@@ -255,17 +366,16 @@ class Comparison(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Compare(Query):
+class Compare(Query[Comparison]):
     """How do a model and the goal agree on all rows? `centre` is the mean prediction, once known."""
 
     model: Array
     goal: Array
     centre: float = 0.0
-    exposure: ClassVar[str] = "two counts and three sums over all rows"
-
-    @property
-    def reply_length(self) -> int:
-        return 5
+    broadcast: ClassVar[str] = "two models"
+    reply: ClassVar[str] = "2 counts, 3 sums"
+    exposure: ClassVar[str] = "how often and how far the two differ on the rows"
+    length: ClassVar[int] = 5
 
     def read(self, total: Array) -> Comparison:
         return Comparison(round(total[0]), round(total[1]), *map(float, total[2:]))

@@ -7,24 +7,34 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from superteach.line.queries.common import Query
-from superteach.types import Array
+from superteach.line.queries.common import COUNTED, Query, Sensitivity
+from superteach.types import Array, Mask
 
 
 @dataclass(frozen=True, eq=False)
-class Weigh(Query):
+class Weigh(Query[int]):
     """Take the adaptive thresholds c_j = sparsity / |x_j'direction| (paper: λ_α w_j, w_j = 1/|α̂_j|)."""
 
     direction: Array
     sparsity: float
-    exposure: ClassVar[str] = "a count: rows whose weight is infinite"
-
-    @property
-    def reply_length(self) -> int:
-        return 1
+    broadcast: ClassVar[str] = "a direction, sparsity"
+    reply: ClassVar[str] = "1 count"
+    exposure: ClassVar[str] = "rows orthogonal to the direction, or nearly so where the sparsity is huge"
+    sums: ClassVar[bool] = False
+    changes: ClassVar[tuple[str, ...]] = ("threshold", "alpha", "offer", "local_point")
+    sensitivity: ClassVar[Sensitivity] = COUNTED
 
     def read(self, total: Array) -> int:
         return round(float(total[0]))
+
+
+class _Conjugate:
+    """What rounds of Algorithm 1 share: their first number, Σh* at the broadcast model, may overflow."""
+
+    def wrong(self, reply: Array) -> Mask:
+        odd = ~np.isfinite(reply)
+        odd[0] &= not np.isinf(reply[0])
+        return odd
 
 
 class BlockSums(NamedTuple):
@@ -36,7 +46,7 @@ class BlockSums(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BlockRound(Query):
+class BlockRound(_Conjugate, Query[BlockSums]):
     """One round of the paper's Algorithm 1: solve your own block, move by β_i/K, answer Σ α_j x_j."""
 
     model: Array
@@ -44,7 +54,10 @@ class BlockRound(Query):
     ridge: float
     goal_weight: float
     beta: tuple[float, ...]
-    exposure: ClassVar[str] = "two sums and one sum per column; a block with one non-zero α shows that row"
+    broadcast: ClassVar[str] = "model, goal, Λ, λ_θ, β"
+    reply: ClassVar[str] = "2 + d sums"
+    exposure: ClassVar[str] = "Σ α_j x_j over this teacher's rows; a block with one non-zero α shows that row"
+    changes: ClassVar[tuple[str, ...]] = ("alpha", "local_point")
 
     @property
     def reply_length(self) -> int:
@@ -65,7 +78,7 @@ class Offers(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BlockOffer(Query):
+class BlockOffer(_Conjugate, Query[Offers]):
     """An asynchronous step of Algorithm 1: take your share of your last offer, then solve your block for a new one."""
 
     model: Array
@@ -73,9 +86,13 @@ class BlockOffer(Query):
     ridge: float
     goal_weight: float
     taken: tuple[float, ...]
+    broadcast: ClassVar[str] = "model, goal, Λ, λ_θ, how much of its last offer to take"
+    reply: ClassVar[str] = "3 + 2d sums"
     exposure: ClassVar[str] = (
-        "three sums and two per column, of one teacher alone; where all are asked at the end, summed over all too"
+        "Σ α_j x_j over this teacher's rows, now and as it offers; of this teacher alone, and at the end of all together"
     )
+    asynchronous: ClassVar[bool] = True
+    changes: ClassVar[tuple[str, ...]] = ("alpha", "offer", "local_point")
 
     @property
     def reply_length(self) -> int:

@@ -11,13 +11,25 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from superteach.line.queries.common import Query, Sized, read_upper, upper_triangle
-from superteach.mathematics.rounding import BINS, Order, Report
+from superteach.line.queries.common import (
+    ENTANGLED,
+    Counts,
+    Number,
+    Numbers,
+    Over,
+    Query,
+    Sensitivity,
+    Sized,
+    read_upper,
+    upper_triangle,
+)
 from superteach.types import Array
 
 OCTAVES = 96
 """Classes of length in a reply to `Balance`: class k holds lengths from 2^(k − 72) on, class 0 all shorter ones."""
 SHORTEST = -72
+BINS, PER_OCTAVE = 320, 8
+"""Classes of length in a `Report`: 40 octaves below the longest row, in eighths."""
 
 
 def lowest_octave(counts: npt.NDArray[np.int64]) -> int:
@@ -33,20 +45,17 @@ def strong_octave(counts: npt.NDArray[np.int64]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Balance(Query):
+class Balance(Counts):
     """Take each row's pull g_j at a model, and count rows by the octave of ‖M g_j‖."""
 
     model: Array
     metric: Array
     """M: a matrix, or the diagonal of one."""
-    exposure: ClassVar[str] = "counts of rows by the strength of their pull, in octaves"
-
-    @property
-    def reply_length(self) -> int:
-        return OCTAVES
-
-    def read(self, total: Array) -> npt.NDArray[np.int64]:
-        return np.rint(total).astype(np.int64)
+    broadcast: ClassVar[str] = "a model, a d × d matrix or its diagonal"
+    reply: ClassVar[str] = "one count per octave"
+    exposure: ClassVar[str] = "how many rows pull how strongly, in 96 octaves"
+    changes: ClassVar[tuple[str, ...]] = ("balance", "drawing", "fractions", "play")
+    length: ClassVar[int] = OCTAVES
 
 
 class Drawn(NamedTuple):
@@ -57,7 +66,7 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Draw(Query):
+class Draw(Query[Drawn]):
     """Give rows log-odds by the octave of their pull, and draw by lot which of them take part in the prices.
 
     A row of probability p stays with probability p/least, and then has `least`; rows of p ≥ least all stay.
@@ -67,37 +76,71 @@ class Draw(Query):
     """Log-odds by octave."""
     least: float
     seed: int
-    exposure: ClassVar[str] = "a count of rows drawn by lot, and one sum of their log-odds"
-
-    @property
-    def reply_length(self) -> int:
-        return 2
+    broadcast: ClassVar[str] = "log-odds by octave, a least probability, a seed"
+    reply: ClassVar[str] = "1 count, 1 sum"
+    exposure: ClassVar[str] = "how many rows were drawn by lot for the prices, and a sum over their log-odds"
+    changes: ClassVar[tuple[str, ...]] = ("drawing", "fractions", "play")
+    sensitivity: ClassVar[Sensitivity] = Sensitivity(None, "log-odds are not capped")
+    length: ClassVar[int] = 2
 
     def read(self, total: Array) -> Drawn:
         return Drawn(round(total[0]), float(total[1]))
 
 
 @dataclass(frozen=True, eq=False)
-class Price(Query):
+class Price(Number):
     """Take these prices: row j is in the lesson to the fraction b_j = σ(z_j + u'(g_j, 1))."""
 
     point: Array
-    exposure: ClassVar[str] = "one sum of fractions"
-
-    @property
-    def reply_length(self) -> int:
-        return 1
-
-    def read(self, total: Array) -> float:
-        return float(total[0])
+    broadcast: ClassVar[str] = "d + 1 prices"
+    exposure: ClassVar[str] = "the sum of the fractions of the rows drawn"
+    over: ClassVar[Over] = "drawn"
+    changes: ClassVar[tuple[str, ...]] = ("fractions", "play")
+    sensitivity: ClassVar[Sensitivity] = Sensitivity(1.0, "a fraction is at most 1")
 
 
-class Rounding(Query):
-    """Base of queries that round together: all answer the sums of `rounding.Report`."""
+class Report(NamedTuple):
+    """Sums over rows in play: what the lesson adds up to, and what its free rows can absorb, in all and by length."""
 
-    exposure: ClassVar[str] = (
-        "sums over rows in play: one per column, one per pair of columns, two by class of strength; of few rows, rows"
-    )
+    total: Array
+    """Σ a_j over settled rows plus Σ b_j a_j over free ones."""
+    curvature: Array
+    """C = Σ b_j(1 − b_j) a_j a_j' over free rows."""
+    freedom: Array
+    """Σ b_j(1 − b_j) by class of length, longest first."""
+    rows: Array
+    """Free rows by class."""
+
+    def pack(self) -> Array:
+        """Its numbers, as a reply has them."""
+        upper = upper_triangle(len(self.total))
+        return np.concatenate([self.total, self.curvature[upper], self.freedom, self.rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Tilt all free rows, then settle those of the longest classes."""
+
+    tilt: Array
+    cut: int
+    """Last class to settle; −1 settles none."""
+    root: Array
+    """L with L L' = C⁻¹: the metric in which a row is settled to the side that leaves less."""
+    residual: Array
+    """What the tilt is expected to leave, shared out to every owner."""
+    spare: int = 0
+    """This many of the weakest rows stay free whatever the cut says (for one owner)."""
+    take_back: bool = False
+    """Whether to forget the last order first."""
+
+
+class Rounding(Query[Report]):
+    """Base of queries that round together: teachers answer with the sums of a `Report`."""
+
+    reply: ClassVar[str] = "1 + d + (d+1)(d+2)/2 sums, 2 sums per class"
+    over: ClassVar[Over] = "in play"
+    shows_rows: ClassVar[bool] = True
+    sensitivity: ClassVar[Sensitivity] = ENTANGLED
 
     @property
     def width(self) -> int:
@@ -114,12 +157,6 @@ class Rounding(Query):
         return Report(total[:width], curvature, rest[:BINS], rest[BINS:])
 
 
-def pack_report(report: Report) -> Array:
-    """The numbers of a report, as a reply has them."""
-    upper = upper_triangle(len(report.total))
-    return np.concatenate([report.total, report.curvature[upper], report.freedom, report.rows])
-
-
 @dataclass(frozen=True, eq=False)
 class Play(Rounding):
     """Begin to round together: bring rows into play by their fractions, as (M g_j, 1)."""
@@ -134,6 +171,12 @@ class Play(Rounding):
     thin: float
     """Fractions nearer than this to 0 or 1 are settled or moved there by lot."""
     seed: int
+    broadcast: ClassVar[str] = "a matrix, a length, a seed"
+    exposure: ClassVar[str] = (
+        "sums over rows in play, one per column, one per pair of columns, two by class of strength (320 classes); "
+        "over few rows these are the rows"
+    )
+    changes: ClassVar[tuple[str, ...]] = ("play", "idle")
 
     @property
     def width(self) -> int:
@@ -142,7 +185,7 @@ class Play(Rounding):
 
 @dataclass(frozen=True, eq=False)
 class Settle(Rounding):
-    """Tilt free rows and settle the longest of them: see `rounding.Order`."""
+    """Tilt free rows and settle the longest of them: see `Order`."""
 
     tilt: Array
     cut: int
@@ -150,6 +193,11 @@ class Settle(Rounding):
     residual: Array
     take_back: bool
     seed: int
+    broadcast: ClassVar[str] = "a tilt, a class, a matrix, a residual, a seed"
+    exposure: ClassVar[str] = (
+        "the same sums as Play after rows were settled; what differs from the reply before is what was settled"
+    )
+    changes: ClassVar[tuple[str, ...]] = ("play",)
 
     @property
     def width(self) -> int:
@@ -162,28 +210,37 @@ class Settle(Rounding):
 
 
 @dataclass(frozen=True, eq=False)
-class Tally(Query):
+class Tally(Counts):
     """How many of your rows are free, settled in the lesson, or idle? Every teacher answers in its own three places."""
 
     teachers: int
-    exposure: ClassVar[str] = "three counts of rows"
+    broadcast: ClassVar[str] = "how many teachers there are"
+    reply: ClassVar[str] = "3 counts per teacher"
+    exposure: ClassVar[str] = "each teacher's rows that are free, settled in the lesson, or idle"
+    over: ClassVar[Over] = "in play"
 
     @property
     def reply_length(self) -> int:
         return 3 * self.teachers
 
     def read(self, total: Array) -> npt.NDArray[np.int64]:
-        return np.rint(total).astype(np.int64).reshape(self.teachers, 3)
+        return super().read(total).reshape(self.teachers, 3)
 
 
 @dataclass(frozen=True, eq=False)
-class Gather(Query):
+class Gather(Numbers):
     """Show what is left in play, row by row: its (M g_j, 1) and its fraction, in slots by teacher."""
 
     counts: tuple[int, ...]
     """Slots of each teacher of the roster."""
     width: int
-    exposure: ClassVar[str] = "pulls of single rows: the rows themselves, to whoever knows the goal"
+    broadcast: ClassVar[str] = "how many slots each teacher has"
+    reply: ClassVar[str] = "2 + d numbers per row"
+    exposure: ClassVar[str] = (
+        "the pull and the fraction of every row still in play; to whoever knows the goal, the row"
+    )
+    over: ClassVar[Over] = "in play"
+    shows_rows: ClassVar[bool] = True
 
     @property
     def reply_length(self) -> int:
@@ -195,11 +252,18 @@ class Gather(Query):
 
 @dataclass(frozen=True, eq=False)
 class Assign(Sized):
-    """End the rounding: these of the rows gathered are in the lesson, and so many idle ones of each teacher."""
+    """End the rounding: choose the rows gathered that `taken` marks, and `idle` idle rows of each teacher."""
 
     counts: tuple[int, ...]
     taken: tuple[bool, ...]
     idle: tuple[int, ...]
+    broadcast: ClassVar[str] = "which of the rows gathered are in the lesson"
+    exposure: ClassVar[str] = (
+        "chosen rows; those of them with a positive label or target; the coordinator says which rows are chosen"
+    )
+    shows_rows: ClassVar[bool] = True
+    changes: ClassVar[tuple[str, ...]] = ("chosen", "play")
+    sensitivity: ClassVar[Sensitivity] = ENTANGLED
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,30 +272,35 @@ class RoundAlone(Sized):
 
     metric: Array
     seed: int
+    broadcast: ClassVar[str] = "a d × d matrix or its diagonal, a seed"
+    changes: ClassVar[tuple[str, ...]] = ("chosen", "play")
+    sensitivity: ClassVar[Sensitivity] = ENTANGLED
 
 
 @dataclass(frozen=True, eq=False)
-class Count(Query):
+class Count(Counts):
     """How many rows do you have? Every teacher answers in its own place."""
 
     teachers: int
-    exposure: ClassVar[str] = "a count of rows"
+    broadcast: ClassVar[str] = "how many teachers there are"
+    reply: ClassVar[str] = "one count per teacher"
+    exposure: ClassVar[str] = "each teacher's number of rows"
 
     @property
     def reply_length(self) -> int:
         return self.teachers
 
-    def read(self, total: Array) -> npt.NDArray[np.int64]:
-        return np.rint(total).astype(np.int64)
-
 
 @dataclass(frozen=True, eq=False)
-class Show(Query):
+class Show(Numbers):
     """Show all your rows, targets and whether they are chosen, in slots by teacher: for small pools."""
 
     counts: tuple[int, ...]
     width: int
-    exposure: ClassVar[str] = "every row and target"
+    broadcast: ClassVar[str] = "how many slots each teacher has"
+    reply: ClassVar[str] = "2 + d numbers per row"
+    exposure: ClassVar[str] = "every row, its target, and whether it is chosen"
+    shows_rows: ClassVar[bool] = True
 
     @property
     def reply_length(self) -> int:
@@ -247,17 +316,25 @@ class Take(Sized):
 
     counts: tuple[int, ...]
     taken: tuple[bool, ...]
+    broadcast: ClassVar[str] = "which rows to choose"
+    exposure: ClassVar[str] = Assign.exposure
+    shows_rows: ClassVar[bool] = True
+    sensitivity: ClassVar[Sensitivity] = ENTANGLED
 
 
 @dataclass(frozen=True, eq=False)
-class Bound(Query):
+class Bound(Numbers):
     """Σ_j max(0, u'(g_j, 1) + ρ c |u'x_j| ‖R x_j‖) for several ρ: how far a proof reaches beyond the goal itself."""
 
     direction: Array
     measure: Array
     """R: ‖R x_j‖ is how much a row's prediction changes at most where the model moves by 1."""
     radii: Array
-    exposure: ClassVar[str] = "one sum over all rows per radius"
+    broadcast: ClassVar[str] = "a direction, a d × d matrix or its diagonal, some radii"
+    reply: ClassVar[str] = "one sum per radius"
+    exposure: ClassVar[str] = (
+        "how much all rows together pull along the direction, at most, within a radius of the goal"
+    )
 
     @property
     def reply_length(self) -> int:
@@ -265,14 +342,15 @@ class Bound(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenCost(Query):
+class ChosenCost(Query[float | None]):
     """What do the chosen rows cost their owners, all together?"""
 
-    exposure: ClassVar[str] = "one sum of costs over the chosen rows, and whether any teacher has costs"
-
-    @property
-    def reply_length(self) -> int:
-        return 2
+    broadcast: ClassVar[str] = "nothing"
+    reply: ClassVar[str] = "1 sum, 1 count"
+    exposure: ClassVar[str] = "the chosen rows' costs together; whether any teacher has costs"
+    over: ClassVar[Over] = "chosen"
+    sensitivity: ClassVar[Sensitivity] = Sensitivity(None, "costs are not capped")
+    length: ClassVar[int] = 2
 
     def read(self, total: Array) -> float | None:
         return float(total[0]) if total[1] else None
@@ -288,7 +366,7 @@ class Solo(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Alone(Query):
+class Alone(Query[Solo]):
     """Choose as many rows as you have chosen now, by yourself, for a learner with its K-th part of the penalty.
 
     Where a teacher finds nothing it keeps the rows it has.
@@ -304,13 +382,17 @@ class Alone(Query):
     seconds: float
     """After which a programme's solver is ended."""
     seed: int
+    broadcast: ClassVar[str] = "goal, penalty, how to choose, a time limit"
+    reply: ClassVar[str] = "4 counts"
     exposure: ClassVar[str] = (
-        "two counts of chosen rows, and whether the teacher's search ended or found nothing"
+        "chosen rows; those of them with a positive label or target; whether the teacher's own search ended, or found "
+        "nothing"
     )
-
-    @property
-    def reply_length(self) -> int:
-        return 4
+    over: ClassVar[Over] = "chosen"
+    sums: ClassVar[bool] = False
+    changes: ClassVar[tuple[str, ...]] = ("chosen",)
+    sensitivity: ClassVar[Sensitivity] = ENTANGLED
+    length: ClassVar[int] = 4
 
     def read(self, total: Array) -> Solo:
         return Solo(*(round(number) for number in total.tolist()))

@@ -16,26 +16,27 @@ every reply; a share found anew is short only where it must be.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from superteach.line.queries import BlockOffer, Moments, Offers, Query
 from superteach.mathematics.problem import Certificate, DualProblem
 from superteach.mathematics.solvers.descent import Solution
+from superteach.mathematics.solvers.function import Read
 from superteach.types import Array
 
 
 class Mail(Protocol):
     """A federation as far as this rule knows one."""
 
-    def sum(self, query: Query) -> Any:
+    def sum(self, query: Query[Read]) -> Read:
         """Ask all and wait for all."""
 
-    def post(self, position: int, query: Query) -> None:
+    def post(self, position: int, query: Query[Offers]) -> None:
         """Ask one and do not wait."""
 
-    def arrival(self) -> tuple[int, Any]:
+    def arrival(self) -> tuple[int, Offers]:
         """Wait for the next reply to a post."""
 
 
@@ -112,7 +113,7 @@ def solve(
             continue
         # Nobody is at work. All take their shares, and one sum over all certifies where they are.
         asked = question(slice(None))
-        sums: Offers = mail.sum(asked)
+        sums = mail.sum(asked)
         model, point = sums.aggregate / problem.ridge, problem.point_of(asked.model)
         reason = record(problem.certify_block(sums.conjugate, sums.objective, model, point))
         if reason or posts == most:

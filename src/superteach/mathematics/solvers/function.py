@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,16 @@ from superteach.types import Array
 
 Stop = Callable[[Array, Moments, Moments], str | None]
 """Told (point, sums over rows, the same plus the quadratic): a sentence when it is time to stop, else None."""
+
+
+Read = TypeVar("Read")
+
+
+class Ask(Protocol):
+    """Whoever answers a query with what its sum says: `Federation.sum`, or rows of one's own."""
+
+    def __call__(self, query: Query[Read], /) -> Read:
+        """The sum, read."""
 
 
 class Smooth(Protocol):
@@ -34,14 +44,14 @@ class Smooth(Protocol):
 class Function:
     """Σ_j f_j(x_j'p) + ½ p'diag(a)p − b'p, whose sum is asked for and whose quadratic is known."""
 
-    ask: Callable[[Query], Any]
+    ask: Ask
     rows_add: RowFunction
     rows: RowSet
     smooth: Quadratic
 
     def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
         """The sums over the rows, and the same with the quadratic added: one round."""
-        sums: Moments = self.ask(AskMoments(self.rows_add, self.rows, point, order))
+        sums = self.ask(AskMoments(self.rows_add, self.rows, point, order))
         curvature = None if sums.curvature is None else sums.curvature + np.diag(self.smooth.diagonal)
         whole = Moments(
             sums.value + self.smooth.value(point), sums.gradient + self.smooth.gradient(point), curvature

@@ -21,6 +21,7 @@ from superteach.organisations.nvflare import AUDIT, FIELD, JOINED, SECRET, TOPIC
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import open_holding, own_secret
 from superteach.promises.audit import Audit
+from superteach.promises.guard import Guard
 from superteach.promises.policy import read_policy
 
 
@@ -73,16 +74,15 @@ class TeacherExecutor(Executor):  # type: ignore[misc]
 def open_site(kit: Path, name: str, coordinator: str, fingerprint: str) -> Site:
     """A teacher at home in its kit, as `superteach join` has set it up."""
     told = json.loads((kit / "local" / JOINED).read_text(encoding="utf-8"))
-    policy = read_policy(told["policy"])
-    audit = Audit(kit / AUDIT)
+    guard = Guard(read_policy(told["policy"]), Audit(kit / AUDIT))
     try:
-        policy.check_coordinator(coordinator, fingerprint)
+        guard.check_coordinator(coordinator, fingerprint)
     except QueryRefused as error:
-        audit.add({"coordinator": coordinator, "kind": "lesson", "verdict": f"refused: {error}"})
+        guard.record({"coordinator": coordinator, "kind": "lesson", "verdict": f"refused: {error}"})
         raise
     holding = open_holding(name, told["data"], told["target"], told["features"])
     secret = own_secret(kit / SECRET)
-    return Site(name, holding, policy, audit, coordinator, fingerprint, told["threads"], secret)
+    return Site(name, holding, guard, coordinator, fingerprint, told["threads"], secret)
 
 
 def signer_of(app: Path, root: Path) -> tuple[str, str]:

@@ -24,73 +24,15 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from superteach.errors import DataError, QueryRefused, SuperteachError, TeachingError
+from superteach.errors import DataError, QueryRefused, SuperteachError
 from superteach.line import wire
-from superteach.line.messages import Sealed, Turn
-from superteach.line.queries import (
-    OPEN,
-    Alone,
-    AskMoments,
-    AskValues,
-    Balance,
-    BlockOffer,
-    BlockRound,
-    Bound,
-    Census,
-    ChosenCost,
-    ColumnSums,
-    Compare,
-    Count,
-    CountRanks,
-    Draw,
-    Keep,
-    Prepare,
-    Price,
-    Query,
-    RankRows,
-    Recall,
-    RoundAlone,
-    Tally,
-    Weigh,
-)
+from superteach.line.messages import Turn
 from superteach.mathematics.losses import LOSSES
 from superteach.organisations.site.rows import SECRET_BYTES, Holding
-from superteach.promises.audit import Audit
-from superteach.promises.policy import Policy
+from superteach.promises.guard import Guard
 from superteach.teacher import Teacher
 from superteach.teacher.inputs import make_teacher
 from superteach.teacher.state import State
-
-MOST_REPLY = 1 << 22
-"""No reply has more numbers than this (32 MB)."""
-LONGEST = 1 << 12
-"""No array of a question is longer than this, unless there are more columns."""
-
-SCOPES: dict[type[Query], str] = {
-    **dict.fromkeys((AskMoments, AskValues), "as asked"),
-    **dict.fromkeys(
-        (
-            ColumnSums,
-            Prepare,
-            Weigh,
-            BlockRound,
-            BlockOffer,
-            RankRows,
-            CountRanks,
-            Compare,
-            Balance,
-            Draw,
-            Price,
-            Bound,
-        ),
-        "all",
-    ),
-    ChosenCost: "chosen",
-    **dict.fromkeys((Census, Count, Keep, Recall, Tally, RoundAlone, Alone), "counts"),
-    **dict.fromkeys(OPEN, "rows"),
-}
-"""Of what the reply to a query is made: all rows, the chosen ones, nothing but counts, or single rows (then a policy
-must list the query by name); "as asked" may be of rows drawn by lot too."""
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +47,6 @@ class _Lesson:
     """Of the last round."""
     position: int = 0
     teachers: int = 1
-    loss: str = ""
     teacher: Teacher | None = None
     state: State | None = None
     last: tuple[bytes, bytes] | None = None
@@ -117,12 +58,11 @@ class _Lesson:
 
 @dataclass
 class Site:
-    """One owner's door. Every answer passes the policy and leaves a line in the audit log."""
+    """One owner's door. Every answer passes the guard, which leaves a line in the audit log."""
 
     name: str
     holding: Holding
-    policy: Policy
-    audit: Audit
+    guard: Guard
     coordinator: str = "unknown"
     """Whose certificate signed the lesson, as the transport has verified it."""
     fingerprint: str = ""
@@ -148,7 +88,7 @@ class Site:
         facts: dict[str, Any] = {"coordinator": self.coordinator, "bytes_in": len(data)}
         try:
             message = wire.unpack(data)
-            self.policy.check_coordinator(self.coordinator, self.fingerprint)
+            self.guard.check_coordinator(self.coordinator, self.fingerprint)
             facts |= {"kind": message.kind, "shape": [list(array.shape) for array in message.arrays]}
             reply = self._handle(message, data, facts)
             verdict = "answered"
@@ -164,14 +104,9 @@ class Site:
             "seconds": round(time.perf_counter() - started, 4),
             "verdict": verdict,
         }
-        try:
-            self.audit.add(facts)
-        except QueryRefused as error:
-            _log.error("%s", error)
-            return wire.pack_no("refused", str(error))
         if verdict != "answered":
             _log.warning("%s: %s", facts.get("query", facts.get("kind", "message")), verdict)
-        return reply
+        return self.guard.send(reply, facts)
 
     def _handle(self, message: wire.Message, data: bytes, facts: dict[str, Any]) -> bytes:
         if message.kind == "ask":
@@ -192,7 +127,7 @@ class Site:
         loss = LOSSES.get(str(header.get("loss")))
         if loss is None:
             raise QueryRefused("a hello names the loss of the learner")
-        self.policy.check_rows(self.holding.count or 1, "this teacher's")
+        self.guard.check_rows(self.holding.count or 1, "this teacher's")
         known = self._lessons.setdefault(lesson, _Lesson(lesson))
         if known.number:
             raise QueryRefused(f"lesson {lesson} has begun already")
@@ -230,9 +165,9 @@ class Site:
         if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
             raise QueryRefused("an agreement lists the columns")
         part = self.holding.part(columns, first)
-        known.teacher = make_teacher(part, columns, loss(), header.get("classes"))
+        known.teacher = make_teacher(part, columns, loss(), header.get("classes"), self.guard)
         known.position, known.teachers = position, teachers
-        known.loss, known.state, known.last = loss.name, known.teacher.start(), None
+        known.state, known.last = known.teacher.start(), None
         return {}
 
     def _ask(self, message: wire.Message, data: bytes, facts: dict[str, Any]) -> bytes:
@@ -251,71 +186,30 @@ class Site:
             raise QueryRefused(f"lesson {question.lesson} is over")
         if number <= known.number:
             raise QueryRefused(f"round {number} was asked after round {known.number}")
-        self.policy.check_query(query, known.rounds)
-        self._check_size(query, known)
+        self.guard.admit(query, known.rounds, known.teacher.rows.features)
         known.rounds += 1
         turn = Turn(number, known.position, known.teachers)
         state, sealed = known.teacher.answer(query, known.state, turn)
-        self._check_rows(query, state, known.teacher)
-        if not isinstance(sealed, Sealed):
-            raise TeachingError("a teacher's reply is sealed")
         known.state, known.number = state, number
         reply = wire.pack_reply(sealed)
         known.last = (digest, reply)
         return reply
 
-    def _check_size(self, query: Query, known: _Lesson) -> None:
-        """Refuse what would cost this teacher more memory than any lesson needs."""
-        assert known.teacher is not None
-        most = max(LONGEST, known.teacher.rows.features + 2)
-        for value in vars(query).values():
-            longest = max(value.shape, default=0) if hasattr(value, "shape") else 0
-            if longest > most or (isinstance(value, tuple) and len(value) > most):
-                raise QueryRefused(f"{query.name} holds an array longer than {most}")
-        if query.reply_length > MOST_REPLY:
-            raise QueryRefused(
-                f"{query.name} asks for {query.reply_length} numbers; {MOST_REPLY} are the most"
-            )
-        if isinstance(query, Prepare) and query.loss.name != known.loss:
-            raise QueryRefused(f"the agreement is on the loss {known.loss!r}, not {query.loss.name!r}")
-
-    def _check_rows(self, query: Query, state: State, teacher: Teacher) -> None:
-        """Hold the policy's least number of rows against the rows behind this reply."""
-        scope = _scope(query)
-        if scope in ("all", "unknown"):
-            self.policy.check_rows(teacher.rows.count, "this teacher's")
-        if scope in ("drawn", "priced") and state.drawing is not None:
-            self.policy.check_rows(state.drawing.rows.count, "those drawn here")
-        if isinstance(query, AskMoments | AskValues) and query.function == "positive":
-            # Beside the sums over all rows these give the other class away too.
-            positive = int((teacher.target > 0.0).sum())
-            for rows in (positive, teacher.rows.count - positive):
-                self.policy.check_rows(rows, "this teacher's of one class")
-        if scope in ("chosen", "unknown") and state.chosen is not None:
-            self.policy.check_rows(len(state.chosen), "those chosen here")
-
     def _finish(self, lesson: str, facts: dict[str, Any]) -> dict[str, Any]:
-        known = self._lessons.get(lesson)
+        known, policy = self._lessons.get(lesson), self.guard.policy
         if known is None or known.state is None or known.teacher is None:
             raise QueryRefused(f"lesson {lesson!r} has no agreement with this teacher")
         if known.finished is None:
             if known.state.chosen is None:
                 raise QueryRefused(f"lesson {lesson} ends before any row is chosen")
             try:
-                known.written = self.holding.write_chosen(lesson, known.state.chosen, self.policy)
+                known.written = self.holding.write_chosen(lesson, known.state.chosen, policy)
             except OSError as error:  # the choice stands; whoever asks again may find room
                 _log.exception("the chosen rows could not be written")
                 facts["fault"] = f"the chosen rows could not be written: {error.strerror}"
                 return {"rows": len(known.state.chosen), "written": "nothing", "fault": facts["fault"]}
-            known.finished = {"rows": len(known.state.chosen), "written": self.policy.write}
+            known.finished = {"rows": len(known.state.chosen), "written": policy.write}
         return known.finished
-
-
-def _scope(query: Query) -> str:
-    """Whose sum a reply is; a query that is not in the table is held to both rules."""
-    if isinstance(query, AskMoments | AskValues):
-        return query.rows
-    return SCOPES.get(type(query), "unknown")
 
 
 def _told(error: Exception) -> str:
