@@ -1,0 +1,203 @@
+"""One door: nothing leaves a teacher but through its guard, and a guard that forgets a rule is found out."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+import pytest
+
+import superteach as st
+from superteach.engines.remote import Loopback
+from superteach.errors import QueryRefused
+from superteach.line import wire
+from superteach.line.messages import SEAL, Sealed
+from superteach.losses import Logistic
+from superteach.mathematics.learner import Learner
+from superteach.organisations.agreement import agree
+from superteach.promises.audit import Audit
+from superteach.promises.guard import Guard
+from superteach.queries import (
+    OPEN,
+    QUERIES,
+    AskMoments,
+    BlockOffer,
+    Census,
+    Keep,
+    Prepare,
+    RankRows,
+    Show,
+    Weigh,
+)
+from tests.contracts.test_layers import MODULES
+from tests.line.test_queries import TALK, TURN, after, put, teacher_of
+
+WIDTH = 3
+FIRST = b"\x08" + b"\xff" * 15
+"""A rank that few of sixty rows drawn at random are below."""
+
+
+def used_in(*names: str) -> set[str]:
+    """Modules of product and laboratory that use one of these names, or call an attribute of that name."""
+    return {
+        module
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (getattr(node, "id", None) or getattr(node, "attr", None)) in names
+        or (isinstance(node, ast.alias) and node.name.split(".")[-1] in names)
+    }
+
+
+def test_the_guard_alone_makes_sealed_replies():
+    """No other source names the seal, none but sites pack replies, and the wire packs nothing but sealed numbers."""
+    assert used_in("SEAL") == {"superteach.line.messages", "superteach.promises.guard"}
+    assert used_in("Sealed") == {
+        "superteach.line.messages", "superteach.line.wire", "superteach.promises.guard", "superteach.engines.inprocess",
+        "superteach.teacher",
+    }  # fmt: skip
+    assert used_in("pack_reply") == {"superteach.organisations.site"}
+    with pytest.raises(AttributeError):
+        wire.pack_reply(np.zeros(2))
+
+
+class Shut(Guard):
+    """Lets nothing pass."""
+
+    def release(self, *given):
+        raise QueryRefused("shut")
+
+    def send(self, message, facts):
+        return b"shut"
+
+
+@pytest.mark.parametrize("position", range(len(TALK)), ids=[query.name for query in TALK])
+def test_no_reply_goes_round_the_guard(position, pool):
+    """In one process, too: behind a guard that lets nothing pass no query has an answer."""
+    teacher = teacher_of(50, pool)
+    state = after(teacher, position)
+    query = put(TALK[position], teacher, state)
+    teacher.answer(query, state, TURN)
+    teacher.guard = Shut()
+    with pytest.raises(QueryRefused, match="shut"):
+        teacher.answer(query, state, TURN)
+
+
+def test_no_message_goes_round_the_guard(pool, site_of):
+    """Greetings, answers, refusals, failures and nonsense: each leaves a site through its guard."""
+    site = site_of("a", *pool("logistic", 60, WIDTH, 0))
+    site.guard = Shut(site.guard.policy, site.guard.audit)
+    for kind in ("hello", "agree", "ask", "finish", "reply"):
+        assert site.answer(wire.pack(kind, {"lesson": "l", "loss": "logistic"})) == b"shut"
+    assert site.answer(b"nonsense") == b"shut"
+
+
+def broken_rules(kind: type[Guard], pool, site_of) -> set[str]:
+    """Rules of a policy that a site with this kind of guard does not keep."""
+    X, y = pool("logistic", 60, WIDTH, 0)
+
+    def begin(name, **rules):
+        site = site_of(name, X, y, **{"least_rows": 10, **rules})
+        site.guard = kind(site.guard.policy, site.guard.audit)
+        agree(Loopback({name: site.answer}), "lesson", (name,), Learner(Logistic()))
+        numbers = iter(range(1, 100))
+
+        def answers(query) -> bool:
+            reply = wire.read_reply(site.answer(wire.pack_question("lesson", next(numbers), query)))
+            return reply.status == "ok"
+
+        assert answers(Prepare(Logistic(), 0.0))
+        return site, answers
+
+    point, found = np.zeros(WIDTH), set()
+    site, answers = begin("a")
+    if answers(Show((60,), WIDTH)):
+        found.add("single rows")
+    assert answers(Weigh(np.ones(WIDTH), 0.1))
+    if answers(BlockOffer(point, point, 1.0, 1.0, (0.0,))):
+        found.add("asynchronous")
+    assert answers(RankRows("random", seed=1))
+    assert answers(Keep(FIRST))
+    assert 0 < len(site._lessons["lesson"].state.chosen) < 10
+    if answers(AskMoments("loss", "chosen", point, 2)):
+        found.add("few rows")
+    _, answers = begin("b", queries=frozenset({"Prepare"}))
+    if answers(Census()):
+        found.add("list")
+    _, answers = begin("c", most_rounds=1)
+    if answers(Census()):
+        found.add("rounds")
+    site, answers = begin("d")
+    site.guard.audit = Audit("/dev/full")
+    if answers(Census()):
+        found.add("record")
+    site, answers = begin("e")
+    site.coordinator = "mallory"
+    if answers(Census()):
+        found.add("coordinator")
+    return found
+
+
+def nothing(*given):
+    """Check nothing."""
+
+
+def sealed(self, query, reply, behind, teacher):
+    """Let every reply pass."""
+    return Sealed(np.array(reply), SEAL)
+
+
+def sent(self, message, facts):
+    """Let every message pass, and write nothing."""
+    return message
+
+
+BROKEN = {
+    "rows are not counted": ({"check_rows": nothing}, {"few rows"}),
+    "queries are not compared with the list": ({"_check_query": nothing}, {"single rows", "asynchronous", "list"}),
+    "nothing is looked at before": ({"admit": nothing}, {"rounds"}),
+    "nothing is looked at after": ({"release": sealed}, {"few rows"}),
+    "nothing is looked at": (
+        {"admit": nothing, "release": sealed}, {"single rows", "asynchronous", "few rows", "list", "rounds"},
+    ),
+    "nothing is written": ({"send": sent}, {"record"}),
+    "anybody may ask": ({"check_coordinator": nothing}, {"coordinator"}),
+}  # fmt: skip
+
+
+def test_the_guard_keeps_every_rule(pool, site_of):
+    """As it is, no rule is broken."""
+    assert broken_rules(Guard, pool, site_of) == set()
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_guard_is_found_out(how, pool, site_of):
+    """Leave a part of the guard out, and just the rules it keeps are broken: `release` alone stops all that shows rows."""
+    parts, rules = BROKEN[how]
+    assert broken_rules(type("Broken", (Guard,), parts), pool, site_of) == rules
+
+
+def test_open_queries_are_those_that_show_rows():
+    """The list that users see is made from the facts of the classes."""
+    assert {query.__name__ for query in OPEN} == {"Play", "Settle", "Gather", "Assign", "Show", "Take"}
+
+
+@pytest.mark.parametrize("position", range(len(TALK)), ids=[query.name for query in TALK])
+def test_a_stated_sensitivity_holds(position, pool):
+    """A row less, with what is remembered of all others, changes no number of a reply by more than is stated."""
+    bound = TALK[position].sensitivity.bound
+    X, y = pool("logistic", 50, WIDTH, 50)
+    replies = []
+    for rows in (50, 49):
+        teacher = st.Teacher("t", X[:rows], y[:rows], np.arange(rows))
+        state = after(teacher, position)
+        _, reply = teacher.answer(put(TALK[position], teacher, state), state, TURN)
+        replies.append(reply.values)
+    assert bound is None or np.abs(replies[0] - replies[1]).max() <= bound + 1e-12
+
+
+def test_every_query_states_its_facts():
+    """None is left to the base class."""
+    for query in QUERIES:
+        facts = [query.broadcast, query.reply, query.exposure, query.sensitivity.why]
+        assert all(isinstance(fact, str) and fact and "|" not in fact for fact in facts), query
+        assert query.over in ("all", "chosen", "drawn", "in play", "as asked")
