@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import resource
 import signal
-import sys
-import threading
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -18,8 +14,9 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from superteach.errors import MissingExtra, SettingError
-from superteach.processes.signals import uninterrupted
 from superteach_lab.compare.task import Contestant, Skipped, Task
+from superteach_lab.processes.child import Child
+from superteach_lab.processes.inside import silence
 
 GRACE = 15.0
 """Seconds beyond its time after which a contestant is stopped by force."""
@@ -38,47 +35,17 @@ class Choice:
 
 def choose(contestant: Contestant, task: Task, size: int, seed: int, grace: float = GRACE) -> Choice:
     """Let a contestant choose in a child process; the child and all its children end with this call."""
-    context = _context()
-    ours, theirs = context.Pipe()
-    child = context.Process(target=_work, args=(theirs, contestant, task, size, seed))
     limit = task.seconds + grace
-    with uninterrupted():
-        child.start()
-        theirs.close()
-    try:
-        ours.send("go")
-        if not ours.poll(limit):
-            return Choice("failed", f"no choice within {limit:g} seconds; stopped", seconds=limit)
-        answer = ours.recv()
-        if not isinstance(answer, Choice):
-            return Choice("failed", f"answered with {type(answer).__name__}")
-        return answer
-    except (EOFError, ConnectionError):
-        child.join(5.0)
-        return Choice("failed", f"its process ended without an answer ({_ending(child.exitcode)})")
-    finally:
-        _end(child)
-        ours.close()
-
-
-def _context() -> Any:
-    """Fork from a server that holds no data of ours; where there is none, start afresh."""
-    kind = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context = multiprocessing.get_context(kind)
-    if kind == "forkserver":
-        context.set_forkserver_preload(["superteach_lab.rivals"])
-    return context
-
-
-def _end(child: Any) -> None:
-    """Stop the child's whole group: solvers start processes of their own."""
-    if child.pid is not None:
+    with Child(_work, contestant, task, size, seed, warm=["superteach_lab.rivals"]) as child:
         try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            child.kill()
-    child.join(5.0)
-    child.close()
+            answer = child.hear(limit)
+        except TimeoutError:
+            return Choice("failed", f"no choice within {limit:g} seconds; stopped", seconds=limit)
+        except EOFError:
+            return Choice("failed", f"its process ended without an answer ({_ending(child.code())})")
+    return (
+        answer if isinstance(answer, Choice) else Choice("failed", f"answered with {type(answer).__name__}")
+    )
 
 
 def _ending(code: int | None) -> str:
@@ -87,41 +54,22 @@ def _ending(code: int | None) -> str:
     return f"exit status {code}"
 
 
-def _work(pipe: Connection, contestant: Contestant, task: Task, size: int, seed: int) -> None:
+def _work(line: Connection, contestant: Contestant, task: Task, size: int, seed: int) -> None:
     """In the child: choose, and say how long it took."""
-    os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        pipe.recv()
-    except (EOFError, OSError):
-        os._exit(1)  # nobody waits for an answer any more
-    threading.Thread(target=_watch, args=(pipe,), daemon=True).start()
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  solvers print banners
+    silence()
     started, cpu = time.perf_counter(), _cpu()
     try:
         with threadpool_limits(1):  # contestants' times can be compared, whatever else the machine does
             rows = contestant.choose(locked(task), size, seed)
         answer = Choice("chosen", "", _plain(rows))
-    except Skipped as error:
-        answer = Choice("skipped", str(error))
-    except MissingExtra as error:
+    except (Skipped, MissingExtra) as error:
         answer = Choice("skipped", str(error))
     except MemoryError:
         answer = Choice("failed", "out of memory")
     except Exception as error:
         answer = Choice("failed", f"{type(error).__name__}: {error}"[:500])
     took, used = time.perf_counter() - started, _cpu() - cpu
-    pipe.send(Choice(answer.status, answer.reason, answer.rows, took, used))
-    pipe.close()
-    os._exit(0)
-
-
-def _watch(pipe: Connection) -> None:
-    """Nobody waits for the answer any more once the other end is gone: end with all children."""
-    try:
-        pipe.recv()
-    except (EOFError, OSError):
-        os.killpg(0, signal.SIGKILL)
+    line.send(Choice(answer.status, answer.reason, answer.rows, took, used))
 
 
 def _plain(rows: Any) -> Any:

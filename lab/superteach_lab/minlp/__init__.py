@@ -24,8 +24,8 @@ from superteach.errors import DataError, GoalError, LearnerError, MissingExtra, 
 from superteach.losses import Logistic, Loss, Squared
 from superteach.types import Positions
 from superteach_lab.minlp import guard
-from superteach_lab.minlp.guard import interruptible
 from superteach_lab.minlp.task import Task, gradient_norm
+from superteach_lab.processes.child import interruptible
 
 __all__ = ["OPTIMAL", "SOLVERS", "Outcome", "Task", "interruptible", "solve"]
 
@@ -175,7 +175,7 @@ def _objective(task: Task, rows: Positions, formulation: str, solver: str, risk:
     return gradient_norm(task, rows, 1 if solver == "highs" else 2) if formulation == "gradient" else risk
 
 
-def _status(record: guard.Record, found: Outcome, gigabytes: float, zero: float) -> str:
+def _status(record: guard.Said, found: Outcome, gigabytes: float, zero: float) -> str:
     """How the solve ended, in words that claim no more than is so."""
     if record.word == "proven" and found.rows is None:
         return "failed: the solver claims an optimum and shows none"

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pickle
-import selectors
-import signal
-import struct
-import subprocess
-import sys
-import tempfile
-import threading
+import importlib
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
-from superteach.errors import TeachingError
 from superteach.types import Positions
 from superteach_lab.minlp.task import Task
-
-_HEAD = struct.Struct("!I")
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_running: set[subprocess.Popen[bytes]] = set()
-_lock = threading.Lock()
-_interrupted = threading.Event()
+from superteach_lab.processes.child import Child, check_interrupted
+from superteach_lab.processes.inside import silence
 
 
 @dataclass
-class Record:
+class Said:
     """All that a solver said before it ended: its last point, its last bound, its last word."""
 
     rows: Positions | None = None
@@ -53,90 +39,41 @@ class Record:
             self.word = value
 
 
-def run(module: str, task: Task, formulation: str, seconds: float, gigabytes: float) -> Record:
-    """Run `module.run` on a task in a child process that gets so much time and memory, and no more."""
-    if threading.current_thread() is threading.main_thread():
-        _interrupted.clear()  # interruptions arrive in this thread, so what they ended lies behind it
-    if _interrupted.is_set():
-        raise TeachingError("the solver was not started: the run was interrupted")
+def run(module: str, task: Task, formulation: str, seconds: float, gigabytes: float) -> Said:
+    """Run `module.run` on a task in a child process that ends after `seconds` or beyond `gigabytes`."""
     started = time.monotonic()
-    record = Record()
-    with tempfile.TemporaryFile() as order:
-        pickle.dump((module, task, formulation, seconds, gigabytes, os.getpid()), order)
-        order.seek(0)
-        child = subprocess.Popen(
-            [sys.executable, "-m", "superteach_lab.minlp.child"],
-            stdin=order,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | dict.fromkeys(_THREADS, "1"),
-            start_new_session=True,  # a process group of its own, to be ended as one
-        )
+    said, deadline = Said(), started + seconds
+    child = Child(_solve, module, task, formulation, deadline, gigabytes=gigabytes)
     try:
-        with _lock:
-            _running.add(child)
-        if not _interrupted.is_set():  # whoever interrupted before this child was noted could not end it
-            _listen(child, record, started + seconds)
+        while said.word is None:
+            said.hear(*child.hear(deadline - time.monotonic()))
+    except TimeoutError:
+        said.overrun = True
+    except EOFError:
+        said.code = child.code() or 0
     finally:
-        _end(child)
-        with _lock:
-            _running.discard(child)
-    record.code, record.seconds = child.returncode, time.monotonic() - started
-    if _interrupted.is_set():
-        raise TeachingError("the solver was ended: the run was interrupted")
-    return record
+        child.end()
+    said.seconds = time.monotonic() - started
+    check_interrupted()
+    return said
 
 
-def _listen(child: subprocess.Popen[bytes], record: Record, deadline: float) -> None:
-    """Take down messages until the child's last word, its end, or the deadline."""
-    assert child.stdout is not None
-    pipe, buffer = child.stdout.fileno(), b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(pipe, selectors.EVENT_READ)
-        while record.word is None:
-            left = deadline - time.monotonic()
-            if left <= 0.0:
-                record.overrun = True
-                return
-            if not selector.select(left):
-                continue
-            chunk = os.read(pipe, 1 << 16)
-            if not chunk:
-                return
-            buffer += chunk
-            while len(buffer) >= _HEAD.size:
-                (length,) = _HEAD.unpack_from(buffer)
-                if len(buffer) < _HEAD.size + length:
-                    break
-                record.hear(*pickle.loads(buffer[_HEAD.size : _HEAD.size + length]))
-                buffer = buffer[_HEAD.size + length :]
+def _solve(line: Connection, module: str, task: Task, formulation: str, deadline: float) -> None:
+    """In the child: let the solver work, and tell what it finds."""
+    silence()
 
+    def tell(kind: str, value: Any) -> None:
+        line.send((kind, value))
 
-def frame(kind: str, value: Any) -> bytes:
-    """One message as it travels from child to parent."""
-    body = pickle.dumps((kind, value))
-    return _HEAD.pack(len(body)) + body
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the child's whole process group; before the child is waited for nobody else can have its number."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-    if child.stdout is not None:
-        child.stdout.close()
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Within it, an interruption of this thread also ends the solvers that other threads wait for."""
-    _interrupted.clear()
     try:
-        yield
-    except KeyboardInterrupt:
-        _interrupted.set()
-        with _lock:
-            for child in _running:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
-        raise
+        solver = importlib.import_module(module)
+        # A twentieth of the time is kept to report in; what the solver overruns the parent cuts off.
+        left = deadline - time.monotonic()  # one clock for all processes of a machine
+        word = solver.run(task, formulation, max(0.95 * left, 0.1), tell)
+    except MemoryError:
+        word = "memory"
+    except Exception as error:
+        words = " ".join(str(error).split())
+        memory = any(sign in words.lower() for sign in ("bad_alloc", "memory"))
+        word = "memory" if memory else f"failed: {type(error).__name__}: {words[:200]}"
+    tell("word", word)

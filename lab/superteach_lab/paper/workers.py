@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from typing import Any
-
-from threadpoolctl import threadpool_limits
 
 from superteach.errors import SuperteachError, TeachingError
 from superteach.processes.records import Record, Records
-from superteach.processes.signals import uninterrupted
 from superteach_lab.paper import bench
 from superteach_lab.paper.plan import Step
+from superteach_lab.processes.child import Child
 
 Task = tuple[Step, Records]
 Begin = Callable[[Step], None]
@@ -46,8 +40,7 @@ def finished(tasks: Sequence[Task], workers: int, begin: Begin) -> Iterator[tupl
 
 @dataclass
 class _Worker:
-    process: BaseProcess
-    line: Connection
+    child: Child
     task: Task | None = None
     pool: str = ""
 
@@ -57,16 +50,13 @@ class _Crew:
 
     def __init__(self, count: int, begin: Begin) -> None:
         self._begin = begin
-        # A fresh interpreter each: a copy of this one could have been made while a thread of it held a lock.
-        context = multiprocessing.get_context("spawn")
-        self._workers = []
-        for _ in range(count):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs,), daemon=True)
-            with uninterrupted():
-                process.start()
-            theirs.close()
-            self._workers.append(_Worker(process, ours))
+        self._workers: list[_Worker] = []
+        try:
+            for _ in range(count):
+                self._workers.append(_Worker(Child(_serve)))
+        except BaseException:
+            self._end()
+            raise
 
     def finished(self, waiting: list[Task]) -> Iterator[tuple[Task, Record]]:
         """Every task with its result, in the order they end."""
@@ -77,18 +67,18 @@ class _Crew:
                         self._hand_out(worker, waiting)
                 busy = [worker for worker in self._workers if worker.task]
                 assert busy, "no step's needs are met"
-                ready = wait([worker.line for worker in busy])
+                ready = wait([worker.child.line for worker in busy])
                 for worker in busy:
-                    if worker.line in ready:
+                    if worker.child.line in ready:
                         task, worker.task = worker.task, None
                         assert task is not None
                         yield task, _received(worker, task)
         finally:
-            for worker in self._workers:
-                worker.line.close()
-                worker.process.terminate()
-            for worker in self._workers:
-                worker.process.join()
+            self._end()
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            worker.child.end()
 
     def _hand_out(self, worker: _Worker, waiting: list[Task]) -> None:
         held = {other.pool for other in self._workers if other is not worker}
@@ -104,17 +94,16 @@ class _Crew:
                 worker.task, worker.pool = waiting.pop(number), step.pool
                 self._begin(step)
                 with suppress(OSError):  # a worker that is gone is noticed where its result is awaited
-                    worker.line.send((step.work, needs))
+                    worker.child.line.send((step.work, needs))
                 return
 
 
 def _received(worker: _Worker, task: Task) -> Record:
     try:
-        result = worker.line.recv()
-    except (EOFError, OSError):
-        worker.process.join()
+        result = worker.child.hear()
+    except EOFError:
         raise TeachingError(
-            f"the process that worked on {task[0].cell} ended by itself (exit {worker.process.exitcode}), perhaps for "
+            f"the process that worked on {task[0].cell} ended by itself (exit {worker.child.code()}), perhaps for "
             "want of memory; the same command goes on, --workers 1 needs less"
         ) from None
     if isinstance(result, BaseException):
@@ -124,23 +113,13 @@ def _received(worker: _Worker, task: Task) -> Record:
 
 def _serve(line: Connection) -> None:
     """Do what comes down the line, until it is closed or whoever holds the other end is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run; it ends its workers
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def end_with_parent() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
     bench.THREADS = 1
-    with threadpool_limits(1):
-        while True:
-            try:
-                work, needs = line.recv()
-            except EOFError:
-                return
-            line.send(_done(work, needs))
+    while True:
+        try:
+            work, needs = line.recv()
+        except EOFError:
+            return
+        line.send(_done(work, needs))
 
 
 def _done(work: Callable[..., Record], needs: Record) -> Any:

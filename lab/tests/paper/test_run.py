@@ -19,7 +19,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 from typer.testing import CliRunner
 
-import superteach
 from superteach import Federation, InProcess, teach
 from superteach.errors import DataError, SettingError, TeachingError
 from superteach.faces.cli import app
@@ -196,7 +195,7 @@ def test_a_killed_run_goes_on(tmp_path, end, undrawn):
     run(["table-logistic"], Scale("quick", (300,), 2), tmp_path / "whole")
     whole = cells_of(tmp_path / "whole" / "table-logistic" / "cells.jsonl")[1:]
     command = [sys.executable, "-c", SCRIPT.format(place=str(tmp_path / "halves"))]
-    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(superteach.__file__))}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     file = tmp_path / "halves" / "table-logistic" / "cells.jsonl"
     with subprocess.Popen(
         command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
