@@ -93,7 +93,7 @@ def test_the_estimator_brings_no_files_or_figures():
     parts = (
         "superteach.teacher.files",
         "superteach.faces.cli",
-        "superteach.faces.plots",
+        "superteach.report.png",
         "matplotlib",
         "typer",
     )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from superteach.errors import MissingExtra
-from superteach.faces.plots import COLOURS, MARKERS
+from superteach.report.png import save
+from superteach.report.style import COLOURS, MARKERS
 from superteach_lab.compare.bench import Line
 from superteach_lab.compare.task import GOAL
 from superteach_lab.rivals import ALL
@@ -17,30 +17,13 @@ _LEAST = 1e-16
 
 def draw(lines: Sequence[Line], folder: Path, stem: str = "figure") -> list[Path]:
     """Write stem.png and stem.svg: one row of two panels for every pool and number of teachers."""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot", "drawing a figure") from None
-
     groups = list(dict.fromkeys((line.pool, line.teachers) for line in lines))
     names = [
         contestant.name for contestant in ALL if any(line.contestant == contestant.name for line in lines)
     ]
     names += sorted({line.contestant for line in lines} - set(names))
-    style: dict[Any, Any] = {
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.color": "#E6E6E6",
-        "axes.axisbelow": True,
-        "axes.titlelocation": "left",
-        "axes.titlesize": 11.0,
-        "legend.frameon": False,
-        "svg.hashsalt": "superteach",
-    }
-    with rc_context(style):
-        figure = Figure(figsize=(12.0, 3.6 * len(groups) + 0.4), layout="constrained")
+
+    def fill(figure: Any) -> None:
         panels = figure.subplots(len(groups), 2, squeeze=False)
         for (pool, teachers), pair in zip(groups, panels, strict=True):
             own = [line for line in lines if (line.pool, line.teachers) == (pool, teachers) and line.risk]
@@ -55,9 +38,9 @@ def draw(lines: Sequence[Line], folder: Path, stem: str = "figure") -> list[Path
                 panel.set_yscale("log")
         handles, labels = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center")
-        places = [folder / f"{stem}.png", folder / f"{stem}.svg"]
-        figure.savefig(places[0], dpi=130, metadata={"Software": None})
-        figure.savefig(places[1], metadata={"Date": None})
+
+    places = [folder / f"{stem}.png", folder / f"{stem}.svg"]
+    save(fill, (12.0, 3.6 * len(groups) + 0.4), *places)
     return places
 
 

@@ -260,7 +260,7 @@ def size_of(count: int) -> tuple[float, float]:
 
 def _draw_risk(curves: dict[str, Any], methods: Iterable[str], figure: Any) -> None:
     """On a logarithmic axis where match is there, on a plain one from 0 where it is not."""
-    from superteach.faces.plots import COLOURS, MARKERS
+    from superteach.report.style import COLOURS, MARKERS
 
     for panel, (name, found) in zip(panels_of(figure, len(curves)), curves.items(), strict=True):
         for number, (method, title) in enumerate(METHODS.items()):
@@ -392,7 +392,7 @@ def _objective_findings(records: Records, scale: Scale) -> Findings:
 
 
 def _draw_objective(traces: dict[str, dict[str, Record]], figure: Any) -> None:
-    from superteach.faces.plots import COLOURS
+    from superteach.report.style import COLOURS
 
     titles = {"block": "paper's rule", "newton": "Newton on d unknowns"}
     for panel, (name, found) in zip(panels_of(figure, len(traces)), traces.items(), strict=True):

@@ -82,13 +82,11 @@ def run(
         problems = writing.write_target(out / target.name, target, findings, scale, machine)
         said += [f"{target.title}: {' '.join(findings.verdict)}", *problems]
     write_text(out / "results.md", writing.results_page(found, scale, "{target}/", machine))
-    written = ["results.md"] + (
-        ["results.html"] if writing.write_html(out / "results.html", found, scale, out) else []
-    )
+    writing.write_html(out / "results.html", found, scale, out)
     if docs is not None:
         publish(docs, found, scale, out, machine)
     said.append(
-        f"Written to {out}: {', '.join(written)}, and a folder per target with cells, summary, tables and figures."
+        f"Written to {out}: results.md, results.html, and a folder per target with cells, summary, tables and figures."
     )
     return said
 

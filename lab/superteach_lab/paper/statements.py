@@ -128,7 +128,7 @@ def _example(seed: int) -> Record:
 
 
 def _draw_theorem(columns: dict[str, Any], figure: Any) -> None:
-    from superteach.faces.plots import COLOURS
+    from superteach.report.style import COLOURS
 
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     for panel, name, colour in zip(panels, ("printed", "corrected"), (COLOURS[1], COLOURS[0]), strict=True):
@@ -249,7 +249,7 @@ def _oracle_findings(records: Records, scale: Scale) -> Findings:
 
 
 def _draw_oracle(by: Any, widths: dict[str, list[int]], figure: Any) -> None:
-    from superteach.faces.plots import COLOURS, MARKERS
+    from superteach.report.style import COLOURS, MARKERS
 
     panels = figure.subplots(1, 2, sharey=True)
     titles = {
@@ -376,7 +376,7 @@ def _definition_findings(records: Records, scale: Scale) -> Findings:
 
 
 def _draw_definition(by: Any, sizes: list[int], figure: Any) -> None:
-    from superteach.faces.plots import COLOURS, MARKERS
+    from superteach.report.style import COLOURS, MARKERS
 
     panel = figure.subplots()
     for number, (name, title) in enumerate(definition.CASES.items()):

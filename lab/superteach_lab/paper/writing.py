@@ -6,8 +6,6 @@ import base64
 import os
 import platform
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,9 @@ from superteach.errors import MissingExtra
 from superteach.lesson import to_json, versions
 from superteach.processes.disk import write_text
 from superteach.processes.records import Record
+from superteach.report import Page
+from superteach.report.markup import tag
+from superteach.report.png import save
 from superteach_lab.paper import discussion
 from superteach_lab.paper.plan import Draw, Findings, Scale, Target
 
@@ -81,19 +82,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
 
 def save_figure(draw: Draw, size: tuple[float, float], stem: Path) -> None:
     """The same drawing as .svg and .png; the same numbers give the same files."""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot", "drawing a figure") from None
-
-    from superteach.faces.plots import STYLE
-
-    with rc_context(STYLE):
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure)
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None}, dpi=150)
-        figure.savefig(stem.with_suffix(".png"), metadata={"Software": None}, dpi=130)
+    save(draw, size, stem.with_suffix(".svg"), stem.with_suffix(".png"))
 
 
 _FOREWORD = """\
@@ -131,12 +120,9 @@ def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images:
     return "\n".join(page).rstrip() + "\n"
 
 
-def write_html(path: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, folder: Path) -> bool:
-    """Everything as one HTML file, where this version has reports; whether it was written."""
-    if find_spec("superteach.report") is None:
-        return False
-    report, markup = import_module("superteach.report"), import_module("superteach.report.markup")
-    page = report.Page(
+def write_html(path: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, folder: Path) -> None:
+    """Everything as one HTML file."""
+    page = Page(
         "The paper, measured again",
         lede=f"{scale.name} run, {scale.trials} trials, one scorer for every method.",
     )
@@ -150,9 +136,8 @@ def write_html(path: Path, found: Sequence[tuple[Target, Findings]], scale: Scal
             file = folder / target.name / f"{name}.svg"
             if file.exists():
                 source = "data:image/svg+xml;base64," + base64.b64encode(file.read_bytes()).decode()
-                image = markup.tag("img", src=source, alt=caption, style="width:100%;background:#fff")
-                part.parts.append(markup.tag("figure", image, markup.tag("figcaption", caption)))
+                image = tag("img", src=source, alt=caption, style="width:100%;background:#fff")
+                part.parts.append(tag("figure", image, tag("figcaption", caption)))
         for caption, headings, rows in findings.tables:
             part.table(list(headings), rows, caption, "" if len(rows) <= FOLDED else f"{len(rows)} lines")
     page.write(path)
-    return True

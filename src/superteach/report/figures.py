@@ -14,8 +14,8 @@ MOST_NAMES = 40
 """Bars and pairs in one figure, at most."""
 
 
-def risk_chart(lessons: Mapping[str, Lesson]) -> Chart:
-    """Risk along |S|/N, the chosen sizes ringed; the first lesson is the page's own."""
+def risk_chart(lessons: Mapping[str, Lesson], named: int = 1) -> Chart:
+    """Risk along |S|/N, the chosen sizes ringed, with words for the first `named`; the first is the page's own."""
     own = next(iter(lessons.values()))
     series, marks = [], []
     for place, (name, lesson) in enumerate(lessons.items(), 1):
@@ -32,7 +32,7 @@ def risk_chart(lessons: Mapping[str, Lesson]) -> Chart:
                 colour=place,
             )
         )
-        words = f"{short(lesson.risk, 3)} at {percent_text(lesson.fraction)}" if lesson is own else ""
+        words = f"{short(lesson.risk, 3)} at {percent_text(lesson.fraction)}" if place <= named else ""
         marks.append(Mark(name, lesson.fraction, lesson.risk, words))
     levels = [Level(f"all rows: {short(own.pool_risk, 3)}", own.pool_risk)]
     if own.lower_bound > 0.0:
@@ -48,6 +48,16 @@ def risk_chart(lessons: Mapping[str, Lesson]) -> Chart:
         levels,
         marks,
     )
+
+
+def charts_of(lessons: Mapping[str, Lesson]) -> list[Chart]:
+    """Every chart that has something to show: risk, the objective of solved problems, blocks of the rounding."""
+    charts = [risk_chart(lessons, named=len(lessons))]
+    if any(map(is_solved, lessons.values())):
+        charts.append(objective_chart(lessons))
+    if any(map(is_refined, lessons.values())):
+        charts.append(turns_chart(lessons))
+    return charts
 
 
 def _places(lessons: Mapping[str, Lesson]) -> dict[str, int]:

@@ -160,9 +160,9 @@ class Page:
             write_text(place / f"{stem}.svg", svg_of(drawing, alone=True) + "\n")
             written.append(place / f"{stem}.svg")
             if png:
-                from superteach.report.png import write_png
+                from superteach.report.png import write_figure
 
-                write_png(drawing, place / f"{stem}.png")
+                write_figure(place / f"{stem}.png", drawing)
                 written.append(place / f"{stem}.png")
         return written
 

@@ -1,9 +1,11 @@
-"""The same charts as PNG files, for slides and word processors (extra `plot`)."""
+"""The same charts by matplotlib, as PNG files for slides and word processors (extra `plot`)."""
 
 from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from superteach.report.markup import clean
 from superteach.report.style import LIGHT, MARKERS
 from superteach.report.svg import colours_of
 
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.size": 10.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -25,26 +27,60 @@ _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.titlelocation": "left",
     "axes.titlesize": 11.0,
+    "legend.frameon": False,
+    "svg.hashsalt": "superteach",  # the same figure gives the same file
+}
+"""Settings of matplotlib for every figure."""
+_CHART: dict[Any, Any] = STYLE | {
     "axes.titleweight": "bold",
     "axes.edgecolor": LIGHT["soft"],
     "text.color": LIGHT["ink"],
     "xtick.color": LIGHT["soft"],
     "ytick.color": LIGHT["soft"],
-    "legend.frameon": False,
 }
 
 
-def write_png(drawing: Drawing, path: Path) -> None:
-    """Draw a chart on white; the file appears whole or not at all."""
+def save(
+    draw: Callable[[Any], None],
+    size: tuple[float, float],
+    *paths: Path,
+    style: dict[Any, Any] = STYLE,
+    dpi: int = 130,
+) -> None:
+    """Let `draw` fill an empty figure of matplotlib and write it to `paths` (.png, .svg), each whole or not at all."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtra("matplotlib", "plot", "writing a figure as PNG") from None
-    with rc_context(_STYLE):
-        rows = 0 if isinstance(drawing, Chart) else len(drawing.names)
-        figure = Figure(figsize=(7.6, 1.4 + 0.27 * rows if rows else 4.2), layout="constrained")
-        panel = figure.subplots()
+        raise MissingExtra("matplotlib", "plot", "drawing a figure") from None
+    with rc_context(style), warnings.catch_warnings():
+        # A name in a script that matplotlib's font lacks is drawn as boxes, and no reason to warn.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        for path in paths:
+            drawn, form = io.BytesIO(), path.suffix[1:]
+            figure.savefig(
+                drawn, format=form, dpi=dpi, metadata={"svg": {"Date": None}}.get(form, {"Software": None})
+            )
+            write_bytes(path, drawn.getvalue())
+
+
+def write_figure(path: Path, *drawings: Drawing) -> None:
+    """Draw charts on white, side by side."""
+    rows = max(0 if isinstance(drawing, Chart) else len(drawing.names) for drawing in drawings)
+    wide = 7.6 if len(drawings) == 1 else 5.0 * len(drawings)
+    save(
+        partial(_draw, drawings),
+        (wide, 1.4 + 0.27 * rows if rows else 4.2),
+        path,
+        style=_CHART,
+        dpi=160,
+    )
+
+
+def _draw(drawings: Sequence[Drawing], figure: Any) -> None:
+    for panel, drawing in zip(figure.subplots(1, len(drawings), squeeze=False)[0], drawings, strict=True):
         panel.set_title(_plain(drawing.title))
         if isinstance(drawing, Chart):
             _chart(panel, drawing)
@@ -52,12 +88,6 @@ def write_png(drawing: Drawing, path: Path) -> None:
             _pairs(panel, drawing)
         else:
             _bars(panel, drawing)
-        drawn = io.BytesIO()
-        with warnings.catch_warnings():
-            # A name in a script that matplotlib's font lacks is drawn as boxes, and no reason to warn.
-            warnings.filterwarnings("ignore", message="Glyph .* missing")
-            figure.savefig(drawn, format="png", dpi=160, metadata={"Software": None})
-    write_bytes(path, drawn.getvalue())
 
 
 def _chart(panel: Any, chart: Chart) -> None:
@@ -87,10 +117,14 @@ def _chart(panel: Any, chart: Chart) -> None:
         y = max(mark.y, chart.y.least) if chart.y.log else mark.y
         panel.plot([mark.x], [y], marker="o", ms=11, mfc="none", mec=colour, mew=1.8, ls="none")
         right = scale_of(chart.x, xs, 0.0, 1.0).at(mark.x) > 0.7
+        # Beside the ring, above or below it: where the line to the next point does not run.
+        line = next(series for series in chart.series if series.name == mark.series)
+        beside = [b for a, b in zip(line.x, line.y, strict=True) if (a < mark.x if right else a > mark.x)]
+        below = bool(beside) and beside[-1 if right else 0] > mark.y
         panel.annotate(
             _plain(mark.text),
             (mark.x, y),
-            xytext=(-9 if right else 9, 9),
+            xytext=(-9 if right else 9, -16 if below else 9),
             textcoords="offset points",
             ha="right" if right else "left",
             weight="bold",

@@ -35,6 +35,8 @@ DARK = {
     "s6": "#a2fb10",
 }
 """Series differ in lightness as well as in hue; tests hold them to contrast and to apartness for all eyes."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's colours, for figures on white that are no charts of a page."""
 MARKERS = "osD^vP"
 """A marker for every series, as matplotlib names them: colour is never the only sign."""
 

@@ -46,7 +46,8 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
     with new_folder(place) as folder:
         write_json(folder / "lesson.json", paper.as_dict())
         try:
-            from superteach.faces.plots import figure_of
+            from superteach.report.figures import charts_of
+            from superteach.report.png import write_figure
 
             walk = room.teach(goal, **exactly, budget="best").lesson
             at_random = room.teach(goal, method="random", budget="best", random_state=seed).lesson
@@ -55,7 +56,7 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
                 "random rows": replace(drawn, path=at_random.path),
                 "match": replace(exact, path=_merged(walk, exact, short)),
             }
-            figure_of(curves, paper.pool_risk, folder / "figure.png")
+            write_figure(folder / "figure.png", *charts_of(curves))
         except MissingExtra as error:
             missing = error
 
