@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from superteach.errors import SettingError
 from superteach.faces.cli import screen
 from superteach_lab.paper.plan import FULL, QUICK
-from superteach_lab.paper.run import State, run
+from superteach_lab.paper.run import Headway, run
 from superteach_lab.paper.workers import cores
 
 
@@ -44,7 +44,7 @@ def reproduce(
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[State], None] | None]:
+def _progress() -> Iterator[Callable[[Headway], None] | None]:
     """A bar over all cells on a terminal's stderr; nothing where that is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -59,7 +59,7 @@ def _progress() -> Iterator[Callable[[State], None] | None]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=None, cells="", left="")  # how many cells there are, the run says
 
-        def watch(state: State) -> None:
+        def watch(state: Headway) -> None:
             left = "" if state.left is None else f"about {duration(state.left)} left"
             cells = f"{state.done:,}/{state.cells:,} cells"
             bar.update(

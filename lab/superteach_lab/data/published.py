@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from superteach.errors import DataError, SettingError
 from superteach_lab.data import catalogue
-from superteach_lab.data.sources import Published, Source, check_count, find_files, recognise
+from superteach_lab.data.sources import DataFile, Published, check_count, find_files, recognise
 from superteach_lab.data.tables import Sample, blocks, read_columns
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -347,18 +347,18 @@ def _refuse_missing(file: Path, columns: Columns) -> None:
             )
 
 
-def _refuse_empty(sources: Sequence[Source], y: npt.NDArray[Any]) -> None:
+def _refuse_empty(sources: Sequence[DataFile], y: npt.NDArray[Any]) -> None:
     if not len(y):
         raise DataError(f"{_listed(sources)}: no row has all its values; use missing='keep' and fill them")
 
 
-def _listed(sources: Sequence[Source]) -> str:
+def _listed(sources: Sequence[DataFile]) -> str:
     return ", ".join(source.path for source in sources[:3]) + (", …" if len(sources) > 3 else "")
 
 
 def _bunch(
     known: Published,
-    sources: Sequence[Source],
+    sources: Sequence[DataFile],
     X: npt.NDArray[Any],
     y: npt.NDArray[Any],
     names: Sequence[str],

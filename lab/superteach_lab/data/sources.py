@@ -34,7 +34,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Source:
+class DataFile:
     """A file that was read."""
 
     path: str
@@ -75,11 +75,11 @@ def find_files(known: Published, path: Any) -> list[Path]:
     )
 
 
-def recognise(known: Published, path: Path) -> Source:
+def recognise(known: Published, path: Path) -> DataFile:
     """Compare a file with the checksum known for its name, if there is one; another content is worth a warning."""
     expected = known.sums.get(path.name)
     if expected is None:
-        return Source(str(path), False)
+        return DataFile(str(path), False)
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != expected:
@@ -89,7 +89,7 @@ def recognise(known: Published, path: Path) -> Source:
             UserWarning,
             stacklevel=3,
         )
-    return Source(str(path), found == expected)
+    return DataFile(str(path), found == expected)
 
 
 def check_count(known: Published, path: Path, rows: int) -> None:

@@ -14,7 +14,7 @@ from superteach.errors import DataError
 
 BLOCK_BYTES = 1 << 22
 """How much of a CSV file becomes one block. Arrow reads about 32 of them ahead of whoever uses them."""
-Block = npt.NDArray[np.float32]
+Rows32 = npt.NDArray[np.float32]
 
 
 def blocks(
@@ -156,7 +156,7 @@ class Sample:
     def __init__(self, size: int | None, seed: int) -> None:
         self._size = size
         self._random = np.random.default_rng(seed)
-        self._rows: list[Block] = []
+        self._rows: list[Rows32] = []
         self._keys: list[npt.NDArray[np.float64]] = []
         self._numbers: list[npt.NDArray[np.int64]] = []
         self._held = 0
@@ -164,7 +164,7 @@ class Sample:
         """A row with a larger key than this cannot be in the sample."""
         self.seen = 0
 
-    def add(self, block: Block) -> None:
+    def add(self, block: Rows32) -> None:
         """Let a block of rows pass by."""
         numbers = np.arange(self.seen, self.seen + len(block))
         self.seen += len(block)
@@ -188,7 +188,7 @@ class Sample:
         if len(kept) == size:
             self._bound = float(self._keys[0].max())
 
-    def rows(self) -> Block:
+    def rows(self) -> Rows32:
         """The sample, in the order of the file."""
         if self._size is not None:
             self._settle(self._size)

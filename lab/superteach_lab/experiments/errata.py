@@ -27,7 +27,14 @@ from superteach.mathematics.solvers.function import Function
 from superteach.queries import AskValues, Census, Moments, Prepare
 from superteach.solvers import Block, Newton
 from superteach.types import Array
-from superteach_lab.experiments.pool import RIDGE_PER_ROW, SPARSITY, Loop, Pool, logistic_pool, ridge_pool
+from superteach_lab.experiments.pool import (
+    RIDGE_PER_ROW,
+    SPARSITY,
+    ErrataPool,
+    Loop,
+    logistic_pool,
+    ridge_pool,
+)
 
 HEAVY_RIDGE = 1e-2
 """A Λ at which (Λ/2)‖v‖² is no longer a small part of the objective."""
@@ -139,12 +146,12 @@ def norms_per_row(rows: int = 2000, ridge_per_row: float = RIDGE_PER_ROW) -> Nor
     )
 
 
-def _row_curvature(pool: Pool) -> Array:
+def _row_curvature(pool: ErrataPool) -> Array:
     """‖x_j‖²/Λ, the second derivative of (Λ/2)‖α_j x_j/Λ‖²."""
     return np.asarray(np.square(pool.X).sum(axis=1) / pool.problem.ridge)
 
 
-def _objective_per_row(pool: Pool, alpha: Array) -> float:
+def _objective_per_row(pool: ErrataPool, alpha: Array) -> float:
     """The logistic objective with the norm inside the sum, as printed."""
     rows = (
         pool.loss.penalised_conjugate(alpha, pool.y, pool.threshold) + 0.5 * _row_curvature(pool) * alpha**2
@@ -153,7 +160,7 @@ def _objective_per_row(pool: Pool, alpha: Array) -> float:
     return float(rows.sum() + pool.problem.goal_weight * away @ away)
 
 
-def _least_per_row(pool: Pool) -> tuple[Array, Array, float]:
+def _least_per_row(pool: ErrataPool) -> tuple[Array, Array, float]:
     """α, score and duality gap of the printed logistic objective's minimiser, by Newton on its own dual."""
     problem, curvature = pool.problem, _row_curvature(pool)
 
@@ -362,7 +369,7 @@ def halves(rows: int = 2000) -> Halves:
 # 6 ----------------------------------------------------------------------------------------------------
 
 
-class Scale(NamedTuple):
+class Scaled(NamedTuple):
     """Mean risk, super-teaching ratio and share of rows of the best lessons, for both readings of λ at one N."""
 
     rows: int
@@ -372,7 +379,7 @@ class Scale(NamedTuple):
     """Λ = 1."""
 
 
-def scaling(rows: int, seeds: Sequence[int] = (0, 1, 2)) -> Scale:
+def scaling(rows: int, seeds: Sequence[int] = (0, 1, 2)) -> Scaled:
     """Teach the paper's goal with λ_α and λ_θ as printed, Λ = ridge·N or Λ = 1."""
     found = np.zeros((2, 3))
     for seed in seeds:
@@ -384,7 +391,7 @@ def scaling(rows: int, seeds: Sequence[int] = (0, 1, 2)) -> Scale:
             lesson = teacher.fit(X, y, groups=owner).lesson_
             found[line] += np.array([lesson.risk, lesson.ratio, lesson.fraction]) / len(seeds)
     (risk, ratio, share), (other, other_ratio, other_share) = found.tolist()
-    return Scale(rows, (risk, ratio, share), (other, other_ratio, other_share))
+    return Scaled(rows, (risk, ratio, share), (other, other_ratio, other_share))
 
 
 # ------------------------------------------------------------------------------------------------------

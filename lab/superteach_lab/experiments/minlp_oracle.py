@@ -54,7 +54,7 @@ def compare(
     lowest = float(exhaustive.risks(kind, X, y, ridge, goal, subsets).min())
     best = lowest
     if formulation == "gradient":
-        columns, target = minlp.Task(X, y, loss, ridge, goal, size).matching
+        columns, target = minlp.Programme(X, y, loss, ridge, goal, size).matching
         left = subsets @ columns.T - target
         best = float((np.abs(left).sum(axis=1) if solver == "highs" else np.linalg.norm(left, axis=1)).min())
     found = minlp.solve(
@@ -72,7 +72,7 @@ def compare(
     }
 
 
-def wrongs(found: minlp.Outcome, best: float, lowest: float) -> list[str]:
+def wrongs(found: minlp.Solution, best: float, lowest: float) -> list[str]:
     """What a solver claimed that exhaustive search denies."""
     said = []
     share, distance = ROUNDING
@@ -206,10 +206,10 @@ def _line(found: list[dict[str, Any]]) -> list[str]:
     return ["| " + " | ".join(map(str, words)) + " |"]
 
 
-def _outcome(record: dict[str, Any]) -> minlp.Outcome:
+def _outcome(record: dict[str, Any]) -> minlp.Solution:
     """A solve from its record, without its rows."""
     told = (record[name] for name in ("status", "objective", "bound", "risk", "seconds"))
-    return minlp.Outcome(None, *told)
+    return minlp.Solution(None, *told)
 
 
 if __name__ == "__main__":

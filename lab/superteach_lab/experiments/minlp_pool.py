@@ -50,7 +50,7 @@ class Contest:
         target: Array = (
             np.where(self.y > 0, 1.0, -1.0) if classifies else np.asarray(self.y, dtype=np.float64)
         )
-        self.task = minlp.Task(
+        self.task = minlp.Programme(
             self.X, target, Logistic() if classifies else Squared(), 1.0, self.goal, self.size
         )
         self.teachers = teachers

@@ -52,7 +52,7 @@ class Solved(NamedTuple):
     trace: dual.Trace
 
 
-class Pool:
+class ErrataPool:
     """Rows dealt out to K teachers, the learner's fit on all of them, and the paper's goal."""
 
     def __init__(
@@ -132,11 +132,11 @@ class Pool:
         return values
 
 
-def logistic_pool(rows: int, teachers: int = 5, ridge_per_row: float = RIDGE_PER_ROW) -> Pool:
+def logistic_pool(rows: int, teachers: int = 5, ridge_per_row: float = RIDGE_PER_ROW) -> ErrataPool:
     """A classification pool with the paper's weights."""
-    return Pool(Logistic(), rows, teachers, SPARSITY, GOAL_WEIGHT, ridge_per_row)
+    return ErrataPool(Logistic(), rows, teachers, SPARSITY, GOAL_WEIGHT, ridge_per_row)
 
 
-def ridge_pool(rows: int, teachers: int = 5) -> Pool:
+def ridge_pool(rows: int, teachers: int = 5) -> ErrataPool:
     """A regression pool with the paper's weights."""
-    return Pool(Squared(), rows, teachers, 1.0, 2000.0)
+    return ErrataPool(Squared(), rows, teachers, 1.0, 2000.0)

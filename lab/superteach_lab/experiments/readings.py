@@ -54,7 +54,7 @@ class Reading(NamedTuple):
 
     labels: tuple[str, ...]
     fact: printed.Printed
-    pool: Callable[[int], bench.Pool]
+    pool: Callable[[int], bench.PaperPool]
 
 
 class Found(NamedTuple):
@@ -87,12 +87,12 @@ def scale_target(y: Array, how: str) -> Array:
     return np.asarray((y - y.mean()) / (y.std() if how == "standardised" else 1.0))
 
 
-def deal(X: Array, y: Array, owner: npt.NDArray[np.int64], learner: Learner, trial: int) -> bench.Pool:
+def deal(X: Array, y: Array, owner: npt.NDArray[np.int64], learner: Learner, trial: int) -> bench.PaperPool:
     """A pool whose rows belong to their owners."""
     owned = [np.flatnonzero(owner == number) for number in range(int(owner.max()) + 1)]
     parts = [Part(str(number + 1), X, y, own, own) for number, own in enumerate(owned)]
     teachers, _ = make_teachers(parts, [f"x{column}" for column in range(X.shape[1])], learner.loss)
-    return bench.Pool(X, y, tuple(teachers), learner, trial)
+    return bench.PaperPool(X, y, tuple(teachers), learner, trial)
 
 
 def measure(reading: Reading, trials: int) -> Found:
@@ -115,7 +115,7 @@ def measure(reading: Reading, trials: int) -> Found:
     )
 
 
-def _at(pool: bench.Pool, size: int) -> tuple[float, float, float, float]:
+def _at(pool: bench.PaperPool, size: int) -> tuple[float, float, float, float]:
     """Risk of all rows; risk, consistency with the goal, and consistency with the fit of all rows at one size."""
     engine = bench.engine_of(pool)
     try:
@@ -130,7 +130,7 @@ def _at(pool: bench.Pool, size: int) -> tuple[float, float, float, float]:
     return lesson.pool_risk, lesson.risk, lesson.consistency, float(to_fit)
 
 
-def _walk(pool: bench.Pool, size: int) -> Iterator[dict[str, Any]]:
+def _walk(pool: bench.PaperPool, size: int) -> Iterator[dict[str, Any]]:
     """Every size that is looked at; one by one where float64 is too coarse for a fit, which leaves some out."""
     try:
         yield from bench.walked(pool, size, method="dual")["points"]
@@ -170,7 +170,7 @@ def ridge_readings(rows: Sequence[int]) -> list[Reading]:
     return readings
 
 
-def ridge_pool(rows: int, drawn: str, noise: float, ridge: float, trial: int) -> bench.Pool:
+def ridge_pool(rows: int, drawn: str, noise: float, ridge: float, trial: int) -> bench.PaperPool:
     """The rows of the other experiments, with coefficients and noise of one's own."""
     X, _, owner = datasets.make_regression_pool(rows, WIDTH, TEACHERS, 0.0, trial)
     generator = np.random.default_rng([7, trial])
@@ -205,7 +205,7 @@ def real_readings(name: str, path: str | None) -> list[Reading]:
     return readings
 
 
-def _even(X: Array, y: Array, learner: Learner, trial: int) -> bench.Pool:
+def _even(X: Array, y: Array, learner: Learner, trial: int) -> bench.PaperPool:
     """As bench.published deals it out, so that its figures can be told apart by the scale alone."""
     owner = datasets.split_evenly(len(y), TEACHERS, np.random.default_rng([4, trial]))
     return deal(X, y, owner, learner, trial)

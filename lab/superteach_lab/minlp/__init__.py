@@ -24,10 +24,10 @@ from superteach.errors import DataError, GoalError, LearnerError, MissingExtra, 
 from superteach.losses import Logistic, Loss, Squared
 from superteach.types import Positions
 from superteach_lab.minlp import guard
-from superteach_lab.minlp.task import Task, gradient_norm
+from superteach_lab.minlp.programme import Programme, gradient_norm
 from superteach_lab.processes.child import interruptible
 
-__all__ = ["OPTIMAL", "SOLVERS", "Outcome", "Task", "interruptible", "solve"]
+__all__ = ["OPTIMAL", "SOLVERS", "Programme", "Solution", "interruptible", "solve"]
 
 SOLVERS: dict[tuple[str, str], str] = {
     ("stationary", "bonmin"): "superteach_lab.minlp.bonmin",
@@ -45,7 +45,7 @@ OPTIMAL = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class Solution:
     """What a solver reached within its limits."""
 
     rows: Positions | None
@@ -81,7 +81,7 @@ def solve(
     gigabytes: float = 8.0,
     seed: int = 0,
     free_intercept: bool = False,
-) -> Outcome:
+) -> Solution:
     """Choose `size` rows (None: any number) from which the learner comes close to the goal.
 
     The learner is argmin Σ_{j∈S} ℓ(x_j'θ; y_j) + (Λ/2)‖θ‖² with a logistic (labels −1 and +1) or squared loss;
@@ -96,7 +96,7 @@ def solve(
             f"too large to try: {task.rows} rows of {task.width} columns need about {needs:.2g} GB, "
             f"the limit is {gigabytes:g}"
         )
-        return Outcome(None, words, None, None, None, 0.0)
+        return Solution(None, words, None, None, None, 0.0)
     record = guard.run(SOLVERS[formulation, solver], task, formulation, seconds, gigabytes)
     rows, objective, risk = record.rows, None, None
     if rows is not None:
@@ -105,7 +105,7 @@ def solve(
     bound = None if solver in _NO_PROOF else record.bound
     if bound is not None and objective is not None:
         bound = min(bound, objective)
-    found = Outcome(rows, "", objective, bound, risk, record.seconds)
+    found = Solution(rows, "", objective, bound, risk, record.seconds)
     return replace(found, status=_status(record, found, gigabytes, task.zero))
 
 
@@ -146,7 +146,7 @@ def check(
 
 def _task(
     X: Any, y: Any, loss: Loss, ridge: float, goal: Any, size: Any, free_intercept: bool, seed: int
-) -> Task:
+) -> Programme:
     X, y, goal = (np.asarray(values, dtype=np.float64) for values in (X, y, goal))
     if X.ndim != 2 or y.shape != (len(X),) or not len(y):
         raise DataError(f"X has shape {X.shape} and y {y.shape}; expected N rows and N targets, at least one")
@@ -166,16 +166,16 @@ def _task(
     whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
     if size is not None and not (whole and 1 <= size <= len(y)):
         raise SettingError(f"size={size!r} must be None or an int from 1 to {len(y)}, the number of rows")
-    return Task(
+    return Programme(
         X, y, loss, float(ridge), goal, None if size is None else int(size), free_intercept, int(seed)
     )
 
 
-def _objective(task: Task, rows: Positions, formulation: str, solver: str, risk: float) -> float:
+def _objective(task: Programme, rows: Positions, formulation: str, solver: str, risk: float) -> float:
     return gradient_norm(task, rows, 1 if solver == "highs" else 2) if formulation == "gradient" else risk
 
 
-def _status(record: guard.Said, found: Outcome, gigabytes: float, zero: float) -> str:
+def _status(record: guard.Said, found: Solution, gigabytes: float, zero: float) -> str:
     """How the solve ended, in words that claim no more than is so."""
     if record.word == "proven" and found.rows is None:
         return "failed: the solver claims an optimum and shows none"
@@ -192,7 +192,7 @@ def _status(record: guard.Said, found: Outcome, gigabytes: float, zero: float) -
     return f"time limit, {_proof(found)}"
 
 
-def _proof(found: Outcome) -> str:
+def _proof(found: Solution) -> str:
     if found.rows is None:
         return "no point found"
     return "no proof" if found.gap is None else f"gap {100.0 * found.gap:.3g} %"

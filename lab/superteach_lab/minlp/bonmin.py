@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from superteach.types import Array
-from superteach_lab.minlp.task import Task, slope
+from superteach_lab.minlp.programme import Programme, slope
 
 INTEGRAL = 1e-6
 FEASIBLE = 1e-6
@@ -32,7 +32,7 @@ QUIET: dict[str, Any] = {
 }
 
 
-def run(task: Task, formulation: str, seconds: float, tell: Callable[[str, Any], None]) -> str:
+def run(task: Programme, formulation: str, seconds: float, tell: Callable[[str, Any], None]) -> str:
     """Solve, and tell of every better point on the way."""
     import casadi
 

@@ -27,7 +27,7 @@ def teach(
     seconds: float = 120.0,
     gigabytes: float = 8.0,
     seed: int = 0,
-) -> minlp.Outcome:
+) -> minlp.Solution:
     """Choose `size` rows (None: any number) for a scikit-learn estimator and a goal, its intercept last.
 
     Labels may be any two values, the second counts as positive; see superteach_lab.minlp.solve for the rest.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from superteach.types import Positions
-from superteach_lab.minlp.task import Task
+from superteach_lab.minlp.programme import Programme
 from superteach_lab.processes.child import Child, check_interrupted
 from superteach_lab.processes.inside import silence
 
@@ -39,7 +39,7 @@ class Said:
             self.word = value
 
 
-def run(module: str, task: Task, formulation: str, seconds: float, gigabytes: float) -> Said:
+def run(module: str, task: Programme, formulation: str, seconds: float, gigabytes: float) -> Said:
     """Run `module.run` on a task in a child process that ends after `seconds` or beyond `gigabytes`."""
     started = time.monotonic()
     said, deadline = Said(), started + seconds
@@ -58,7 +58,7 @@ def run(module: str, task: Task, formulation: str, seconds: float, gigabytes: fl
     return said
 
 
-def _solve(line: Connection, module: str, task: Task, formulation: str, deadline: float) -> None:
+def _solve(line: Connection, module: str, task: Programme, formulation: str, deadline: float) -> None:
     """In the child: let the solver work, and tell what it finds."""
     silence()
 

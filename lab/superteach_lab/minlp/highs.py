@@ -1,6 +1,6 @@
 """Gradient matching in the 1-norm, a mixed-integer linear programme for HiGHS.
 
-min Σ_k |A b − c|_k   over b ∈ {0,1}^N,  Σ_j b_j = n      (A and c: see task.Task.matching)
+min Σ_k |A b − c|_k   over b ∈ {0,1}^N,  Σ_j b_j = n      (A and c: see Programme.matching)
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from superteach.types import Array
-from superteach_lab.minlp.task import Task
+from superteach_lab.minlp.programme import Programme
 
 
-def run(task: Task, formulation: str, seconds: float, tell: Callable[[str, Any], None]) -> str:
+def run(task: Programme, formulation: str, seconds: float, tell: Callable[[str, Any], None]) -> str:
     """Solve, and tell of every better point and bound on the way."""
     import highspy
 

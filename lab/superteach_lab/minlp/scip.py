@@ -1,6 +1,6 @@
 """Two programmes for SCIP.
 
-"gradient": min ‖A b − c‖² over b ∈ {0,1}^N with Σ_j b_j = n, convex but for b (A and c: task.Task.matching).
+"gradient": min ‖A b − c‖² over b ∈ {0,1}^N with Σ_j b_j = n, convex but for b (A and c: Programme.matching).
 
 "bounded": the stationarity equations with one bounded product per row, z_j = b_j ℓ'(x_j'θ),
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from superteach.losses import Squared
 from superteach.types import Array, Positions
-from superteach_lab.minlp.task import Task, gradient_norm, greedy, slope
+from superteach_lab.minlp.programme import Programme, gradient_norm, greedy, slope
 
 Tell = Callable[[str, Any], None]
 TOLERANCE = 1e-8
@@ -36,7 +36,7 @@ SMALL = 1e-3
 """A scaled, squared objective below which SCIP's tolerances, which are absolute there, are more than that share."""
 
 
-def run(task: Task, formulation: str, seconds: float, tell: Tell) -> str:
+def run(task: Programme, formulation: str, seconds: float, tell: Tell) -> str:
     """Solve, and tell of every better point and bound on the way."""
     deadline = time.monotonic() + seconds
     if formulation == "gradient":
@@ -57,7 +57,7 @@ def run(task: Task, formulation: str, seconds: float, tell: Tell) -> str:
 class _Programme:
     """A SCIP model with N binaries that reports points and bounds as they come."""
 
-    def __init__(self, task: Task, deadline: float, tell: Tell, unit: float) -> None:
+    def __init__(self, task: Programme, deadline: float, tell: Tell, unit: float) -> None:
         from pyscipopt import SCIP_EVENTTYPE, Eventhdlr, Model
 
         self.task, self._tell, self._unit, self._deadline = task, tell, unit, deadline
@@ -124,7 +124,7 @@ class _Programme:
         return "limit" if status in ("timelimit", "userinterrupt") else f"failed: SCIP says {status}"
 
 
-def _gradient(task: Task, deadline: float, tell: Tell) -> str:
+def _gradient(task: Programme, deadline: float, tell: Tell) -> str:
     best = np.inf
 
     def tell_better(kind: str, value: Any) -> None:
@@ -147,7 +147,7 @@ def _gradient(task: Task, deadline: float, tell: Tell) -> str:
         unit, reach = best, 2.0
 
 
-def _matched(task: Task, unit: float, reach: float | None, deadline: float, tell: Tell) -> str:
+def _matched(task: Programme, unit: float, reach: float | None, deadline: float, tell: Tell) -> str:
     """Match gradients in this unit, among lessons within `reach` units."""
     columns, target = task.matching
     programme = _Programme(task, deadline, tell, unit)
@@ -162,7 +162,7 @@ def _matched(task: Task, unit: float, reach: float | None, deadline: float, tell
 
 
 def _bounded(
-    task: Task, known: Positions, radius: float, deadline: float, tell: Tell
+    task: Programme, known: Positions, radius: float, deadline: float, tell: Tell
 ) -> tuple[str, Positions]:
     from pyscipopt import exp
 

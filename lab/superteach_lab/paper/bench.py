@@ -38,7 +38,7 @@ REAL = {"superconduct": "ridge", "higgs": "logistic", "acs_income": "logistic"}
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class PaperPool:
     """Teachers, their learner, and the seed of the paper's goal: the fit on all rows plus noise of its norm."""
 
     X: Array
@@ -65,7 +65,7 @@ class Pool:
 
 
 @lru_cache(maxsize=1)
-def synthetic(kind: str, rows: int, teachers: int, trial: int) -> Pool:
+def synthetic(kind: str, rows: int, teachers: int, trial: int) -> PaperPool:
     """The paper's clusters: "logistic", "ridge" (noisy targets) or "ridge, no noise"."""
     if kind == "logistic":
         X, y, owner = datasets.make_classification_pool(rows, 10, teachers, trial)
@@ -76,7 +76,7 @@ def synthetic(kind: str, rows: int, teachers: int, trial: int) -> Pool:
 
 
 @lru_cache(maxsize=1)
-def published(name: str, teachers: int | None, trial: int) -> Pool:
+def published(name: str, teachers: int | None, trial: int) -> PaperPool:
     """A published data set, columns standardised over the pool, dealt out evenly at random or (None) to its owners."""
     bunch = getattr(datasets, f"load_{name}")()
     y, X = bunch.target, np.asarray(bunch.data, dtype=np.float64)
@@ -94,7 +94,7 @@ def published(name: str, teachers: int | None, trial: int) -> Pool:
     return _dealt(X, target - target.mean(), owner, Learner(Squared(), RIDGE_PER_ROW * rows), trial)
 
 
-def _dealt(X: Array, y: Any, owner: Any, learner: Learner, seed: int) -> Pool:
+def _dealt(X: Array, y: Any, owner: Any, learner: Learner, seed: int) -> PaperPool:
     parts = [
         Part(str(number + 1), X, y, own, own)
         for number in range(int(owner.max()) + 1)
@@ -102,15 +102,15 @@ def _dealt(X: Array, y: Any, owner: Any, learner: Learner, seed: int) -> Pool:
     ]
     teachers, _ = make_teachers(parts, [f"x{column}" for column in range(X.shape[1])], learner.loss)
     target = np.where(y == np.max(y), 1.0, -1.0) if learner.loss.classifies else y
-    return Pool(X, target, tuple(teachers), learner, seed)
+    return PaperPool(X, target, tuple(teachers), learner, seed)
 
 
-def engine_of(pool: Pool) -> InProcess:
+def engine_of(pool: PaperPool) -> InProcess:
     """The pool's teachers, ready to be asked."""
     return InProcess(pool.teachers, threads=THREADS)
 
 
-def taught(pool: Pool, size: int, **settings: Any) -> dict[str, Any]:
+def taught(pool: PaperPool, size: int, **settings: Any) -> dict[str, Any]:
     """One lesson of a given size: what it reaches and what it took, or why there is none."""
     engine = engine_of(pool)
     try:
@@ -123,7 +123,7 @@ def taught(pool: Pool, size: int, **settings: Any) -> dict[str, Any]:
     return {"points": [point], **_costs(lesson, pool)}
 
 
-def walked(pool: Pool, extra: int | None = None, **settings: Any) -> dict[str, Any]:
+def walked(pool: PaperPool, extra: int | None = None, **settings: Any) -> dict[str, Any]:
     """A method that ranks rows once, scored at every size; time, rounds and bytes are those of one lesson."""
     engine = engine_of(pool)
     try:
@@ -134,11 +134,11 @@ def walked(pool: Pool, extra: int | None = None, **settings: Any) -> dict[str, A
     return {"points": points, **_costs(lesson, pool)}
 
 
-def _teach(engine: InProcess, pool: Pool, size: int, settings: dict[str, Any]) -> Lesson:
+def _teach(engine: InProcess, pool: PaperPool, size: int, settings: dict[str, Any]) -> Lesson:
     return teach(Federation(engine), pool.learner, pool.goal, budget=size, random_state=pool.seed, **settings)
 
 
-def _costs(lesson: Lesson, pool: Pool) -> dict[str, Any]:
+def _costs(lesson: Lesson, pool: PaperPool) -> dict[str, Any]:
     record = {
         "pool_risk": lesson.pool_risk,
         "rounds": lesson.rounds,
@@ -170,7 +170,7 @@ def _score_sizes(
     return points[::-1]
 
 
-def scored(pool: Pool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[str, Any]:
+def scored(pool: PaperPool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[str, Any]:
     """The same score for rows of the pool that a method outside the federation chose."""
     few = Federation(InProcess([Teacher("chosen", pool.X[chosen], pool.y[chosen])]))
     few.sum(Prepare(pool.learner.loss, 0.0))
@@ -181,7 +181,7 @@ def scored(pool: Pool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[str, 
     return {"size": len(chosen), "risk": metrics.risk(model, goal), "consistency": agreement}
 
 
-def central_minlp(pool: Pool, size: int, seconds: float) -> dict[str, Any]:
+def central_minlp(pool: PaperPool, size: int, seconds: float) -> dict[str, Any]:
     """Ma et al.'s way: one place holds all rows and a mixed-integer solver chooses, ended after so many seconds."""
     central = import_module("superteach_lab.minlp.central")
     goal = goal_of(pool)
@@ -190,7 +190,7 @@ def central_minlp(pool: Pool, size: int, seconds: float) -> dict[str, Any]:
     return {"points": points, "reason": outcome.status, "seconds": outcome.seconds, "seed": pool.seed}
 
 
-def goal_of(pool: Pool) -> Array:
+def goal_of(pool: PaperPool) -> Array:
     """θ* itself."""
     federation = Federation(engine_of(pool))
     return np.asarray(pool.goal.vector(enter(federation, pool.learner, None, standardize=False)))

@@ -54,7 +54,7 @@ def _names(scale: Scale) -> list[str]:
     return [name for name in NAMES if not (scale.quick and name in ("higgs", "acs_income", BY_STATE))]
 
 
-def _pool(name: str, scale: Scale, trial: int) -> bench.Pool:
+def _pool(name: str, scale: Scale, trial: int) -> bench.PaperPool:
     if name == BY_STATE:
         return bench.published("acs_income", None, trial)
     if name in bench.REAL:
@@ -98,7 +98,7 @@ def _walk(name: str, scale: Scale, trial: int, method: str) -> Record:
     return {**_size(pool), **bench.walked(pool, method=method)}
 
 
-def _size(pool: bench.Pool) -> Record:
+def _size(pool: bench.PaperPool) -> Record:
     owned = [teacher.rows.count for teacher in pool.teachers]
     return {"N": pool.rows, "K": len(owned), "fewest": min(owned), "most": max(owned)}
 

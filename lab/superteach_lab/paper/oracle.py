@@ -35,7 +35,7 @@ SOLVED = 1e-8
 
 
 @dataclass(frozen=True)
-class Case:
+class OracleCase:
     """One line of the figure."""
 
     title: str
@@ -50,12 +50,12 @@ class Case:
 
 
 CASES = {
-    "stated": Case("as stated: N = 20, goal exact"),
-    "noisy": Case("as stated, goal with noise", noise=1.0),
-    "weak": Case("noise, λ_α too weak: d^−½", noise=1.0, power=-0.5),
-    "strong": Case("noise, λ_α too strong: d^1", noise=1.0, power=1.0),
-    "crowded": Case("more rows than columns: N = 4d", rows_per_column=4.0, widest=80),
-    "logistic": Case("logistic regression, goal exact", logistic=True),
+    "stated": OracleCase("as stated: N = 20, goal exact"),
+    "noisy": OracleCase("as stated, goal with noise", noise=1.0),
+    "weak": OracleCase("noise, λ_α too weak: d^−½", noise=1.0, power=-0.5),
+    "strong": OracleCase("noise, λ_α too strong: d^1", noise=1.0, power=1.0),
+    "crowded": OracleCase("more rows than columns: N = 4d", rows_per_column=4.0, widest=80),
+    "logistic": OracleCase("logistic regression, goal exact", logistic=True),
 }
 
 
@@ -74,7 +74,7 @@ class Instance:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class OracleResult:
     """The minimiser, its warm start α̂, and the distance of every row past activation."""
 
     alpha: Array
@@ -84,7 +84,7 @@ class Found:
     """Certified, relative to the objective."""
 
 
-def instance(case: Case, width: int, seed: int) -> Instance:
+def instance(case: OracleCase, width: int, seed: int) -> Instance:
     """x ~ N(0, I), A drawn, |α*| from 0.5 to 1.5 (logistic: 0.3 to 0.9, inside its domain)."""
     rng = np.random.default_rng([2, width, seed])
     rows = ROWS if case.rows_per_column is None else round(case.rows_per_column * width)
@@ -109,7 +109,7 @@ def narrowed(given: Instance) -> Instance:
     return replace(given, X=given.X @ basis, problem=replace(given.problem, goal=given.problem.goal @ basis))
 
 
-def solve(given: Instance) -> Found:
+def solve(given: Instance) -> OracleResult:
     """The paper's problem by the package's own weights and solver, one teacher holding all rows."""
     given = narrowed(given)
     engine = InProcess([Teacher("all", given.X, given.y)], threads=1)
@@ -124,7 +124,7 @@ def solve(given: Instance) -> Found:
     told = given.X @ trace.point, given.y, threshold
     with np.errstate(divide="ignore"):
         warm = given.sparsity / np.asarray(threshold)
-    return Found(
+    return OracleResult(
         given.loss.best_dual(*told),
         warm,
         given.loss.rank(*told),

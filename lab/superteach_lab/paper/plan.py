@@ -8,7 +8,7 @@ from typing import Any
 
 from superteach.processes.records import Record, Records
 
-Draw = Callable[[Any], None]
+DrawFigure = Callable[[Any], None]
 """Draws on an empty matplotlib figure."""
 
 
@@ -63,7 +63,7 @@ class Findings:
     numbers: Record
     tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[Any]]]] = ()
     """(caption, headings, lines)."""
-    figures: dict[str, tuple[str, tuple[float, float], Draw]] = field(default_factory=dict)
+    figures: dict[str, tuple[str, tuple[float, float], DrawFigure]] = field(default_factory=dict)
     """Name → (caption, size in inches, drawing)."""
 
 

@@ -33,7 +33,7 @@ TARGETS: dict[str, Target] = {
 
 
 @dataclass(frozen=True)
-class State:
+class Headway:
     """How far a run is."""
 
     label: str
@@ -43,14 +43,11 @@ class State:
     """Seconds that are left, once some cell of this run tells how fast this machine is."""
 
 
-Watch = Callable[[State], None]
-
-
 def run(
     names: Sequence[str],
     scale: Scale,
     out: Path,
-    watch: Watch | None = None,
+    watch: Callable[[Headway], None] | None = None,
     docs: Path | None = None,
     workers: int = 1,
 ) -> list[str]:
@@ -127,7 +124,9 @@ def _without_nan(value: Any) -> Any:
 class _Clock:
     """Time left, from the weights of the steps and the seconds that those of this run took."""
 
-    def __init__(self, tasks: Sequence[tuple[Step, Records]], watch: Watch | None) -> None:
+    def __init__(
+        self, tasks: Sequence[tuple[Step, Records]], watch: Callable[[Headway], None] | None
+    ) -> None:
         missing = [step for step, records in tasks if step.cell not in records]
         self._cells, self._done = len(tasks), len(tasks) - len(missing)
         self._left = sum(step.weight for step in missing)
@@ -150,4 +149,4 @@ class _Clock:
         if self._watch is not None:
             spent = time.perf_counter() - self._started
             left = self._left * spent / self._worked if self._worked else None
-            self._watch(State(self._label, self._done, self._cells, left))
+            self._watch(Headway(self._label, self._done, self._cells, left))

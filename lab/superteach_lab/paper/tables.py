@@ -106,7 +106,7 @@ def _cells(kind: str, rows: int, K: int, scale: Scale) -> list[Step]:
     return steps
 
 
-def _pool(place: Record, trial: int) -> bench.Pool:
+def _pool(place: Record, trial: int) -> bench.PaperPool:
     return bench.synthetic(place["pool"], place["N"], place["K"], trial)
 
 

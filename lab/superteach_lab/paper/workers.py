@@ -16,7 +16,7 @@ from superteach_lab.paper import bench
 from superteach_lab.paper.plan import Step
 from superteach_lab.processes.child import Child
 
-Task = tuple[Step, Records]
+Planned = tuple[Step, Records]
 Begin = Callable[[Step], None]
 
 
@@ -25,7 +25,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def finished(tasks: Sequence[Task], workers: int, begin: Begin) -> Iterator[tuple[Task, Record]]:
+def finished(tasks: Sequence[Planned], workers: int, begin: Begin) -> Iterator[tuple[Planned, Record]]:
     """Every task with its result, in the order they end; the caller keeps each before it asks for the next."""
     if workers > 1 and len(tasks) > 1:
         yield from _Crew(min(workers, len(tasks)), begin).finished(list(tasks))
@@ -41,7 +41,7 @@ def finished(tasks: Sequence[Task], workers: int, begin: Begin) -> Iterator[tupl
 @dataclass
 class _Worker:
     child: Child
-    task: Task | None = None
+    task: Planned | None = None
     pool: str = ""
 
 
@@ -58,7 +58,7 @@ class _Crew:
             self._end()
             raise
 
-    def finished(self, waiting: list[Task]) -> Iterator[tuple[Task, Record]]:
+    def finished(self, waiting: list[Planned]) -> Iterator[tuple[Planned, Record]]:
         """Every task with its result, in the order they end."""
         try:
             while waiting or any(worker.task for worker in self._workers):
@@ -80,7 +80,7 @@ class _Crew:
         for worker in self._workers:
             worker.child.end()
 
-    def _hand_out(self, worker: _Worker, waiting: list[Task]) -> None:
+    def _hand_out(self, worker: _Worker, waiting: list[Planned]) -> None:
         held = {other.pool for other in self._workers if other is not worker}
 
         def order(number: int) -> tuple[bool, bool, int]:
@@ -98,7 +98,7 @@ class _Crew:
                 return
 
 
-def _received(worker: _Worker, task: Task) -> Record:
+def _received(worker: _Worker, task: Planned) -> Record:
     try:
         result = worker.child.hear()
     except EOFError:

@@ -17,7 +17,7 @@ from superteach.report import Page
 from superteach.report.markup import tag
 from superteach.report.png import save
 from superteach_lab.paper import discussion
-from superteach_lab.paper.plan import Draw, Findings, Scale, Target
+from superteach_lab.paper.plan import DrawFigure, Findings, Scale, Target
 
 FOLDED = 30
 """Longer tables are folded away on a page of several targets."""
@@ -80,7 +80,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     return ["| " + " | ".join(str(entry).replace("|", "\\|") for entry in line) + " |" for line in lines]
 
 
-def save_figure(draw: Draw, size: tuple[float, float], stem: Path) -> None:
+def save_figure(draw: DrawFigure, size: tuple[float, float], stem: Path) -> None:
     """The same drawing as .svg and .png; the same numbers give the same files."""
     save(draw, size, stem.with_suffix(".svg"), stem.with_suffix(".png"))
 

@@ -91,15 +91,15 @@ def test_bonmin_claims_no_proof(kind, width):
 
 def test_the_judge_finds_wrong_claims():
     """An oracle that nothing could fail would prove nothing."""
-    told = minlp.Outcome(np.array([0]), "optimal", 2.0, 1.5, 0.5, 1.0)
+    told = minlp.Solution(np.array([0]), "optimal", 2.0, 1.5, 0.5, 1.0)
     assert wrongs(told, best=1.0, lowest=1.0) == [
         "risk below the lowest",
         "bound above the optimum",
         "claims an optimum that is none",
     ]
-    open_gap = minlp.Outcome(np.array([0]), "optimal", 1.0, 0.9, 1.0, 1.0)
+    open_gap = minlp.Solution(np.array([0]), "optimal", 1.0, 0.9, 1.0, 1.0)
     assert wrongs(open_gap, 1.0, 1.0) == ["claims an optimum that its bound leaves open"]
-    assert wrongs(minlp.Outcome(None, "", 0.5, None, None, 1.0), 1.0, 1.0) == ["objective below the optimum"]
+    assert wrongs(minlp.Solution(None, "", 0.5, None, None, 1.0), 1.0, 1.0) == ["objective below the optimum"]
 
 
 def test_the_published_setting_of_ma_et_al():

@@ -12,7 +12,7 @@ from superteach.errors import DataError, GoalError, LearnerError, MissingExtra, 
 from superteach.losses import Huber, Logistic, Squared
 from superteach_lab import minlp
 from superteach_lab.minlp import central
-from superteach_lab.minlp.task import Task, greedy, slope
+from superteach_lab.minlp.programme import Programme, greedy, slope
 
 
 @pytest.mark.parametrize("kind", ["logistic", "squared"])
@@ -39,7 +39,7 @@ def test_matching_is_the_newton_step_at_the_goal(kind, free, pool):
         gradient, weight = X.T @ (eta - y) + penalty @ goal, np.ones(40)
     step = -np.linalg.solve((X.T * weight) @ X + penalty, gradient)
     loss = Logistic() if kind == "logistic" else Squared()
-    columns, target = Task(X, y, loss, ridge, goal, None, free).matching
+    columns, target = Programme(X, y, loss, ridge, goal, None, free).matching
     np.testing.assert_allclose(columns.sum(axis=1) - target, step, rtol=1e-9)
 
 
@@ -56,7 +56,7 @@ def test_the_refit_is_scikit_learns(kind, intercept, pool):
     ).fit(X[rows], y[rows])
     whole = np.column_stack([X, np.ones(60)]) if intercept else X
     loss = Logistic() if kind == "logistic" else Squared()
-    model = Task(whole, y, loss, 0.5, np.zeros(whole.shape[1]), 20, intercept).fit(rows)
+    model = Programme(whole, y, loss, 0.5, np.zeros(whole.shape[1]), 20, intercept).fit(rows)
     wanted = np.append(estimator.coef_.ravel(), estimator.intercept_ if intercept else [])
     np.testing.assert_allclose(model, wanted, rtol=1e-5, atol=1e-7)
 
@@ -65,7 +65,7 @@ def test_the_refit_is_scikit_learns(kind, intercept, pool):
 def test_the_greedy_start_has_the_asked_size(size, pool):
     """As many distinct rows as asked for, also where all of them are."""
     X, y = pool("squared", 12, 2, 3)
-    task = Task(X, y, Squared(), 1.0, np.ones(2), size)
+    task = Programme(X, y, Squared(), 1.0, np.ones(2), size)
     assert task.valid(greedy(task))
 
 

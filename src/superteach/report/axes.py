@@ -11,7 +11,7 @@ from superteach.report.markup import percent_text, power, short
 
 
 @dataclass(frozen=True)
-class Scale:
+class Ruler:
     """Maps [low, high] of an axis onto [start, end] of the paper."""
 
     axis: Axis
@@ -50,7 +50,7 @@ class Scale:
         return short(0.0 if abs(value) < 1e-12 * (self.high - self.low) else value, 6)
 
 
-def scale_of(axis: Axis, values: Sequence[float], start: float, end: float, room: float = 0.06) -> Scale:
+def scale_of(axis: Axis, values: Sequence[float], start: float, end: float, room: float = 0.06) -> Ruler:
     """A scale that holds every finite value, with some room at both ends."""
     finite = [value for value in (*values, *axis.also) if math.isfinite(value)]
     if axis.log:
@@ -61,10 +61,10 @@ def scale_of(axis: Axis, values: Sequence[float], start: float, end: float, room
     if axis.log:
         spread = max(math.log10(high / low), 1e-9)
         pad = 10 ** (room * spread) if spread > 0.05 else 2.0
-        return Scale(axis, low / pad, high * pad, start, end)
+        return Ruler(axis, low / pad, high * pad, start, end)
     spread = high - low
     pad = room * spread if spread > 1e-12 * max(abs(low), abs(high), 1e-300) else max(abs(high), 1.0) * 0.5
-    return Scale(axis, low - pad, high + pad, start, end)
+    return Ruler(axis, low - pad, high + pad, start, end)
 
 
 def _round_step(step: float, whole: bool) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from superteach.report.axes import Scale, scale_of
+from superteach.report.axes import Ruler, scale_of
 from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs, Series
 from superteach.report.markup import Markup, join, short, tag
 from superteach.report.style import MARKERS, drawing_style
@@ -143,7 +143,7 @@ def _legend(keys: list[tuple[str, int, str]], paper: _Paper, top: float) -> tupl
     return join(parts), y + 0.4 * paper.type
 
 
-def _grid(x: Scale, y: Scale, paper: _Paper, rungs: list[tuple[float, str]]) -> list[Markup]:
+def _grid(x: Ruler, y: Ruler, paper: _Paper, rungs: list[tuple[float, str]]) -> list[Markup]:
     parts = []
     for value, words in rungs:
         rung = _f(y.at(value))
@@ -164,7 +164,7 @@ def _grid(x: Scale, y: Scale, paper: _Paper, rungs: list[tuple[float, str]]) -> 
 
 
 def _series(
-    series: Series, number: int, x: Scale, y: Scale, chart: Chart
+    series: Series, number: int, x: Ruler, y: Ruler, chart: Chart
 ) -> tuple[Markup, list[tuple[float, float]]]:
     values = [
         (place, (x.at(a), y.at(b)))

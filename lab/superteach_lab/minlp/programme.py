@@ -20,7 +20,7 @@ from superteach.types import Array, Positions
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Programme:
     """Choose rows, `size` of them (None: any number), such that the learner's model comes close to the goal."""
 
     X: Array
@@ -117,13 +117,13 @@ def slope(loss: Loss, eta: Any, y: Any, exp: Callable[[Any], Any]) -> Any:
     return eta - y
 
 
-def gradient_norm(task: Task, rows: Positions, order: int) -> float:
+def gradient_norm(task: Programme, rows: Positions, order: int) -> float:
     """‖A b − c‖ of these rows in the 1-norm or the 2-norm."""
     columns, target = task.matching
     return float(np.linalg.norm(columns[:, rows].sum(axis=1) - target, order))
 
 
-def greedy(task: Task) -> Positions:
+def greedy(task: Programme) -> Positions:
     """A lesson to start from: add rows while ‖A b − c‖ is smallest, then exchange pairs while it falls."""
     columns, target = task.matching
     chosen = np.zeros(task.rows, dtype=bool)
