@@ -102,8 +102,8 @@ def _chart(chart: Chart, paper: _Paper, top: float) -> tuple[Markup, float]:
     parts += _grid(x, y, paper, rungs)
     parts.append(paper.text((left + right) / 2, height - 4.0, chart.x.label, "middle", "tick"))
     for level in chart.levels:
-        place = _f(y.at(level.value))
-        parts.append(tag("line", x1=_f(left), x2=_f(right), y1=place, y2=place, class_="level"))
+        place = y.at(level.value)
+        parts.append(_line(left, right, place, place, "level"))
     taken: list[tuple[float, float]] = []
     for series in reversed(chart.series):  # the first lies on top
         drawn, points = _series(series, numbers[series.name], x, y, chart)
@@ -135,7 +135,7 @@ def _legend(keys: list[tuple[str, int, str]], paper: _Paper, top: float) -> tupl
         sample: list[Markup] = []
         if kind != "dot":
             style = {"level": "level", "dashed": "line dashed", "plain": "line"}[kind]
-            sample.append(tag("line", x1=_f(x), x2=_f(x + 26), y1=_f(middle), y2=_f(middle), class_=style))
+            sample.append(_line(x, x + 26, middle, middle, style))
         if kind in ("plain", "dot"):
             sample.append(_shape(x + 13, middle, 4.2, MARKERS[number - 1]))
         parts.append(tag("g", *sample, paper.text(x + 33, y, words), class_=f"s{number}" if number else None))
@@ -146,20 +146,17 @@ def _legend(keys: list[tuple[str, int, str]], paper: _Paper, top: float) -> tupl
 def _grid(x: Ruler, y: Ruler, paper: _Paper, rungs: list[tuple[float, str]]) -> list[Markup]:
     parts = []
     for value, words in rungs:
-        rung = _f(y.at(value))
-        parts.append(tag("line", x1=_f(x.start), x2=_f(x.end), y1=rung, y2=rung, class_="grid"))
+        parts.append(_line(x.start, x.end, y.at(value), y.at(value), "grid"))
         parts.append(paper.text(x.start - 6.0, y.at(value) + 0.35 * paper.type, words, "end", "tick"))
     free = x.start - 20.0
     for value, words in x.ticks(9 if paper.width >= WIDE else 6):
         place, half = x.at(value), paper.words(words) / 2
-        parts.append(
-            tag("line", x1=_f(place), x2=_f(place), y1=_f(y.start), y2=_f(y.start + 4), class_="axis")
-        )
+        parts.append(_line(place, place, y.start, y.start + 4, "axis"))
         if place - half < free or place + half > paper.width:
             continue  # no room for its words beside its neighbour's
         free = place + half + 6.0
         parts.append(paper.text(place, y.start + 1.4 * paper.type, words, "middle", "tick"))
-    parts.append(tag("line", x1=_f(x.start), x2=_f(x.end), y1=_f(y.start), y2=_f(y.start), class_="axis"))
+    parts.append(_line(x.start, x.end, y.start, y.start, "axis"))
     return parts
 
 
@@ -216,14 +213,8 @@ def _mark(
     # The next words stay clear of these.
     taken += [(best[1] + step * width / 12, best[2] - up) for step in range(13) for up in (1.0, 0.8 * height)]
     taken += [(at[0] + a, at[1] + b) for a in (-8.0, 0.0, 8.0) for b in (-8.0, 0.0, 8.0)]
-    ring = {"cx": _f(at[0]), "cy": _f(at[1]), "r": "8.5"}
-    return tag(
-        "g",
-        tag("circle", **ring, class_="halo"),
-        tag("circle", **ring, class_="ring"),
-        paper.text(best[1], best[2], words, class_="mark back") if words else "",
-        class_=f"s{number}",
-    )
+    text = paper.text(best[1], best[2], words, class_="mark back") if words else ""
+    return tag("g", _circle(*at, 8.5, "halo"), _circle(*at, 8.5, "ring"), text, class_=f"s{number}")
 
 
 def _pairs(pairs: Pairs, paper: _Paper, top: float) -> tuple[Markup, float]:
@@ -236,30 +227,20 @@ def _pairs(pairs: Pairs, paper: _Paper, top: float) -> tuple[Markup, float]:
     x = scale_of(Axis(pairs.label), [*pairs.first, *pairs.second, 0.0], left, right, 0.04)
     parts = [legend]
     for value, words in x.ticks(8 if paper.width >= WIDE else 4):
-        place = _f(x.at(value))
-        parts.append(
-            tag(
-                "line",
-                x1=place,
-                x2=place,
-                y1=_f(top),
-                y2=_f(bottom),
-                class_="axis" if value == 0.0 else "grid",
-            )
-        )
+        parts.append(_line(x.at(value), x.at(value), top, bottom, "axis" if value == 0.0 else "grid"))
         parts.append(paper.text(x.at(value), bottom + 1.3 * paper.type, words, "middle", "tick"))
     for row, (name, first, second) in enumerate(zip(pairs.names, pairs.first, pairs.second, strict=True)):
         y = top + step * (row + 0.75)
-        ends = _f(x.at(first)), _f(x.at(second))
+        one, other = x.at(first), x.at(second)
         note = f"{name}: {pairs.first_name} {short(float(first))}, {pairs.second_name} {short(float(second))}"
         parts += [
             paper.text(left - 8.0, y + 0.35 * paper.type, paper.cut(name, room + 1.0), "end"),
             tag(
                 "g",
                 tag("title", note),
-                tag("line", x1=ends[0], x2=ends[1], y1=_f(y), y2=_f(y), class_="link"),
-                tag("circle", cx=ends[0], cy=_f(y), r="6.2", class_="open s2"),
-                tag("circle", cx=ends[1], cy=_f(y), r="3.6", class_="dot s1"),
+                _line(one, other, y, y, "link"),
+                _circle(one, y, 6.2, "open s2"),
+                _circle(other, y, 3.6, "dot s1"),
             ),
         ]
     parts.append(paper.text((left + right) / 2, height - 4.0, pairs.label, "middle", "tick"))
@@ -268,15 +249,10 @@ def _pairs(pairs: Pairs, paper: _Paper, top: float) -> tuple[Markup, float]:
 
 def _key_of_pairs(pairs: Pairs, paper: _Paper, top: float) -> tuple[Markup, float]:
     y = top + paper.type
-    middle, second = _f(y - 0.35 * paper.type), 24.0 + paper.words(pairs.first_name) + 18.0
-    return join(
-        [
-            tag("circle", cx="11", cy=middle, r="6.2", class_="open s2"),
-            paper.text(24.0, y, pairs.first_name),
-            tag("circle", cx=_f(second), cy=middle, r="3.6", class_="dot s1"),
-            paper.text(second + 12.0, y, pairs.second_name),
-        ]
-    ), y + 0.6 * paper.type
+    middle, second = y - 0.35 * paper.type, 24.0 + paper.words(pairs.first_name) + 18.0
+    parts = [_circle(11.0, middle, 6.2, "open s2"), paper.text(24.0, y, pairs.first_name)]
+    parts += [_circle(second, middle, 3.6, "dot s1"), paper.text(second + 12.0, y, pairs.second_name)]
+    return join(parts), y + 0.6 * paper.type
 
 
 def _bars(bars: Bars, paper: _Paper, top: float) -> tuple[Markup, float]:
@@ -289,21 +265,10 @@ def _bars(bars: Bars, paper: _Paper, top: float) -> tuple[Markup, float]:
     for row, (name, value, words) in enumerate(zip(bars.names, bars.values, bars.texts, strict=True)):
         y = top + step * row
         length = max(right - left, 20.0) * value / longest
+        bar = {"x": _f(left), "y": _f(y + 3), "width": _f(length), "height": _f(step - 7)}
         parts += [
             paper.text(left - 8.0, y + 1.2 * paper.type, paper.cut(name, room + 1.0), "end"),
-            tag(
-                "g",
-                tag("title", f"{name}: {words}"),
-                tag(
-                    "rect",
-                    x=_f(left),
-                    y=_f(y + 3),
-                    width=_f(length),
-                    height=_f(step - 7),
-                    rx="2",
-                    class_="bar s1",
-                ),
-            ),
+            tag("g", tag("title", f"{name}: {words}"), tag("rect", **bar, rx="2", class_="bar s1")),
             paper.text(left + length + 7.0, y + 1.2 * paper.type, words),
         ]
     height = top + step * len(bars.names) + 2.0 * paper.type
@@ -313,7 +278,7 @@ def _bars(bars: Bars, paper: _Paper, top: float) -> tuple[Markup, float]:
 
 def _shape(x: float, y: float, r: float, marker: str) -> Markup:
     if marker == "o":
-        return tag("circle", cx=_f(x), cy=_f(y), r=_f(r), class_="dot")
+        return _circle(x, y, r, "dot")
     corners: list[tuple[float, float]] = {
         "s": [(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)],
         "D": [(0.0, -1.35), (1.35, 0.0), (0.0, 1.35), (-1.35, 0.0)],
@@ -325,6 +290,14 @@ def _shape(x: float, y: float, r: float, marker: str) -> Markup:
         ],
     }[marker]  # fmt: skip
     return tag("path", d=_path([(x + r * a, y + r * b) for a, b in corners]) + "Z", class_="dot")
+
+
+def _line(x1: float, x2: float, y1: float, y2: float, class_: str) -> Markup:
+    return tag("line", x1=_f(x1), x2=_f(x2), y1=_f(y1), y2=_f(y2), class_=class_)
+
+
+def _circle(x: float, y: float, r: float, class_: str) -> Markup:
+    return tag("circle", cx=_f(x), cy=_f(y), r=_f(r), class_=class_)
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
