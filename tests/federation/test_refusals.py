@@ -10,9 +10,10 @@ import pytest
 from superteach.errors import TeachingError
 from superteach.organisations.conductor import Order
 from superteach.organisations.nvflare.session import write_job
+from superteach.settings import Settings
 from tests.federation.rows import TEACHERS
 
-SETTINGS = {"learner": "logistic", "goal": None, "budget": "90"}
+SETTINGS = {"learner": "logistic", "goal": None, "settings": Settings(budget=90, rounding="alone")}
 
 
 def hand_in(town, job):

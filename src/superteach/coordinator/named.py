@@ -1,4 +1,4 @@
-"""Learners, solvers, budgets and goals by the names and numbers that an order holds."""
+"""Learners and goals by the names and numbers that an order holds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from superteach.errors import BudgetError, GoalError, SettingError, listed, shorten
-from superteach.mathematics import solvers
+from superteach.errors import GoalError, SettingError, listed, shorten
 from superteach.mathematics.learner import Learner
 from superteach.types import Array
 
-SOLVERS = {"newton": solvers.Newton, "lbfgs": solvers.LBFGS}
 INVERSE = ("logistic", "svc")
 """Learners whose penalty is written as C; the others have alpha."""
 
@@ -43,43 +41,10 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
     return Learner(Huber(), strength, "free" if intercept else "none")
 
 
-def build_solver(name: str | None, staleness: int) -> solvers.Newton | solvers.LBFGS | solvers.Block | None:
-    """The solver behind a name, None for the usual one."""
-    if staleness and name != "block":
-        raise SettingError(f"--staleness {staleness} goes with --solver block, got {name or 'no --solver'}")
-    if name is None:
-        return None
-    return solvers.Block(staleness=staleness) if name == "block" else SOLVERS[name]()
-
-
 def learner_settings(kind: str, estimator: Any, student: Learner, intercept: bool) -> dict[str, Any]:
     """What model.json says of the learner."""
     penalty = getattr(estimator, "C", None) or getattr(estimator, "alpha", student.ridge)
     return {"name": kind, "C" if kind in INVERSE else "alpha": penalty, "fit_intercept": intercept}
-
-
-def read_budget(text: str) -> int | float | str | tuple[int | float, int | float]:
-    """A count ("200"), a fraction ("0.04"), a range of either ("50:200"), "best" or "smallest"."""
-    if text in ("best", "smallest"):
-        return text
-    ends = [_number(end) for end in text.split(":")]
-    if len(ends) == 1 and ends[0] is not None:
-        return ends[0]
-    if len(ends) == 2 and ends[0] is not None and ends[1] is not None:
-        return ends[0], ends[1]
-    raise BudgetError(
-        f"--budget {text!r} is not known: give a count (200), a fraction (0.04), a range (50:200 or 0.01:0.05), "
-        "best, or smallest with --risk-target"
-    )
-
-
-def _number(text: str) -> int | float | None:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return None
 
 
 def goal_vector(

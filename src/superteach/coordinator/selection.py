@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from superteach.coordinator.federation import Federation
 from superteach.errors import BudgetError, TeachingError
 from superteach.line.queries import HISTOGRAM_BINS, CountRanks
+from superteach.settings import is_count
 
 _RANK_BYTES = 16
 PATH_FRACTIONS = (
@@ -19,39 +19,8 @@ PATH_FRACTIONS = (
 """Where budget="best" looks: dense where the paper's risks have their dip."""
 
 
-BUDGETS = "give a count, a fraction in (0, 1], a range (low, high) of either, 'best', or 'smallest' with risk_target="
-
-
-def check_budget(budget: Any) -> None:
-    """Refuse what no number of rows could make a budget."""
-    if isinstance(budget, str):
-        if budget not in ("best", "smallest"):
-            raise BudgetError(f"budget={budget!r} is not known: {BUDGETS}")
-    elif isinstance(budget, tuple | list):
-        if len(budget) != 2 or any(isinstance(end, str | tuple | list) for end in budget):
-            raise BudgetError(f"budget={budget!r} is not a range (low, high): {BUDGETS}")
-        for end in budget:
-            check_budget(end)
-        if _is_count(budget[0]) != _is_count(budget[1]) or budget[0] > budget[1]:
-            raise BudgetError(
-                f"budget={budget!r}: a range has two counts or two fractions, the smaller first"
-            )
-    elif _is_count(budget):
-        if budget < 1:
-            raise BudgetError(f"budget={budget} rows is too few: a lesson has at least one row")
-    elif not isinstance(budget, float | np.floating):
-        raise BudgetError(f"budget={budget!r} is not known: {BUDGETS}")
-    elif not (math.isfinite(budget) and 0.0 < budget <= 1.0):
-        raise BudgetError(f"budget={budget} is not a fraction in (0, 1]; write an int for a count of rows")
-
-
-def _is_count(budget: Any) -> bool:
-    return isinstance(budget, int | np.integer) and not isinstance(budget, bool)
-
-
 def counts_of(budget: Any, rows: int, width: int, fractions: tuple[float, ...] = PATH_FRACTIONS) -> list[int]:
-    """The lesson sizes to look at, ascending: one for a count or a fraction, several for a range or "best"."""
-    check_budget(budget)
+    """List the lesson sizes to look at, ascending: one for a count or a fraction, several for a range or "best"."""
     if budget == "smallest":
         return []
     if isinstance(budget, str):
@@ -60,7 +29,7 @@ def counts_of(budget: Any, rows: int, width: int, fractions: tuple[float, ...] =
     if isinstance(budget, tuple | list):
         low, high = (counts_of(end, rows, width)[0] for end in budget)
         return sorted({round(size) for size in np.geomspace(low, high, min(5, high - low + 1))})
-    if _is_count(budget):
+    if is_count(budget):
         if budget > rows:
             raise BudgetError(f"budget={budget} rows is more than the {rows} rows all teachers have together")
         return [int(budget)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from typing import Any, Self
+from dataclasses import fields
+from typing import Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +17,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.teaching import teach
 from superteach.engines.inprocess import InProcess
-from superteach.errors import DataError, DataTypeError, SettingError
+from superteach.errors import DataError, DataTypeError
 from superteach.lesson import Entry
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.losses import Logistic, Loss, Poisson
+from superteach.settings import Given, Settings, check_whole
 from superteach.teacher.inputs import Part, find_missing, make_teachers
 from superteach.types import Array
 
@@ -48,21 +51,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     goal : the model it should end up with: a vector of d numbers (intercept last where the learner fits
         one), a fitted scikit-learn model, or a goal of superteach.goals: PerturbedFit(seed),
         MaxAUC(), FromData(X, y), or one of your own.
-    budget : how many rows: an int (count), a float in (0, 1] (fraction), a range (low, high) of either,
-        "best" (lowest risk on a path), or "smallest" (the smallest lesson that reaches risk_target).
-    method : "match" (exact teaching), "dual" (the paper's), "random", or every teacher alone: "oblivious" (by exact
-        teaching) or "oblivious-minlp" (by a mixed-integer programme, needs superteach-lab[minlp]).
-    risk_target : the risk at which a lesson is good enough ("match" stops there; None: 1e-6 of the goal).
-    sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
-    solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
-    standardize : teach on standardised columns; goal and model stay in raw units.
-    rounding : how "match" turns fractions into rows: "together" (by sums over teachers; nearest to the goal), or "alone"
-        (each teacher by itself once prices are agreed on, as in a federation).
-    restarts : searches of "match" with other lots, of which the best is kept; small lessons gain most.
-    seconds : time after which "match" tries nothing more and returns the best lesson so far (None: no limit).
     verbose : 1 prints every round to the standard error stream, with its stage and the risk where it is known.
-    solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
-    random_state : the same seed gives the same lesson.
+    {settings}
 
     Attributes
     ----------
@@ -76,35 +66,18 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         learner: Any = None,
         goal: Any = None,
         *,
-        budget: int | float | str | tuple[Any, Any] = "best",
-        method: str = "match",
-        risk_target: float | None = None,
-        sparsity: float | None = None,
-        goal_weight: float | None = None,
-        solver: Any = None,
-        standardize: bool = False,
-        rounding: str = "together",
-        restarts: int = 1,
-        seconds: float | None = None,
         verbose: int = 0,
-        solver_seconds: float = 120.0,
-        random_state: Any = None,
+        **settings: Unpack[Given],
     ) -> None:
         self.learner = learner
         self.goal = goal
-        self.budget = budget
-        self.method = method
-        self.risk_target = risk_target
-        self.sparsity = sparsity
-        self.goal_weight = goal_weight
-        self.solver = solver
-        self.standardize = standardize
-        self.rounding = rounding
-        self.restarts = restarts
-        self.seconds = seconds
         self.verbose = verbose
-        self.solver_seconds = solver_seconds
-        self.random_state = random_state
+        values = {one.name: one.default for one in fields(Settings)}
+        unknown = [name for name in settings if name not in values]
+        if unknown:
+            raise TypeError(f"SuperTeacher.__init__() got an unexpected keyword argument {unknown[0]!r}")
+        for name, value in (values | dict(settings)).items():
+            setattr(self, name, value)
 
     def fit(self, X: Any, y: Any, groups: Any = None, costs: Any = None) -> Self:
         """Teach from rows X with targets y; groups says which teacher owns each row (None: one teacher).
@@ -112,6 +85,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         `costs`, one number per row, make method="match" prefer cheap rows among equally good ones.
         """
         student = Learner.of(_default(self.learner))
+        settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
+        watch = _tell if check_whole(0)("verbose", self.verbose) else None
         X_checked, y_checked = self._checked(X, y, student)
         columns = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
         owners, members = _split(groups, X_checked.shape[0])
@@ -128,21 +103,10 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         engine = InProcess(teachers)
         try:
             self.lesson_ = teach(
-                Federation(engine, _tell if self.verbose else None),
+                Federation(engine, watch),
                 student,
                 self.goal,
-                budget=self.budget,
-                method=self.method,
-                risk_target=self.risk_target,
-                sparsity=self.sparsity,
-                goal_weight=self.goal_weight,
-                solver=self.solver,
-                standardize=self.standardize,
-                rounding=self.rounding,
-                restarts=self.restarts,
-                seconds=self.seconds,
-                solver_seconds=self.solver_seconds,
-                random_state=_seed(self.random_state),
+                settings,
                 classes=classes,
                 columns=columns,
             )
@@ -257,6 +221,22 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def _declare() -> None:
+    """Give the class the signature and the description of its settings, as scikit-learn and `help` read them."""
+    own = inspect.signature(SuperTeacher.__init__)
+    kept = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    kept += [
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+        for one in fields(Settings)
+    ]
+    SuperTeacher.__init__.__signature__ = own.replace(parameters=kept)  # type: ignore[attr-defined]
+    told = (Settings.__doc__ or "").partition("\n\n")[2].strip()
+    SuperTeacher.__doc__ = (SuperTeacher.__doc__ or "").replace("{settings}", told)
+
+
+_declare()
+
+
 def _default(learner: Any) -> Any:
     if learner is not None:
         return learner
@@ -267,17 +247,6 @@ def _default(learner: Any) -> Any:
 
 def _loss_of(learner: Any) -> Loss:
     return Learner.of(_default(learner)).loss
-
-
-def _seed(random_state: Any) -> int:
-    """scikit-learn's three kinds of random_state as one number."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
-        return int(random_state)
-    raise SettingError(f"random_state={random_state!r} must be an int, a RandomState or None")
 
 
 def _split(groups: Any, rows: int) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:

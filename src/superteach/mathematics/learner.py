@@ -82,6 +82,16 @@ class Learner:
             return f"{rows} sample(s) have targets of 0 alone, and Poisson's intercept has no finite value for them"
         return None
 
+    def as_dict(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {
+            "loss": self.loss.settings(),
+            "ridge": float(self.ridge),
+            "ridge_per_row": self.ridge_per_row,
+            "intercept": self.intercept,
+            "constant": float(self.constant),
+        }
+
     @staticmethod
     def of(estimator: Any) -> Learner:
         """Read a scikit-learn estimator as a Learner, or say why it cannot be taught."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from superteach.lesson import Entry, Lesson, Taught, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import Agreement, agree, end
 from superteach.organisations.unfinished import Facts, Unfinished
+from superteach.settings import Settings
 
 ARRIVAL = 120.0
 ON_LOSS = ("abort", "drop", "wait")
@@ -52,20 +53,8 @@ class Order:
     alpha: float | None = None
     intercept: bool = True
     features: list[str] | None = None
-    budget: str = "best"
-    method: str = "match"
-    risk_target: float | None = None
-    rounding: str = "alone"
-    lesson_seconds: float | None = None
-    """After which match tries nothing more."""
-    restarts: int = 1
-    solver_seconds: float = 120.0
-    solver: str | None = None
-    staleness: int = 0
-    sparsity: float | None = None
-    goal_weight: float | None = None
-    standardize: bool = False
-    seed: int = 0
+    settings: Settings = field(default_factory=lambda: Settings(rounding="alone"))
+    """How the lesson is taught; a dictionary, as JSON has it, becomes `Settings`."""
     seconds: float = SECONDS
     """How long a teacher may take over one answer."""
     arrival: float = ARRIVAL
@@ -80,6 +69,8 @@ class Order:
     """Go on from the journal of the same lesson that was broken off."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.settings, dict):
+            object.__setattr__(self, "settings", Settings(**self.settings))
         if self.on_loss not in ON_LOSS:
             raise SettingError(f"on_loss={self.on_loss!r} is not known; there are {', '.join(ON_LOSS)}")
         if self.on_loss == "drop" and self.least_teachers > len(self.teachers):
@@ -90,7 +81,13 @@ class Order:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self)
+        return vars(self) | {"settings": self.settings.as_dict()}
+
+    @property
+    def taught(self) -> dict[str, Any]:
+        """Everything that changes what is taught, by the names of the command line: a journal's settings."""
+        own = {name: value for name, value in vars(self).items() if name not in (*CIRCUMSTANCES, "settings")}
+        return own | self.settings.as_options()
 
 
 def conduct(
@@ -105,14 +102,14 @@ def conduct(
 
     Sums are kept in the folder `unfinished` until the lesson is over, so that it can go on from there.
     """
-    settings = {name: value for name, value in order.as_dict().items() if name not in CIRCUMSTANCES}
+    staleness = order.settings.staleness
     # Asynchronous sums depend on who was faster: there is nothing to go on from that would come out the same.
-    place = None if unfinished is None or order.staleness else Unfinished(unfinished, settings)
+    place = None if unfinished is None or staleness else Unfinished(unfinished, order.taught)
     run = _Run(line, lesson, order, list(order.teachers), watch, place)
     if order.resume:
-        if order.staleness:
+        if staleness:
             raise SettingError(
-                f"staleness={order.staleness}: asynchronous lessons cannot be resumed, for nothing kept of them would come "
+                f"staleness={staleness}: asynchronous lessons cannot be resumed, for nothing kept of them would come "
                 "out the same; repeat the command without --resume"
             )
         if place is None:
@@ -171,7 +168,7 @@ class _Run:
     @property
     def seed(self) -> int:
         """Of the search: another one after each drop, or the two choices could be a few rows apart and be subtracted."""
-        return (self.order.seed + len(self.dropped) * _APART) % 2**64
+        return int(self.order.settings.random_state + len(self.dropped) * _APART) % 2**64
 
     @property
     def resumable(self) -> bool:
@@ -199,24 +196,8 @@ class _Run:
             self.journal = self.kept = self._open(self.place, agreed)
             engine = Journalled(engine, self.journal)
         self.federation = Federation(engine, self.watch)
-        result = teach(
-            self.federation,
-            student,
-            goal,
-            budget=named.read_budget(order.budget),
-            method=order.method,
-            risk_target=order.risk_target,
-            rounding=order.rounding,
-            seconds=order.lesson_seconds,
-            restarts=order.restarts,
-            solver_seconds=order.solver_seconds,
-            sparsity=order.sparsity,
-            goal_weight=order.goal_weight,
-            solver=named.build_solver(order.solver, order.staleness),
-            standardize=order.standardize,
-            random_state=self.seed,
-            classes=agreed.classes,
-        )
+        settings = replace(order.settings, random_state=self.seed)
+        result = teach(self.federation, student, goal, settings, classes=agreed.classes)
         self.federation.stage = "the end"
         ended = end(self.line, agreed, order.seconds)
         interruptions = [*self.dropped, *(self.journal.interruptions if self.journal else [])]

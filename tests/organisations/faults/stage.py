@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from superteach.goals import PerturbedFit
 from superteach.mathematics.learner import Learner
 from superteach.organisations.conductor import Order, conduct
 from superteach.processes.patience import persevere
+from superteach.settings import Settings
 from tests.organisations.faults.line import FaultyLine, Killed
 from tests.organisations.faults.table import MATCH
 
@@ -34,7 +35,12 @@ class Stage:
         }
         self.line = FaultyLine({name: site_of(name, *rows) for name, rows in self.rows.items()})
         self.folder, self.unfinished = folder, folder / "unfinished"
-        self.order = Order(list(TEACHERS), goal=None, goal_seed=seed, seed=seed, wait=0.2, **self.how)
+        own = {one.name for one in fields(Settings)}
+        settings = Settings(
+            random_state=seed, rounding="alone", **{name: v for name, v in self.how.items() if name in own}
+        )
+        rest = {name: value for name, value in self.how.items() if name not in own}
+        self.order = Order(list(TEACHERS), goal=None, goal_seed=seed, wait=0.2, settings=settings, **rest)
         self.runs = 0
 
     def oracle(self, names, seed=None):
@@ -50,11 +56,7 @@ class Stage:
             st.Federation(engine),
             Learner.of(named.build_learner(order.learner, None, None, order.intercept)),
             PerturbedFit(order.goal_seed),
-            budget=int(order.budget),
-            method=order.method,
-            rounding=order.rounding,
-            solver=named.build_solver(order.solver, order.staleness),
-            random_state=order.seed if seed is None else seed,
+            order.settings if seed is None else replace(order.settings, random_state=seed),
         )
         return lesson, {
             name: np.sort(state.chosen) for name, state in zip(names, engine.states(), strict=True)
@@ -74,7 +76,9 @@ class Stage:
     def check(self, lesson, names, but=()):
         """The lesson and the files of the teachers are the oracle's."""
         seed = lesson.settings["random_state"]
-        assert (seed == self.order.seed) == (len(names) == len(TEACHERS)), "another search after a drop"
+        assert (seed == self.order.settings.random_state) == (len(names) == len(TEACHERS)), (
+            "another search after a drop"
+        )
         expected, chosen = self.oracle(names, seed)
         assert lesson.model.tobytes() == expected.model.tobytes()
         told = (lesson.risk, lesson.consistency, lesson.size, lesson.rows, lesson.path, lesson.teachers)

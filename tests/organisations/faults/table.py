@@ -33,10 +33,10 @@ class Scenario:
     seed: int = 0
 
 
-MATCH: dict[str, Any] = {"method": "match", "budget": "60"}
-BLOCK: dict[str, Any] = {"method": "dual", "solver": "block", "intercept": False, "budget": "60"}
-DUAL: dict[str, Any] = {"method": "dual", "budget": "60"}
-RIDGE: dict[str, Any] = {"learner": "ridge", "method": "match", "budget": "60"}
+MATCH: dict[str, Any] = {"method": "match", "budget": 60}
+BLOCK: dict[str, Any] = {"method": "dual", "solver": "block", "intercept": False, "budget": 60}
+DUAL: dict[str, Any] = {"method": "dual", "budget": 60}
+RIDGE: dict[str, Any] = {"learner": "ridge", "method": "match", "budget": 60}
 LOST = "is lost: it gave no answer to"
 
 SIMULATED = [

@@ -14,6 +14,7 @@ from superteach.faces.cli import screen
 from superteach.faces.cli.report import page_of_stored
 from superteach.line import wire
 from superteach.organisations.conductor import Order, conduct
+from superteach.settings import Settings
 from tests.inside import lesson_at
 from tests.organisations.faults.line import FaultyLine, Killed
 from tests.organisations.faults.stage import TEACHERS, killed_at
@@ -58,9 +59,8 @@ def test_two_beginnings_draw_other_rows(method, seed, pool, site_of, tmp_path):
     sites = {name: site_of(name, X[part], y[part]) for name, part in parts.items()}
     line = Ending(sites, "c")
     goal = np.random.default_rng(seed).standard_normal(3).tolist()
-    order = Order(
-        ["a", "b", "c"], "logistic", goal, method=method, budget="120", seed=seed, intercept=False, on_loss="drop"
-    )  # fmt: skip
+    settings = Settings(method=method, budget=120, random_state=seed, rounding="alone")
+    order = Order(["a", "b", "c"], "logistic", goal, settings=settings, intercept=False, on_loss="drop")
     conduct(line, "X", order, tmp_path, None, tmp_path / "unfinished")
     assert len(line.heard["X"]) > 1
     assert len(line.heard["X.2"]) > 1
@@ -149,4 +149,4 @@ def test_a_beginning_after_a_drop_keeps_its_seed_when_it_is_resumed(stage):
     assert head["teachers"] == REST
     lesson = scene.play(resume=True)
     scene.check(lesson, REST)
-    assert lesson.settings["random_state"] != scene.order.seed
+    assert lesson.settings["random_state"] != scene.order.settings.random_state

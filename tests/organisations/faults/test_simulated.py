@@ -124,7 +124,7 @@ def looked_at(scenario, stored):
     ("change", "says"),
     [
         ({"method": "random"}, "method was 'match' and is 'random'"),
-        ({"seed": 77}, "seed was 30 and is 77"),
+        ({"random_state": 77}, "seed was 30 and is 77"),
         ({"goal_seed": 5}, "goal_seed was 30 and is 5"),
         ({"goal": [1.0, 2.0, 3.0, 0.0]}, "goal was None and is"),
         (
@@ -139,7 +139,8 @@ def test_another_orders_journal_is_refused(change, says, stage):
     scene = stage(30)
     killed_at(scene, 20)
     right = scene.order
-    scene.order = replace(right, **change)
+    of_lesson = hasattr(right.settings, next(iter(change)))
+    scene.order = replace(right, **({"settings": replace(right.settings, **change)} if of_lesson else change))
     with pytest.raises(SettingError, match=says):
         scene.play(resume=True)
     assert scene.line.messages == 0
@@ -167,7 +168,7 @@ def test_other_rows_are_refused(stage, site_of):
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
 def test_other_targets_for_the_same_rows_are_refused(method, part, stage, site_of):
     """Also where no question that is asked again would notice; nothing is asked, and the journal stays."""
-    scene = stage(36, {"learner": "ridge", "method": method, "budget": "60"})
+    scene = stage(36, {"learner": "ridge", "method": method, "budget": 60})
     killed_at(scene, 2 + int(part * scene.oracle(TEACHERS)[0].rounds))
     right = scene.line.sites["south"]
     X, y = scene.rows["south"]
@@ -253,7 +254,8 @@ def test_a_teacher_that_comes_and_goes_ends_the_lesson_at_last():
 def test_an_error_after_a_drop_names_the_loss(stage):
     """A budget that the rows of those who remain cannot fill."""
     scene = stage(35)
-    scene.order = replace(scene.order, on_loss="drop", budget="300")
+    settings = replace(scene.order.settings, budget=300)
+    scene.order = replace(scene.order, on_loss="drop", settings=settings)
     scene.line.plan(20, "killed", ("south",))
     with pytest.raises(BudgetError, match="began anew without south, lost before, and then: "):
         scene.play()
@@ -292,9 +294,7 @@ def test_two_lessons_do_not_share_a_journal(tmp_path):
 
 def test_an_asynchronous_lesson_keeps_no_journal(stage):
     """Its sums depend on who was faster: it is taught beside a folder of unfinished lessons, and resuming is refused."""
-    scene = stage(
-        5, {"method": "dual", "solver": "block", "intercept": False, "budget": "60", "staleness": 3}
-    )
+    scene = stage(5, {"method": "dual", "solver": "block(staleness=3)", "intercept": False, "budget": 60})
     for site in scene.line.sites.values():
         site.guard.policy = replace(site.guard.policy, asynchronous=True)
     lesson = scene.play()

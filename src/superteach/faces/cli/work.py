@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from superteach.engines.inprocess import InProcess
 from superteach.faces.cli.folder import file_names
 from superteach.lesson import Entry, Taught
 from superteach.mathematics.learner import Learner
+from superteach.settings import Given, Settings
 from superteach.teacher.inputs import Part, make_teachers
 
 
@@ -26,18 +27,19 @@ class Classroom:
         self.columns = columns
         self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
 
-    def teach(self, goal: Any, watch: Callable[[Entry], None] | None = None, **settings: Any) -> Taught:
+    def teach(
+        self,
+        goal: Any,
+        watch: Callable[[Entry], None] | None = None,
+        settings: Settings | None = None,
+        **given: Unpack[Given],
+    ) -> Taught:
         """One lesson, with a ledger of its own."""
         engine = InProcess(self._teachers)
         try:
-            lesson = teach(
-                Federation(engine, watch),
-                self.learner,
-                goal,
-                classes=self.classes,
-                columns=self.columns,
-                **settings,
-            )
+            told = settings or Settings(**given)
+            federation = Federation(engine, watch)
+            lesson = teach(federation, self.learner, goal, told, classes=self.classes, columns=self.columns)
         finally:
             engine.close()
         return Taught(lesson, self.classes, tuple(state.chosen for state in engine.states()))

@@ -1,0 +1,166 @@
+"""What `superteach teach` is asked for: every option is a field of `Request`, or a setting of a lesson."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from enum import Enum, StrEnum
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from superteach.errors import SettingError
+from superteach.settings import Settings, facts_of, of_options, option_of
+
+_ROWS, _MODEL, _LESSON, _RESULT = "Rows", "Learner and goal", "Lesson", "Result"
+_FAULTS = "Faults of a federation"
+
+
+class LearnerName(StrEnum):
+    """Learners by name."""
+
+    logistic = "logistic"
+    ridge = "ridge"
+    svc = "svc"
+    poisson = "poisson"
+    huber = "huber"
+
+
+class OnLoss(StrEnum):
+    """What to do when a teacher is lost."""
+
+    abort = "abort"
+    drop = "drop"
+    wait = "wait"
+
+
+def _option(panel: str, help: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything the command line asks for."""
+
+    learner: Annotated[LearnerName, _option(_MODEL, "Learner to be taught.")]
+    goal: Annotated[
+        str,
+        _option(
+            _MODEL,
+            "Model to be learned: a .json or .npy file, 'perturbed' (the fit on all rows, plus noise), 'max-auc' (orders "
+            "the classes), or 'from-data:FILE' (the fit on rows of your own).",
+        ),
+    ]
+    out: Annotated[Path, _option(_RESULT, "Folder for the result.")]
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="CSV or Parquet files, one per teacher; or one file with --owner. None with --federation.",
+            show_default=False,
+        ),
+    ] = None
+    target: Annotated[str | None, _option(_ROWS, "Column to be predicted.")] = None
+    federation: Annotated[
+        Path | None,
+        _option(_ROWS, "Folder of a federation: teach with whoever has joined, instead of files."),
+    ] = None
+    teachers: Annotated[
+        str | None,
+        _option(_ROWS, "Teachers of the federation, separated by commas (default: all who have joined)."),
+    ] = None
+    owner: Annotated[str | None, _option(_ROWS, "Column that names each row's teacher.")] = None
+    features: Annotated[
+        str | None, _option(_ROWS, "Feature columns, separated by commas (default: all others).")
+    ] = None
+    costs: Annotated[
+        str | None, _option(_ROWS, "Column with what each row costs; match prefers cheap rows.")
+    ] = None
+    on_loss: Annotated[
+        OnLoss,
+        _option(
+            _FAULTS,
+            "When a teacher of the federation is lost: abort, drop it and begin anew with the others, or wait for it "
+            "and go on.",
+        ),
+    ] = OnLoss.abort
+    least_teachers: Annotated[
+        int | None, _option(_FAULTS, "With fewer teachers left nothing is taught (default 2).", min=1)
+    ] = None
+    wait: Annotated[
+        float | None, _option(_FAULTS, "Seconds to wait for a lost teacher (default 60).", min=0.0)
+    ] = None
+    answer_seconds: Annotated[
+        float | None, _option(_FAULTS, "Seconds for one answer of a teacher (default 600).", min=1.0)
+    ] = None
+    resume: Annotated[
+        bool, _option(_FAULTS, "Go on with a lesson of the same settings that was broken off.", "--resume")
+    ] = False
+    C: Annotated[float | None, _option(_MODEL, "Inverse penalty of logistic and svc (default 1).", "--C")] = (
+        None
+    )
+    alpha: Annotated[float | None, _option(_MODEL, "Penalty of ridge, poisson and huber (default 1).")] = None
+    intercept: Annotated[bool, _option(_MODEL, "Fit an intercept.", "--intercept/--no-intercept")] = True
+    goal_seed: Annotated[int, _option(_MODEL, "Seed of the perturbed goal.", min=0)] = 0
+    staleness: Annotated[
+        int,
+        _option(
+            _LESSON,
+            "With --solver block: how many answers others may be ahead of a slow teacher. Above 0 rounds are "
+            "asynchronous, and teachers are asked one by one; a teacher's policy must allow it.",
+            min=0,
+        ),
+    ] = 0
+    overwrite: Annotated[bool, _option(_RESULT, "Replace a result that is there.", "--overwrite")] = False
+    as_json: Annotated[bool, _option(_RESULT, "Print the result as JSON and nothing else.", "--json")] = False
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of the lesson that were given, by field of `Settings`."""
+
+    def made(self, **defaults: Any) -> Settings:
+        """Check the settings; `defaults` stand in for what was not given."""
+        given = {**defaults, **self.settings}
+        if self.staleness:
+            if given.get("solver") != "block":
+                seen = given.get("solver") or "no --solver"
+                raise SettingError(f"--staleness {self.staleness} goes with --solver block, got {seen}")
+            given["solver"] = f"block(staleness={self.staleness})"
+        return of_options(given)
+
+
+def takes(kind: type[Request]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+    """Give a command one option for each field of `kind` and for each setting, and hand them over as one `kind`."""
+    hints = get_type_hints(kind, include_extras=True)
+    parameters = [
+        _parameter(one.name, hints[one.name], Parameter.empty if one.default is MISSING else one.default)
+        for one in fields(kind)
+        if one.name != "settings"
+    ]
+    settings = {one.name for one in fields(Settings)}
+    for one in fields(Settings):
+        facts = facts_of(one)
+        name, flag = f"--{option_of(one).replace('_', '-')}", facts.text is bool
+        shown = facts.shown or ("" if flag or one.default is None else str(one.default))
+        option = _option(_LESSON, facts.help, name, show_default=shown or False)
+        words = facts.choices and StrEnum(one.name, {word: word for word in facts.choices()})
+        read: Any = words or facts.text
+        parameters.append(
+            _parameter(one.name, Annotated[read if flag else read | None, option], False if flag else None)
+        )
+
+    def declare(command: Callable[[Any], None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            plain = {name: one.value if isinstance(one, Enum) else one for name, one in given.items()}
+            chosen = {name: plain.pop(name) for name in settings}
+            command(kind(**plain, settings={name: one for name, one in chosen.items() if one is not None}))
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
+
+    return declare
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,0 +1,344 @@
+"""Settings of a lesson: declared, described and checked here, once, for every face.
+
+A setting is a field of `Settings`. Its `Facts` say how it is checked and what the command line calls it; the scikit-learn
+class, `teach`, the command line, the order of a federation, its journal and the report derive the rest.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+
+from superteach.coordinator import methods
+from superteach.errors import BudgetError, SettingError
+from superteach.mathematics.problem import MOST
+
+if TYPE_CHECKING:
+    from superteach.mathematics.learner import Learner
+    from superteach.mathematics.solvers import LBFGS, Block, Newton
+
+Budget = int | float | str | tuple[Any, Any]
+ROUNDINGS = ("together", "alone")
+SOLVERS = ("newton", "lbfgs", "block")
+BUDGETS = "give a count, a fraction in (0, 1], a range (low, high) of either, 'best', or 'smallest' with risk_target="
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What faces know of one setting."""
+
+    help: str
+    """Sentence of the command line's help."""
+    check: Callable[[str, Any], Any]
+    """(name, value) -> the value as it is kept, or an error; not asked where None is the default and the value."""
+    option: str = ""
+    """Name on the command line, where it is another than the field's."""
+    text: type = str
+    """Type that the command line reads."""
+    read: Callable[[Any], Any] = lambda value: value
+    """Value of what the command line read."""
+    choices: Callable[[], Sequence[str]] | None = None
+    """Words that the command line accepts."""
+    shown: str = ""
+    """Default as the command line's help shows it, where it is another than the field's."""
+
+
+def facts_of(setting: Field[Any]) -> Facts:
+    """Facts of a field of `Settings`."""
+    found: Facts = setting.metadata["facts"]
+    return found
+
+
+def option_of(setting: Field[Any]) -> str:
+    """Name of a setting on the command line and in a journal, without dashes."""
+    return facts_of(setting).option or setting.name
+
+
+def check_budget(budget: Any) -> Any:
+    """Refuse what no number of rows could make a budget."""
+    if isinstance(budget, str):
+        if budget not in ("best", "smallest"):
+            raise BudgetError(f"budget={budget!r} is not known: {BUDGETS}")
+    elif isinstance(budget, tuple | list):
+        if len(budget) != 2 or any(isinstance(end, str | tuple | list) for end in budget):
+            raise BudgetError(f"budget={budget!r} is not a range (low, high): {BUDGETS}")
+        low, high = (check_budget(end) for end in budget)
+        if is_count(low) != is_count(high) or low > high:
+            raise BudgetError(
+                f"budget={budget!r}: a range has two counts or two fractions, the smaller first"
+            )
+        return low, high
+    elif is_count(budget):
+        if budget < 1:
+            raise BudgetError(f"budget={budget} rows is too few: a lesson has at least one row")
+    elif not isinstance(budget, float | np.floating):
+        raise BudgetError(f"budget={budget!r} is not known: {BUDGETS}")
+    elif not (math.isfinite(budget) and 0.0 < budget <= 1.0):
+        raise BudgetError(f"budget={budget} is not a fraction in (0, 1]; write an int for a count of rows")
+    return budget.item() if isinstance(budget, np.generic) else budget
+
+
+def is_count(value: Any) -> bool:
+    """Tell whole numbers from fractions, truth values and anything else."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def read_budget(text: str) -> Any:
+    """Read a count ("200"), a fraction ("0.04"), a range of either ("50:200"), "best" or "smallest"."""
+    if text in ("best", "smallest"):
+        return text
+    ends = [_literal(end) for end in text.split(":")]
+    if None in ends or len(ends) > 2:
+        raise BudgetError(
+            f"--budget {text!r} is not known: give a count (200), a fraction (0.04), a range (50:200 or 0.01:0.05), "
+            "best, or smallest with --risk-target"
+        )
+    return ends[0] if len(ends) == 1 else tuple(ends)
+
+
+def _literal(text: str) -> int | float | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return None
+
+
+def _number(least: float) -> Callable[[str, Any], float]:
+    def check(name: str, value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise SettingError(f"{name}={value!r} must be a number of at least {least:g}") from None
+        if not least <= number <= MOST:
+            raise SettingError(f"{name}={value!r} must be a number from {least:g} to {MOST:g}")
+        return number
+
+    return check
+
+
+def check_whole(least: int) -> Callable[[str, Any], int]:
+    """Make a check of whole numbers from `least` on."""
+
+    def check(name: str, value: Any) -> int:
+        if not is_count(value) or value < least:
+            raise SettingError(f"{name}={value!r} must be an int of at least {least}")
+        return int(value)
+
+    return check
+
+
+def _word(choices: Sequence[str]) -> Callable[[str, Any], str]:
+    def check(name: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise SettingError(f"{name}={value!r} is not known; there are {' and '.join(map(repr, choices))}")
+        return str(value)
+
+    return check
+
+
+def _truth(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise SettingError(f"{name}={value!r} must be True or False")
+    return bool(value)
+
+
+def _seed(name: str, value: Any) -> int:
+    """scikit-learn's three kinds of random_state as one number."""
+    if value is None:
+        return 0
+    if isinstance(value, np.random.RandomState):
+        return int(value.randint(2**31))
+    if not is_count(value):
+        raise SettingError(f"{name}={value!r} must be an int, a RandomState or None")
+    if not 0 <= value < 2**64:
+        raise SettingError(f"{name}={value!r} must be an int from 0 to 2**64 - 1")
+    return int(value)
+
+
+def _method(name: str, value: Any) -> str:
+    known = methods.names()
+    if not isinstance(value, str) or value not in known:
+        raise SettingError(f"{name}={value!r} is not known; there are {', '.join(map(repr, known))}")
+    methods.find(value)  # here rather than after the first query, where a package is missing
+    return value
+
+
+def _solver(name: str, value: Any) -> Any:
+    """A solver, by its name or as text (Block(staleness=2)) too."""
+    from superteach.mathematics import solvers
+
+    kinds = dict(zip(SOLVERS, (solvers.Newton, solvers.LBFGS, solvers.Block), strict=True))
+    if isinstance(value, str):
+        word, _, rest = value.lower().partition("(")
+        if word in kinds:
+            call = ast.parse(f"f({rest or ')'}", mode="eval").body
+            assert isinstance(call, ast.Call)
+            return kinds[word](**{str(one.arg): ast.literal_eval(one.value) for one in call.keywords})
+    elif isinstance(value, tuple(kinds.values())):
+        return value
+    raise SettingError(f"{name}={value!r} must be one of superteach.solvers: Newton(), LBFGS() or Block()")
+
+
+def _facts(*facts: Any, **more: Any) -> dict[str, Facts]:
+    return {"facts": Facts(*facts, **more)}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a lesson is taught.
+
+    budget : how many rows: an int (count), a float in (0, 1] (fraction), a range (low, high) of either,
+        "best" (lowest risk on a path), or "smallest" (the smallest lesson that reaches risk_target).
+    method : "match" (exact teaching), "dual" (the paper's), "random", or every teacher alone: "oblivious" (by exact
+        teaching) or "oblivious-minlp" (by a mixed-integer programme, needs superteach-lab[minlp]).
+    risk_target : the risk at which a lesson is good enough ("match" stops there; None: 1e-6 of the goal).
+    sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
+    solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
+    standardize : teach on standardised columns; goal and model stay in raw units.
+    rounding : how "match" turns fractions into rows: "together" (by sums over teachers; nearest to the goal), or "alone"
+        (each teacher by itself once prices are agreed on, as in a federation).
+    restarts : searches of "match" with other lots, of which the best is kept; small lessons gain most.
+    seconds : time after which "match" tries nothing more and returns the best lesson so far (None: no limit).
+    solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
+    random_state : the same seed gives the same lesson.
+    """
+
+    budget: Budget = field(
+        default="best",
+        metadata=_facts(
+            "Rows to choose: a count (200), a fraction (0.04), the best size of a range (50:200 or 0.01:0.05), best, or "
+            "smallest (with --risk-target).",
+            lambda _, value: check_budget(value),
+            read=read_budget,
+        ),
+    )
+    method: str = field(
+        default="match", metadata=_facts("How rows are chosen.", _method, choices=methods.names)
+    )
+    risk_target: float | None = field(
+        default=None,
+        metadata=_facts(
+            "Distance to the goal that is small enough (default: 1e-6 of the goal's length).",
+            _number(0.0),
+            text=float,
+        ),
+    )
+    sparsity: float | None = field(
+        default=None,
+        metadata=_facts("Weight of the l1 term (0.1; regression 1).", _number(0.0), text=float),
+    )
+    goal_weight: float | None = field(
+        default=None,
+        metadata=_facts("Pull towards the goal (1000; regression 2000).", _number(0.0), text=float),
+    )
+    solver: Newton | LBFGS | Block | None = field(
+        default=None,
+        metadata=_facts(
+            "Solver of the dual (default newton; lbfgs for very wide data).", _solver, choices=lambda: SOLVERS
+        ),
+    )
+    standardize: bool = field(
+        default=False,
+        metadata=_facts("Teach on standardised columns; the model stays in raw units.", _truth, text=bool),
+    )
+    rounding: str = field(
+        default="together",
+        metadata=_facts(
+            "How match turns fractions into rows: together by sums (with files, which are all on one machine; single rows "
+            "can be read from the last of these sums), or each teacher alone.",
+            _word(ROUNDINGS),
+            choices=lambda: ROUNDINGS,
+            shown="together; with --federation: alone",
+        ),
+    )
+    restarts: int = field(
+        default=1,
+        metadata=_facts("Searches of match from other starts; the best is kept.", check_whole(1), text=int),
+    )
+    seconds: float | None = field(
+        default=None,
+        metadata=_facts(
+            "Seconds after which match tries nothing more and returns its best lesson.",
+            _number(0.0),
+            text=float,
+        ),
+    )
+    solver_seconds: float = field(
+        default=120.0,
+        metadata=_facts(
+            "Seconds that oblivious-minlp gives each teacher's solver.", _number(0.1), text=float
+        ),
+    )
+    random_state: Any = field(
+        default=0, metadata=_facts("The same seed gives the same lesson.", _seed, option="seed", text=int)
+    )
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value is not None or one.default is not None:
+                object.__setattr__(self, one.name, facts_of(one).check(one.name, value))
+        if self.budget == "smallest" and self.risk_target is None:
+            raise SettingError("budget='smallest' needs risk_target=, the risk that is small enough")
+
+    @property
+    def staleness(self) -> int:
+        """How many answers teachers may be ahead of each other; above 0 rounds are asynchronous."""
+        return getattr(self.solver, "staleness", 0)
+
+    def for_learner(self, learner: Learner) -> Settings:
+        """Fill in the defaults that depend on the learner."""
+        sparsity, goal_weight = (0.1, 1000.0) if learner.loss.classifies else (1.0, 2000.0)
+        return replace(
+            self,
+            sparsity=sparsity if self.sparsity is None else self.sparsity,
+            goal_weight=goal_weight if self.goal_weight is None else self.goal_weight,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Values for JSON, from which `Settings(**values)` makes the same settings again."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return values | {"solver": None if self.solver is None else repr(self.solver)}
+
+    def as_options(self) -> dict[str, Any]:
+        """The same by the names of the command line."""
+        values = self.as_dict()
+        return {option_of(one): values[one.name] for one in fields(self)}
+
+
+class Given(TypedDict, total=False):
+    """Settings as keywords, for type checkers; a test holds it against `Settings`."""
+
+    budget: Budget
+    method: str
+    risk_target: float | None
+    sparsity: float | None
+    goal_weight: float | None
+    solver: Newton | LBFGS | Block | None
+    standardize: bool
+    rounding: str
+    restarts: int
+    seconds: float | None
+    solver_seconds: float
+    random_state: Any
+
+
+def of_options(given: Mapping[str, Any]) -> Settings:
+    """Make settings of what a command line gave, by field; an error speaks of options."""
+    readers = {one.name: facts_of(one).read for one in fields(Settings)}
+    try:
+        return Settings(**{name: readers[name](value) for name, value in given.items() if value is not None})
+    except (BudgetError, SettingError) as error:
+        text = str(error)
+        for one in fields(Settings):
+            option = f"--{option_of(one).replace('_', '-')}"
+            text = re.sub(rf"\b{one.name}=(,?)", rf"{option}\1 ", text)
+        raise type(error)(text) from None
