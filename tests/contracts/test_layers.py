@@ -197,7 +197,7 @@ def test_every_exception_is_still_needed(room, name):
     assert f"superteach.{name}" in brought(room)
 
 
-FEDERATED = ("nvflare", "cryptography", "grpc", "psutil")
+FEDERATED = ("nvflare", "cryptography", "grpc")
 
 
 def test_one_room_loads_nvflare_and_nothing_loads_the_laboratory():

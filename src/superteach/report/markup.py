@@ -65,12 +65,12 @@ def code(text: Any) -> Markup:
     return tag("code", text)
 
 
-def number(value: float | int | None, digits: int = 4, unit: str = "") -> Markup:
+def number(value: float | int | None, digits: int = 4) -> Markup:
     """A number to read, with the exact one behind it: <data value="0.12345678">0.1235</data>."""
     if value is None or not math.isfinite(value):
         return Markup("–")
     exact: Any = value.item() if isinstance(value, np.generic) else value
-    return tag("data", (short(exact, digits) + unit), value=repr(exact))
+    return tag("data", short(exact, digits), value=repr(exact))
 
 
 def short(value: float | int, digits: int = 4) -> str:
@@ -113,11 +113,11 @@ def percent_text(share: float, digits: int = 3) -> str:
 
 
 def size(count: int) -> Markup:
+    """Bytes, with the exact count behind them."""
+    return tag("data", size_text(count).replace(" ", "\u202f"), value=repr(int(count)))
+
+
+def size_text(count: float) -> str:
     """Bytes, in the unit that suits them."""
-    amount, unit = float(count), "B"
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000.0 or unit == "GB":
-            break
-        amount /= 1000.0
-    text = f"{amount:.0f}" if unit == "B" else f"{amount:.1f}"
-    return tag("data", f"{text}\u202f{unit}", value=repr(int(count)))
+    power = min(int(math.log10(max(count, 1.0)) / 3.0), 3)
+    return f"{count / 1000.0**power:.{min(power, 1)}f} {('B', 'kB', 'MB', 'GB')[power]}"

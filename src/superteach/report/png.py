@@ -92,7 +92,7 @@ def _draw(drawings: Sequence[Drawing], figure: Any) -> None:
 
 def _chart(panel: Any, chart: Chart) -> None:
     numbers = colours_of(chart.series)
-    xs = [value for series in chart.series for value in series.x]
+    xs, reached = chart.reach()
     for depth, series in enumerate(chart.series):
         number = numbers[series.name]
         colour = LIGHT[f"s{number}"]
@@ -131,12 +131,8 @@ def _chart(panel: Any, chart: Chart) -> None:
             color=colour,
             bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
         )
-    ys = [
-        value for series in chart.series for value in (*series.y, *(series.low or ()), *(series.high or ()))
-    ]
-    ys += [level.value for level in chart.levels]
     _axis(panel, "x", chart.x, xs, 0.03)
-    _axis(panel, "y", chart.y, ys, 0.08)
+    _axis(panel, "y", chart.y, reached, 0.08)
     panel.legend(loc="best")
 
 

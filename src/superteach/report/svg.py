@@ -88,15 +88,12 @@ def _chart(chart: Chart, paper: _Paper, top: float) -> tuple[Markup, float]:
     height = top + (0.42 if paper.width >= WIDE else 0.66) * paper.width
     bottom = height - 3.4 * paper.type
 
-    ys = [
-        value for series in chart.series for value in (*series.y, *(series.low or ()), *(series.high or ()))
-    ]
-    ys += [level.value for level in chart.levels]
+    xs, ys = chart.reach()
     y = scale_of(chart.y, ys, bottom, top)
     rungs = y.ticks(6)
     left = 10.0 + max((paper.words(words) for _, words in rungs), default=20.0)
     right = paper.width - 14.0
-    x = scale_of(chart.x, [value for series in chart.series for value in series.x], left, right, 0.03)
+    x = scale_of(chart.x, xs, left, right, 0.03)
 
     parts = [legend, paper.text(2.0, top - 0.75 * paper.type, chart.y.label, class_="tick")]
     parts += _grid(x, y, paper, rungs)

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from superteach.lesson import Entry, Lesson
+from superteach.report.markup import size_text
 from superteach.report.words import STAGES
 
 Watch = Callable[[Entry], None]
@@ -62,7 +63,9 @@ def stage_table(title: str) -> Iterator[Watch | None]:
             table.add_column(heading, justify="right")
         for stage, (rounds, sent, received, seconds) in stages.items():
             words = STAGES.get(stage, "")
-            table.add_row(stage, words, f"{rounds:.0f}", _bytes(sent), _bytes(received), f"{seconds:.2f}")
+            table.add_row(
+                stage, words, f"{rounds:.0f}", size_text(sent), size_text(received), f"{seconds:.2f}"
+            )
         return table
 
     with Live(render(), console=console, refresh_per_second=12) as live:
@@ -95,7 +98,7 @@ def compare(lessons: dict[str, Lesson]) -> None:
             Text(f"{lesson.risk:.4g}", style="bold" if lesson.risk == least else ""),
             f"{lesson.consistency:.4f}",
             f"{lesson.rounds:,}",
-            _bytes(lesson.bytes),
+            size_text(lesson.bytes),
             f"{lesson.seconds:.2f}",
         )
     _print(table)
@@ -114,7 +117,7 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     table.add_row(
         "rounds",
         f"{lesson.rounds:,}",
-        f"{_bytes(lesson.bytes)} between {len(rows_of)} teachers and coordinator"
+        f"{size_text(lesson.bytes)} between {len(rows_of)} teachers and coordinator"
         + (f", and {before:,} rounds before the lesson began anew" if before else ""),
     )
     table.add_row("seconds", f"{lesson.seconds:.2f}", "")
@@ -156,11 +159,3 @@ def _print(table: Table) -> None:
 def percent(share: float) -> str:
     """A share as a person writes it."""
     return f"{100.0 * share:.3g} %"
-
-
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000.0 or unit == "GB":
-            break
-        count /= 1000.0
-    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

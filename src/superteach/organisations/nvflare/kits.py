@@ -45,12 +45,11 @@ def found(
     host: str = "localhost",
     port: int = 8002,
     coordinator: str = "coordinator@superteach.local",
-    name: str = "superteach",
     days: int = 360,
 ) -> Project:
     """Make a folder with one kit for the server, one for the coordinator and one for each teacher."""
     require()
-    project = _checked(Project(name, host, port, coordinator, list(teachers)), folder)
+    project = _checked(Project("superteach", host, port, coordinator, list(teachers)), folder)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     secret = folder / "certificate-authority"
@@ -61,7 +60,7 @@ def found(
     for teacher in teachers:
         _close_teacher(kits / teacher, coordinator)
         shutil.move(kits / teacher, folder / "teachers" / teacher)
-    _write(folder / FEDERATION, asdict(project))
+    write_json(folder / FEDERATION, asdict(project))
     _make_private(folder)
     return project
 
@@ -130,7 +129,7 @@ def _provision(project: Project, secret: Path, days: int) -> Path:
             {"path": f"{impl}.signature.SignatureBuilder"},
         ],
     }
-    _write(secret.parent / "project.json", plan)
+    write_json(secret.parent / "project.json", plan)
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         done = Provisioner(str(secret), prepare_builders(plan), prepare_packager(plan)).provision(
@@ -149,7 +148,7 @@ def _close_server(kit: Path) -> None:
     resources["servers"][0]["heart_beat_timeout"] = SILENCE
     kept = ("job_scheduler", "job_manager", "job_store", "process_launcher")
     resources["components"] = [entry for entry in resources["components"] if entry["id"] in kept]
-    _write(local / "resources.json", resources)
+    write_json(local / "resources.json", resources)
     _permit(local, download_job="n:submitter", operate="any")
     _quiet(local)
 
@@ -179,7 +178,7 @@ def _close_teacher(kit: Path, coordinator: str) -> None:
         },
         {"id": "greeter", "path": GREETER, "args": {}},
     ]
-    _write(local / "resources.json", resources)
+    write_json(local / "resources.json", resources)
     _permit(local, download_job="none", operate="none")
     _quiet(local)
     (kit / "policy.toml").write_text(template([coordinator]), encoding="utf-8")
@@ -197,7 +196,7 @@ def _permit(local: Path, **rights: str) -> None:
         "server-predeployed-flwr": "none",
         **rights,
     }
-    _write(local / "authorization.json", {"format_version": "1.0", "permissions": {"lead": lead}})
+    write_json(local / "authorization.json", {"format_version": "1.0", "permissions": {"lead": lead}})
 
 
 def _quiet(local: Path) -> None:
@@ -205,7 +204,7 @@ def _quiet(local: Path) -> None:
     config = json.loads((local / "log_config.json.default").read_text(encoding="utf-8"))
     config["loggers"]["root"]["handlers"].remove("consoleHandler")
     del config["handlers"]["consoleHandler"]
-    _write(local / "log_config.json", config)
+    write_json(local / "log_config.json", config)
 
 
 def _make_private(folder: Path) -> None:
@@ -217,5 +216,6 @@ def _make_private(folder: Path) -> None:
             Path(root, entry).chmod(0o700 if entry.endswith(".sh") else 0o600)
 
 
-def _write(path: Path, stored: Any) -> None:
+def write_json(path: Path, stored: Any) -> None:
+    """Write a file for NVFlare, or for whoever looks into a kit."""
     path.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")

@@ -19,7 +19,7 @@ from superteach import errors
 from superteach.errors import TeacherLost, TeachingError
 from superteach.organisations.conductor import Order
 from superteach.organisations.nvflare import CLIENT, ORDER, SERVER, STATUS, require
-from superteach.organisations.nvflare.kits import Project, read_project
+from superteach.organisations.nvflare.kits import Project, read_project, write_json
 
 CONNECT = 20.0
 POLL = 0.5
@@ -206,8 +206,8 @@ def write_job(job: Path, order: Order) -> None:
         config = job / part / "config"
         config.mkdir(parents=True)
         name = "config_fed_server.json" if part == "server" else "config_fed_client.json"
-        _write(config / name, {"format_version": 2, **settings, "components": []})
-    _write(job / "server" / "config" / ORDER, order.as_dict())
+        write_json(config / name, {"format_version": 2, **settings, "components": []})
+    write_json(job / "server" / "config" / ORDER, order.as_dict())
     meta = {
         "name": "lesson",
         "resource_spec": {},
@@ -217,11 +217,7 @@ def write_job(job: Path, order: Order) -> None:
     }
     if order.on_loss == "drop":  # the lesson itself decides with how many it goes on
         meta |= {"min_clients": 1, "mandatory_clients": []}
-    _write(job / "meta.json", meta)
-
-
-def _write(path: Path, stored: Any) -> None:
-    path.write_text(json.dumps(stored), encoding="utf-8")
+    write_json(job / "meta.json", meta)
 
 
 def roster(standing: Standing, wanted: Sequence[str] | None) -> list[str]:

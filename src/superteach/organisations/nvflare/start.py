@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from superteach.errors import SettingError
 from superteach.organisations.nvflare import JOINED, require
+from superteach.organisations.nvflare.kits import write_json
 from superteach.organisations.site.rows import Holding, open_holding
 from superteach.promises.policy import Policy, read_policy
 
@@ -36,7 +37,7 @@ def prepare_teacher(
         "policy": str(place),
         "threads": threads,
     }
-    (kit / "local" / JOINED).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    write_json(kit / "local" / JOINED, told)
     return name, server, holding, rules
 
 
@@ -64,7 +65,7 @@ def prepare_server(kit: Path) -> str:
     for component in resources["components"]:
         if component["id"] == "job_manager":
             component["args"]["uri_root"] = str((kit / "jobs").resolve())
-    place.write_text(json.dumps(resources, indent=2) + "\n", encoding="utf-8")
+    write_json(place, resources)
     return server
 
 
