@@ -245,7 +245,7 @@ def _provenance(records: Records, curves: dict[str, Any]) -> list[str]:
 
 
 def panels_of(figure: Any, count: int) -> list[Any]:
-    """So many panels in rows of a few, those left over taken away."""
+    """Return `count` panels in rows of a few; take away the ones left over."""
     across = min(max(count, 1), COLUMNS)
     panels = list(figure.subplots(-(-max(count, 1) // across), across, squeeze=False).flat)
     for panel in panels[count:]:
@@ -254,7 +254,7 @@ def panels_of(figure: Any, count: int) -> list[Any]:
 
 
 def size_of(count: int) -> tuple[float, float]:
-    """A figure with so many panels, in inches."""
+    """Return the size of a figure with `count` panels, in inches."""
     return 4.0 * min(max(count, 1), COLUMNS), 3.5 * -(-max(count, 1) // COLUMNS)
 
 

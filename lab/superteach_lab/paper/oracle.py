@@ -45,7 +45,7 @@ class OracleCase:
     power: float = 0.25
     """λ_α/λ_θ = d^power; the observation's window is 0 < power < 1/2."""
     rows_per_column: float | None = None
-    """N = so many times d; None: N stays at 20."""
+    """N divided by d; None: N stays at 20."""
     widest: int = WIDTHS[-1]
 
 

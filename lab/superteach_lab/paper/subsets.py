@@ -17,7 +17,7 @@ _HALVINGS = 40
 
 
 def all_masks(rows: int) -> Masks:
-    """Every non-empty subset of so many rows, as 2^n − 1 lines of a table."""
+    """Return every non-empty subset of n rows, as 2^n − 1 lines of a table."""
     if not 1 <= rows <= MOST_ROWS:
         raise SettingError(f"{rows} rows: all subsets are looked at for 1 to {MOST_ROWS} rows")
     numbers = np.arange(1, 1 << rows, dtype=np.int64)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from superteach.errors import BadReply, TeacherLost
 
 MOST = 10
-"""So often a lesson is taken up again, at most: a teacher that comes and goes must not keep it alive for ever."""
+"""Attempts at one lesson: a teacher that comes and goes must not keep it alive for ever."""
 Result = TypeVar("Result")
 
 
@@ -18,7 +18,7 @@ def persevere(
     seconds: float,
     resume: bool = False,
 ) -> Result:
-    """Run `attempt(resume)` until it gives a result; after a loss, once the teacher `comes_back` within the seconds.
+    """Run `attempt(resume)` until it gives a result; after a loss, once the teacher `comes_back` within `seconds`.
 
     A teacher that gave a bad reply was there all the time, so waiting for it is no help.
     """

@@ -54,7 +54,7 @@ class Records:
         self._known = cells
 
     def _append(self, record: Record) -> None:
-        """One line more, on disk; where there is no room for all of it, none of it stays."""
+        """Add one line, on disk; where there is no room for all of it, none of it stays."""
         rest = memoryview(json.dumps(record).encode() + b"\n")
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, self._mode)
         try:
@@ -77,11 +77,11 @@ class Records:
         return len(self._known)
 
     def __iter__(self) -> Iterator[Record]:
-        """Every finished record, in the order it was finished: {"cell": …, **result}."""
+        """Yield every finished record, in the order it was finished: {"cell": …, **result}."""
         return iter(self._known.values())
 
     def get(self, cell: Record, work: Callable[[], Record]) -> Record:
-        """The record of `cell`, from the file or from `work()`, which is then on disk before this returns."""
+        """Return the record of `cell`, from the file or from `work()`, which is then on disk before this returns."""
         name = _name(cell)
         if name not in self._known:
             self.put(cell, work())

@@ -21,7 +21,7 @@ class Ruler:
     end: float
 
     def at(self, value: float) -> float:
-        """Where a value is drawn."""
+        """Return the place where a value is drawn."""
         place = (self._inner(value) - self._inner(self.low)) / (
             self._inner(self.high) - self._inner(self.low)
         )
@@ -31,7 +31,7 @@ class Ruler:
         return math.log10(max(value, self.axis.least)) if self.axis.log else value
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """Round values within the range, at most about so many, with their words."""
+        """Return round values within the range, about `most` of them, with their words."""
         places = _log_places(self.low, self.high, most) if self.axis.log else self._even(most)
         return [(place, self._words(place)) for place in places]
 
@@ -51,7 +51,7 @@ class Ruler:
 
 
 def scale_of(axis: Axis, values: Sequence[float], start: float, end: float, room: float = 0.06) -> Ruler:
-    """A scale that holds every finite value, with some room at both ends."""
+    """Return a ruler that holds every finite value, with a share `room` left at both ends."""
     finite = [value for value in (*values, *axis.also) if math.isfinite(value)]
     if axis.log:
         finite = [max(value, axis.least) for value in finite]
@@ -68,14 +68,14 @@ def scale_of(axis: Axis, values: Sequence[float], start: float, end: float, room
 
 
 def _round_step(step: float, whole: bool) -> float:
-    """The next of 1, 2, 5 times a power of ten."""
+    """Round up to 1, 2 or 5 times a power of ten."""
     base = 10.0 ** math.floor(math.log10(step))
     found = next(factor * base for factor in (1.0, 2.0, 5.0, 10.0) if factor * base >= step * (1.0 - 1e-9))
     return max(1.0, found) if whole else found
 
 
 def _log_places(low: float, high: float, most: int) -> list[float]:
-    """Powers of ten, thinned where there are many; 2 and 5 between them where there are few."""
+    """Return powers of ten, thinned where there are many, with 2 and 5 between them where there are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for factors in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
         found = [factor * 10.0**exponent for exponent in range(first, last + 1) for factor in factors]

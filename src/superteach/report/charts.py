@@ -69,7 +69,7 @@ class Chart:
     marks: Sequence[Mark] = ()
 
     def reach(self) -> tuple[list[float], list[float]]:
-        """All values that the axes have to hold, x and y."""
+        """Return all values that the axes have to hold, x and y."""
         xs = [value for series in self.series for value in series.x]
         ys = [value for one in self.series for value in (*one.y, *(one.low or ()), *(one.high or ()))]
         return xs, ys + [level.value for level in self.levels]

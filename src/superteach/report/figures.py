@@ -15,7 +15,7 @@ MOST_NAMES = 40
 
 
 def risk_chart(lessons: Mapping[str, Lesson], named: int = 1) -> Chart:
-    """Risk along |S|/N, the chosen sizes ringed, with words for the first `named`; the first is the page's own."""
+    """Draw risk along |S|/N and ring the chosen sizes, with words at the first `named`; the first is the page's own."""
     own = next(iter(lessons.values()))
     series, marks = [], []
     for place, (name, lesson) in enumerate(lessons.items(), 1):
@@ -51,7 +51,7 @@ def risk_chart(lessons: Mapping[str, Lesson], named: int = 1) -> Chart:
 
 
 def charts_of(lessons: Mapping[str, Lesson]) -> list[Chart]:
-    """Every chart that has something to show: risk, the objective of solved problems, blocks of the rounding."""
+    """Return the charts that have something to show: risk, objective of solved problems, blocks of the rounding."""
     charts = [risk_chart(lessons, named=len(lessons))]
     if any(map(is_solved, lessons.values())):
         charts.append(objective_chart(lessons))
@@ -61,17 +61,17 @@ def charts_of(lessons: Mapping[str, Lesson]) -> list[Chart]:
 
 
 def _places(lessons: Mapping[str, Lesson]) -> dict[str, int]:
-    """Every lesson looks the same in all charts of a page."""
+    """Number the lessons, so that each looks the same in all charts of a page."""
     return {name: place for place, name in enumerate(lessons, 1)}
 
 
 def is_solved(lesson: Lesson) -> bool:
-    """Whether the lesson comes from the paper's problem, solved with a certified gap."""
+    """Tell whether the lesson comes from the paper's problem, solved with a certified gap."""
     return len(lesson.gap) > 0
 
 
 def same_problem(one: Lesson, other: Lesson) -> bool:
-    """Whether two lessons solved the same problem, so that one bound holds for both."""
+    """Tell whether two lessons solved the same problem, so that one bound holds for both."""
     keys = ("learner", "sparsity", "goal_weight", "standardize")
     return (
         one.rows == other.rows
@@ -82,13 +82,13 @@ def same_problem(one: Lesson, other: Lesson) -> bool:
 
 
 def optimum_of(lesson: Lesson, others: Sequence[Lesson]) -> float:
-    """The best lower bound on the optimum that any step proved, over all lessons of the same problem."""
+    """Return the best lower bound on the optimum that any step proved, over all lessons of the same problem."""
     alike = [lesson, *(other for other in others if is_solved(other) and same_problem(lesson, other))]
     return max(float(np.max(one.objective - one.gap)) for one in alike)
 
 
 def objective_chart(lessons: Mapping[str, Lesson]) -> Chart:
-    """Objective above the optimum and certified gap, by round of sums (by step where rounds cannot be told)."""
+    """Draw objective above the optimum and certified gap, by round of sums (by step where rounds cannot be told)."""
     solved = {name: lesson for name, lesson in lessons.items() if is_solved(lesson)}
     rounds = {name: rounds_of(lesson) for name, lesson in solved.items()}
     told = all(found is not None for found in rounds.values())
@@ -128,7 +128,7 @@ def objective_chart(lessons: Mapping[str, Lesson]) -> Chart:
 
 
 def rounds_of(lesson: Lesson) -> list[int] | None:
-    """After how many rounds of the stage "dual" each objective was reached; None where it cannot be told."""
+    """Count the rounds of stage "dual" until each objective was reached; None where they cannot be told."""
     stage = [entry.query for entry in lesson.ledger if entry.stage == "dual"]
     steps = len(lesson.objective)
     blocks = [place for place, query in enumerate(stage, 1) if query == "BlockRound"]
@@ -146,7 +146,7 @@ def rounds_of(lesson: Lesson) -> list[int] | None:
 
 
 def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
-    """Predicted risk after every block of the rounding of "match"."""
+    """Draw the predicted risk after every block of the rounding of "match"."""
     refined = {name: lesson for name, lesson in lessons.items() if is_refined(lesson)}
     series, marks = [], []
     places = _places(lessons)
@@ -177,19 +177,19 @@ def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
 
 
 def is_refined(lesson: Lesson) -> bool:
-    """Whether the lesson comes from "match", whose objective is a risk."""
+    """Tell whether the objective of a lesson is a risk, as that of "match" is."""
     return len(lesson.objective) > 0 and not is_solved(lesson)
 
 
 def farthest(lesson: Lesson) -> list[int]:
-    """The coefficients to show, by position: all, or those that miss the goal most."""
+    """Return the positions of the coefficients to show: all, or the ones that miss the goal most."""
     miss = np.abs(lesson.model - lesson.goal)
     kept = np.argsort(-miss, kind="stable")[:MOST_NAMES]
     return sorted(int(place) for place in kept)
 
 
 def model_chart(lesson: Lesson, names: Sequence[str]) -> Pairs:
-    """The taught coefficients beside the goal's."""
+    """Draw the taught coefficients beside the goal's."""
     shown = farthest(lesson)
     return Pairs(
         "The taught model beside the goal",
@@ -203,7 +203,7 @@ def model_chart(lesson: Lesson, names: Sequence[str]) -> Pairs:
 
 
 def teachers_chart(names: Sequence[str], chosen: Sequence[int], held: Sequence[int] | None) -> Bars:
-    """Chosen rows per teacher; the largest contributions where there are many teachers."""
+    """Draw chosen rows per teacher; the largest contributions where there are many teachers."""
     kept = sorted(sorted(range(len(names)), key=lambda place: -chosen[place])[:MOST_NAMES])
     words = [
         f"{chosen[place]:,}"

@@ -22,19 +22,19 @@ class Markup(str):
 
 
 def escape(value: Any) -> Markup:
-    """Anything as text of a page; Markup stays as it is."""
+    """Write anything as text of a page; Markup stays as it is."""
     if isinstance(value, Markup):
         return value
     return Markup(html.escape(clean(str(value)), quote=True))
 
 
 def clean(text: str) -> str:
-    """Text of characters that any reader takes."""
+    """Replace characters that HTML, XML or UTF-8 cannot hold."""
     return _UNSEEN.sub("\ufffd", text)
 
 
 def tag(kind: str, /, *children: Any, **attributes: Any) -> Markup:
-    """An element; `class_` is class, other underscores are hyphens, and None leaves an attribute away."""
+    """Write an element; `class_` is class, other underscores are hyphens, and None leaves an attribute away."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
         for key, value in attributes.items()
@@ -46,27 +46,27 @@ def tag(kind: str, /, *children: Any, **attributes: Any) -> Markup:
 
 
 def join(parts: Iterable[Any], between: str = "") -> Markup:
-    """Several pieces as one."""
+    """Join several pieces into one."""
     return Markup(escape(between).join(map(escape, parts)))
 
 
 def name(text: Any) -> Markup:
-    """A name somebody else chose: it cannot turn the direction of the text around it."""
+    """Write a name that somebody else chose: it cannot turn the direction of the text around it."""
     return tag("bdi", text)
 
 
 def strong(text: Any) -> Markup:
-    """A stressed phrase."""
+    """Stress a phrase."""
     return tag("strong", text)
 
 
 def code(text: Any) -> Markup:
-    """What is to be typed, or stands in a file."""
+    """Write what is to be typed, or stands in a file."""
     return tag("code", text)
 
 
 def number(value: float | int | None, digits: int = 4) -> Markup:
-    """A number to read, with the exact one behind it: <data value="0.12345678">0.1235</data>."""
+    """Write a number to read, with the exact one behind it: <data value="0.12345678">0.1235</data>."""
     if value is None or not math.isfinite(value):
         return Markup("–")
     exact: Any = value.item() if isinstance(value, np.generic) else value
@@ -74,7 +74,7 @@ def number(value: float | int | None, digits: int = 4) -> Markup:
 
 
 def short(value: float | int, digits: int = 4) -> str:
-    """A number as a person writes it: 1,234, 0.1235, 8.1 × 10⁻⁷."""
+    """Write a number as a person does: 1,234, 0.1235, 8.1 × 10⁻⁷."""
     if isinstance(value, int):
         return f"{value:,}".replace("-", "\u2212")
     if value == 0.0:
@@ -93,7 +93,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def power(value: float, digits: int = 3) -> str:
-    """A number with a power of ten; 10⁻³ where the mantissa is 1."""
+    """Write a number with a power of ten; 10⁻³ where the mantissa is 1."""
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")
@@ -103,21 +103,21 @@ def power(value: float, digits: int = 3) -> str:
 
 
 def percent(share: float, digits: int = 3) -> Markup:
-    """A share, with the exact one behind it."""
+    """Write a share as a percentage, with the exact share behind it."""
     return tag("data", percent_text(share, digits), value=repr(float(share)))
 
 
 def percent_text(share: float, digits: int = 3) -> str:
-    """A share as a person writes it."""
+    """Write a share as a percentage."""
     return f"{100.0 * share:.{digits}g}\u202f%"
 
 
 def size(count: int) -> Markup:
-    """Bytes, with the exact count behind them."""
+    """Write a count of bytes, with the exact count behind it."""
     return tag("data", size_text(count).replace(" ", "\u202f"), value=repr(int(count)))
 
 
 def size_text(count: float) -> str:
-    """Bytes, in the unit that suits them."""
+    """Write a count of bytes in B, kB, MB or GB."""
     power = min(int(math.log10(max(count, 1.0)) / 3.0), 3)
     return f"{count / 1000.0**power:.{min(power, 1)}f} {('B', 'kB', 'MB', 'GB')[power]}"

@@ -38,19 +38,19 @@ class Section:
     """Drawings by the name of their file."""
 
     def prose(self, *words: Any) -> None:
-        """A paragraph; pieces of Markup (strong, code, number) may stand between plain text."""
+        """Add a paragraph; pieces of Markup (strong, code, number) may stand between plain text."""
         self.parts.append(tag("p", *words))
 
     def note(self, *words: Any) -> None:
-        """A paragraph in the margin's voice."""
+        """Add a paragraph in small grey type."""
         self.parts.append(tag("p", *words, class_="note"))
 
     def items(self, lines: Sequence[Any]) -> None:
-        """A list with bullets."""
+        """Add a list with bullets."""
         self.parts.append(tag("ul", *(tag("li", line) for line in lines)))
 
     def code(self, text: str) -> None:
-        """Lines to be typed."""
+        """Add lines to be typed."""
         self.parts.append(tag("pre", tag("code", text)))
 
     def table(
@@ -60,7 +60,7 @@ class Section:
         caption: str = "",
         folded: str = "",
     ) -> None:
-        """A table whose first column names its rows; `folded` hides it behind these words until asked for."""
+        """Add a table; its first column names the rows. `folded`: words that hide it until a reader opens it."""
         # The caption stands outside: it must not scroll away with a wide table.
         above = [tag("p", caption, class_="note")] if caption else []
         table = tag(
@@ -75,7 +75,7 @@ class Section:
         self.parts.append(tag("details", tag("summary", folded), content) if folded else content)
 
     def figure(self, drawing: Drawing, caption: Any = "", name: str = "") -> None:
-        """A chart, laid out once for wide and once for narrow screens; `name` is that of its file."""
+        """Add a chart, once for wide and once for narrow screens; `name` is the name of its file."""
         title = tag("strong", drawing.title)
         text = tag("figcaption", title, Markup("<br>"), caption) if caption else tag("figcaption", title)
         self.parts.append(tag("figure", text, svg_of(drawing, WIDE), svg_of(drawing, NARROW)))
@@ -94,21 +94,21 @@ class Page:
     _head: list[Markup] = field(default_factory=list)
 
     def answer(self, *paragraphs: Any) -> None:
-        """What the reader came for, at the top."""
+        """Put what the reader came for at the top."""
         self._head.append(tag("div", *(tag("p", words) for words in paragraphs), class_="answer"))
 
     def facts(self, facts: Sequence[tuple[Any, Any, Any]]) -> None:
-        """The few numbers that matter: a name, the number, and a word about it each."""
+        """Add the few numbers that matter: a name, the number, and a word about it each."""
         cells = (tag("div", tag("dt", a), tag("dd", b), tag("dd", c)) for a, b, c in facts)
         self._head.append(tag("dl", *cells, class_="facts"))
 
     def section(self, heading: str) -> Section:
-        """A new section at the end of the page."""
+        """Begin a new section at the end of the page."""
         self.sections.append(Section(heading))
         return self.sections[-1]
 
     def html(self) -> str:
-        """The whole file."""
+        """Return the whole file."""
         head = [
             tag("meta", charset="utf-8"),
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
@@ -150,7 +150,7 @@ class Page:
         write_text(Path(path), self.html())
 
     def write_figures(self, folder: str | Path, png: bool = True) -> list[Path]:
-        """Every figure as SVG and (with the extra `plot`) as PNG; the files, in the page's order."""
+        """Write every figure as SVG and (with the extra `plot`) as PNG; return the files, in the page's order."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         written = []

@@ -137,7 +137,7 @@ def _chart(panel: Any, chart: Chart) -> None:
 
 
 def _axis(panel: Any, which: str, axis: Axis, values: list[float], room: float) -> None:
-    """The same range and the same round numbers as in the page."""
+    """Set the range and the round numbers that the page has."""
     scale = scale_of(axis, values, 0.0, 1.0, room)
     ticks = scale.ticks(8)
     getattr(panel, f"set_{which}scale")("log" if axis.log else "linear")
@@ -174,11 +174,11 @@ def _bars(panel: Any, bars: Bars) -> None:
 
 
 def _named(text: str) -> str:
-    """A name of bearable length; the page has it whole."""
+    """Cut a name to 30 characters; the page has it whole."""
     return _plain(text if len(text) <= 30 else text[:29] + "…")
 
 
 def _plain(text: str) -> str:
-    """Text that matplotlib takes as it is: a dollar begins a formula there, an underscore hides a name."""
+    """Change a text such that matplotlib takes it as it is: a dollar begins a formula, an underscore hides a name."""
     text = clean(text).replace("$", r"\$").replace("\u202f", " ")
     return f" {text}" if text.startswith("_") else text

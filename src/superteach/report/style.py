@@ -128,12 +128,12 @@ table{font-size:9pt}
 
 
 def drawing_style() -> Markup:
-    """Rules for a figure that stands in a file of its own."""
+    """Return the rules for a figure that stands in a file of its own."""
     return Markup(_themes("svg") + _DRAWING)
 
 
 def page_style() -> Markup:
-    """Rules for a whole page."""
+    """Return the rules for a whole page."""
     return Markup(_themes(":root") + _LAYOUT.replace("\n", "") + _DRAWING)
 
 

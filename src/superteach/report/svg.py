@@ -25,24 +25,24 @@ class _Paper:
     type: float = 13.0
 
     def words(self, text: str, share: float = 1.0) -> float:
-        """Width of a text, estimated on the generous side."""
+        """Estimate the width of a text, on the generous side."""
         return 0.56 * share * self.type * len(text)
 
     def cut(self, text: str, room: float) -> str:
-        """A text that fits, with an ellipsis where it was longer."""
+        """Cut a text to fit into `room`, with an ellipsis where it was longer."""
         most = max(3, int(room / (0.56 * self.type)))
         return text if len(text) <= most else text[: most - 1] + "…"
 
     def text(
         self, x: float, y: float, words: str, anchor: str = "start", class_: str | None = None
     ) -> Markup:
-        """Words at a place."""
+        """Write words at a place."""
         end = None if anchor == "start" else anchor
         return tag("text", words, x=_f(x), y=_f(y), text_anchor=end, class_=class_)
 
 
 def svg_of(drawing: Drawing, width: int = WIDE, alone: bool = False) -> Markup:
-    """A drawing as one svg element; alone, it carries its title, its colours and its namespace."""
+    """Draw one svg element; where it stands `alone` it carries its title, its colours and its namespace."""
     paper = _Paper(float(width), 13.0 if width >= WIDE else 12.0)
     top = 30.0 if alone else 6.0
     if isinstance(drawing, Chart):
@@ -113,7 +113,7 @@ def _chart(chart: Chart, paper: _Paper, top: float) -> tuple[Markup, float]:
 
 
 def colours_of(series: Sequence[Series]) -> dict[str, int]:
-    """A number from 1 to 6 for every series, its colour and its marker."""
+    """Number every series from 1 to 6, for its colour and its marker."""
     return {
         one.name: ((place if one.colour is None else one.colour) - 1) % len(MARKERS) + 1
         for place, one in enumerate(series, 1)
@@ -121,7 +121,7 @@ def colours_of(series: Sequence[Series]) -> dict[str, int]:
 
 
 def _legend(keys: list[tuple[str, int, str]], paper: _Paper, top: float) -> tuple[Markup, float]:
-    """Names with a sample of their line, wrapped to the width; where they end."""
+    """Draw names with a sample of their line, wrapped to the width; return them and where they end."""
     parts, x, y = [], 4.0, top + paper.type
     for words, number, kind in keys:
         words = paper.cut(words, paper.width - 50.0)
@@ -192,7 +192,7 @@ def _mark(
     frame: tuple[float, float, float, float],
     taken: list[tuple[float, float]],
 ) -> Markup:
-    """A ring, and words on that side of it where they hide least."""
+    """Draw a ring, and words on the side of it where they hide least."""
     width, height = paper.words(words, 1.05), 1.2 * paper.type
     left, top, right, bottom = frame
     best: tuple[float, float, float] | None = None
@@ -302,7 +302,7 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _along(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Points every few steps along a line, to see what words would hide."""
+    """Return points every few steps along a line, to see what words would hide."""
     found = list(points)
     for (a, b), (c, d) in pairwise(points):
         pieces = max(1, int(math.hypot(c - a, d - b) / 8.0))
@@ -311,5 +311,5 @@ def _along(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _f(value: float) -> str:
-    """A coordinate: a tenth of a unit is finer than any screen."""
+    """Write a coordinate: a tenth of a unit is finer than any screen."""
     return f"{value:.1f}".removesuffix(".0")

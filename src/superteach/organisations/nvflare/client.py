@@ -72,7 +72,7 @@ class TeacherExecutor(Executor):  # type: ignore[misc]
 
 
 def open_site(kit: Path, name: str, coordinator: str, fingerprint: str) -> Site:
-    """A teacher at home in its kit, as `superteach join` has set it up."""
+    """Open the site of a teacher from its kit, as `superteach join` has set it up."""
     told = json.loads((kit / "local" / JOINED).read_text(encoding="utf-8"))
     guard = Guard(read_policy(told["policy"]), Audit(kit / AUDIT))
     try:
@@ -86,7 +86,7 @@ def open_site(kit: Path, name: str, coordinator: str, fingerprint: str) -> Site:
 
 
 def signer_of(app: Path, root: Path) -> tuple[str, str]:
-    """Name and fingerprint of the certificate that signed a lesson; its signature is checked once more."""
+    """Check the signature of a lesson once more; return name and fingerprint of the certificate that signed it."""
     verified, signers = verify_folder_signature_and_get_signers(str(app), str(root))
     if not verified or len(signers) != 1:
         raise QueryRefused("the lesson is not signed by one coordinator of this federation")

@@ -14,7 +14,7 @@ class Greeter(Widget):  # type: ignore[misc]
     """Tells the person at the terminal what goes on: joined, a lesson began, a lesson ended."""
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
-        """One line for each thing worth knowing."""
+        """Write one line for each thing worth knowing."""
         told = {
             EventType.AFTER_CLIENT_REGISTER: "joined; waiting for lessons (Ctrl-C leaves)",
             EventType.CLIENT_DISCONNECTED: "the connection is lost; trying again",

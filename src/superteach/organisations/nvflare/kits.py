@@ -66,7 +66,7 @@ def found(
 
 
 def read_project(folder: Path) -> Project:
-    """The federation a folder describes."""
+    """Read the federation that a folder describes."""
     require()
     try:
         return Project(**json.loads((folder / FEDERATION).read_text(encoding="utf-8")))
@@ -100,7 +100,7 @@ def _checked(project: Project, folder: Path) -> Project:
 
 
 def _provision(project: Project, secret: Path, days: int) -> Path:
-    """Let NVFlare make keys, certificates and kits; the folder of all kits comes back."""
+    """Let NVFlare make keys, certificates and kits; return the folder of all kits."""
     from nvflare.lighter.prov_utils import prepare_builders, prepare_packager
     from nvflare.lighter.provision import prepare_project
     from nvflare.lighter.provisioner import Provisioner
@@ -141,7 +141,7 @@ def _provision(project: Project, secret: Path, days: int) -> Path:
 
 
 def _close_server(kit: Path) -> None:
-    """Jobs of this package's own controller and no other, and no shipped code."""
+    """Allow jobs of this package's own controller and no other, and no shipped code."""
     local = kit / "local"
     resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
     resources["class_allow_list"] = [SERVER]
@@ -154,7 +154,7 @@ def _close_server(kit: Path) -> None:
 
 
 def _close_teacher(kit: Path, coordinator: str) -> None:
-    """One class, no shipped code, no shell, no shut-down from afar, no streams of logs; and a policy."""
+    """Allow one class: no shipped code, no shell, no shut-down from afar, no streams of logs. Add a policy."""
     local = kit / "local"
     resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
     resources["class_allow_list"] = [CLIENT]
@@ -185,7 +185,7 @@ def _close_teacher(kit: Path, coordinator: str) -> None:
 
 
 def _permit(local: Path, **rights: str) -> None:
-    """What the coordinator's role may do at a site; other roles may do nothing."""
+    """Set what the coordinator's role may do at a site; other roles may do nothing."""
     lead = {
         "submit_job": "any",
         "clone_job": "none",
@@ -200,7 +200,7 @@ def _permit(local: Path, **rights: str) -> None:
 
 
 def _quiet(local: Path) -> None:
-    """Logs go to files; the terminal is for the person."""
+    """Send logs to files; the terminal is for the person."""
     config = json.loads((local / "log_config.json.default").read_text(encoding="utf-8"))
     config["loggers"]["root"]["handlers"].remove("consoleHandler")
     del config["handlers"]["consoleHandler"]
@@ -208,7 +208,7 @@ def _quiet(local: Path) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Keys and kits are for their owner's eyes."""
+    """Close keys and kits to all but their owner."""
     for root, folders, files in os.walk(folder):
         for entry in folders:
             Path(root, entry).chmod(0o700)

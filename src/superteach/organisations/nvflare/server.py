@@ -34,7 +34,7 @@ UNFINISHED = "unfinished"
 HEARTBEAT, PATIENCE, LIVES = 2.0, 3.0, 5
 """A silent teacher is asked every two seconds whether it is there; after five times three seconds it is lost."""
 AT_WORK = 5
-"""So many looks may find a teacher at work before its message is sent again, then twice as many each time."""
+"""Looks that find a teacher at work before its message is sent again; doubled each time."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class _Owing:
     patience: int = AT_WORK
 
     def look(self, there: bool) -> bool:
-        """Note what a look showed; whether the message is to be sent again."""
+        """Note what a look showed; return whether the message is to be sent again."""
         if not there:
             self.missed += 1
             return False

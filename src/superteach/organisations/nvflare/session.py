@@ -47,7 +47,7 @@ class Desk:
         self.project = project
 
     def standing(self, most: int = 5) -> Standing:
-        """Who has joined, and the latest lessons with what each was asked."""
+        """Return who has joined, and the latest lessons with what each was asked."""
         info = self._session.get_system_info()
         connected = {entry.name for entry in info.client_info}
         lessons = []
@@ -62,7 +62,7 @@ class Desk:
         return Standing(self.project, roster, tuple(lessons))
 
     def progress(self, lesson: str) -> dict[str, Any]:
-        """Stage, rounds and queries of a running lesson; nothing where it cannot say."""
+        """Ask a running lesson for its stage, rounds and queries; nothing where it cannot say."""
         try:
             told = self._session.do_app_command(lesson, STATUS, {})
         except Exception:  # the lesson's process may not be up yet, or just gone
@@ -70,7 +70,7 @@ class Desk:
         return told if isinstance(told, dict) else {}
 
     def submit(self, order: Order) -> str:
-        """Hand a lesson in; its name comes back."""
+        """Hand a lesson in; return its name."""
         with tempfile.TemporaryDirectory(prefix="superteach-") as folder:
             write_job(Path(folder) / "lesson", order)
             return self.submit_folder(Path(folder) / "lesson")
@@ -83,7 +83,7 @@ class Desk:
             raise TeachingError(f"the server refuses the lesson: {error}") from None
 
     def follow(self, lesson: str, watch: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
-        """Wait for the end of a lesson; what the server says of it comes back."""
+        """Wait for the end of a lesson; return what the server says of it."""
         heard = time.monotonic()
         while True:
             try:
@@ -153,7 +153,7 @@ class Desk:
 
 
 def _is_older(submitted: Any, start: Any) -> bool:
-    """Whether a lesson was handed in before its server started: both times, seconds or text, are the server's own."""
+    """Tell whether a lesson was handed in before its server started, by the server's clock (seconds or text)."""
     try:
         seconds = datetime.fromisoformat(submitted).timestamp() if isinstance(submitted, str) else submitted
         return float(seconds) < float(start)
@@ -162,7 +162,7 @@ def _is_older(submitted: Any, start: Any) -> bool:
 
 
 def _raised(stored: dict[str, Any]) -> Exception:
-    """An error of the same kind as the one that ended a lesson beside the server."""
+    """Make an error of the same kind as the one that ended a lesson beside the server."""
     kind: Any = getattr(errors, str(stored["kind"]), TeachingError)
     if issubclass(kind, TeacherLost):
         lost: TeacherLost = kind(stored["teacher"], stored["reason"])
@@ -197,7 +197,7 @@ def sign_in(folder: Path) -> Iterator[Desk]:
 
 
 def write_job(job: Path, order: Order) -> None:
-    """A lesson as an NVFlare job: settings for the server, a class name for the teachers, no code."""
+    """Write a lesson as an NVFlare job: settings for the server, a class name for the teachers, no code."""
     parts: dict[str, dict[str, Any]] = {
         "server": {"workflows": [{"id": "lesson", "path": SERVER, "args": {}}]},
         "teacher": {"executors": [{"tasks": ["none"], "executor": {"path": CLIENT, "args": {}}}]},
@@ -221,7 +221,7 @@ def write_job(job: Path, order: Order) -> None:
 
 
 def roster(standing: Standing, wanted: Sequence[str] | None) -> list[str]:
-    """Whom to teach with: those asked for, who must have joined, or all who have."""
+    """Return the teachers of a lesson: the `wanted` ones, who must have joined, or all who have."""
     if wanted is None:
         if not standing.connected:
             raise TeachingError(

@@ -19,7 +19,7 @@ from superteach.promises.policy import Policy, read_policy
 def prepare_teacher(
     kit: Path, data: Path, target: str, features: Sequence[str] | None, policy: Path | None, threads: int
 ) -> tuple[str, str, Holding, Policy]:
-    """Check kit, rows and policy, and note in the kit what lessons will work with; name and server come back."""
+    """Check kit, rows and policy, note in the kit what lessons will work with, and return name, server, rows, policy."""
     require()
     startup = kit / "startup" / "fed_client.json"
     name, server = _read_startup(startup, "teacher")
@@ -54,7 +54,7 @@ def become_server(kit: Path) -> NoReturn:
 
 
 def prepare_server(kit: Path) -> str:
-    """Keep the server's files within its kit, wherever that lies now; the host and port come back."""
+    """Keep the server's files within its kit, wherever that lies now; return host and port."""
     require()
     server = _read_startup(kit / "startup" / "fed_server.json", "server")[1]
     place = kit / "local" / "resources.json"
