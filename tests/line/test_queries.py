@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -183,7 +183,6 @@ def test_rows_and_targets_stay_as_they_are(position, pool):
     assert pickle.dumps((teacher.target, teacher.ids, teacher.rows)) == before
 
 
-@dataclass(frozen=True, eq=False)
 class AskRow(queries.Census):
     """A harmless looking heir of a query on the list."""
 

@@ -7,14 +7,15 @@ name, a field, a type, a shape) is refused before anything is computed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import struct
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -74,7 +75,7 @@ class Reply:
     reason: str = ""
 
 
-def pack(kind: str, header: Mapping[str, Any], arrays: typing.Sequence[Array] = ()) -> bytes:
+def pack(kind: str, header: Mapping[str, object], arrays: typing.Sequence[Array] = ()) -> bytes:
     """A message as bytes."""
     stored = {"kind": kind, **header, "arrays": [list(array.shape) for array in arrays]}
     try:
@@ -85,7 +86,7 @@ def pack(kind: str, header: Mapping[str, Any], arrays: typing.Sequence[Array] = 
     return b"".join([MAGIC, struct.pack("<I", len(text)), text, *numbers])
 
 
-def unpack(data: Any) -> Message:
+def unpack(data: object) -> Message:
     """Read a message, or refuse it with what is wrong with it."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise QueryRefused(f"a message is bytes, got {type(data).__name__}")
@@ -106,11 +107,11 @@ def unpack(data: Any) -> Message:
     return Message(header.pop("kind"), header, _arrays(header.pop("arrays", None), data, 8 + length))
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _arrays(shapes: Any, data: bytes, start: int) -> tuple[Array, ...]:
+def _arrays(shapes: object, data: bytes, start: int) -> tuple[Array, ...]:
     if not isinstance(shapes, list) or len(shapes) > 64:
         raise QueryRefused("a message lists the shapes of at most 64 arrays")
     found = []
@@ -127,7 +128,7 @@ def _arrays(shapes: Any, data: bytes, start: int) -> tuple[Array, ...]:
     return tuple(found)
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value <= MOST_BYTES
 
 
@@ -142,7 +143,7 @@ def pack_question(lesson: str, number: int, query: Query[object]) -> bytes:
     return pack("ask", header, arrays)
 
 
-def _encode(value: Any, arrays: list[Array]) -> Any:
+def _encode(value: object, arrays: list[Array]) -> object:
     if isinstance(value, np.ndarray):
         arrays.append(value)
         return {"array": len(arrays) - 1}
@@ -166,16 +167,16 @@ def read_question(message: Message) -> Question:
     kind = _NAMED.get(header["query"])
     if kind is None:
         raise QueryRefused(f"there is no query named {header['query'][:60]!r}")
-    readers, given = _READERS[kind.__name__], header["fields"]
-    if set(given) != set(readers):
-        odd = sorted(set(given) ^ set(readers))
-        raise QueryRefused(f"{kind.__name__} has fields {sorted(readers)}; {odd} do not fit")
-    unused = set(range(len(message.arrays)))
-    decoded = {}
-    for name, reader in readers.items():
-        decoded[name] = reader(given[name], message.arrays, unused)
-        if decoded[name] is _WRONG:
-            raise QueryRefused(f"{kind.__name__}.{name} has a value of a wrong type")
+    hints, given = _HINTS[kind.__name__], header["fields"]
+    if set(given) != set(hints):
+        odd = sorted(set(given) ^ set(hints))
+        raise QueryRefused(f"{kind.__name__} has fields {sorted(hints)}; {odd} do not fit")
+    unused, decoded = dict(enumerate(message.arrays)), {}
+    for name, hint in hints.items():
+        try:
+            decoded[name] = _read(hint, given[name], unused)
+        except (ValueError, OverflowError):
+            raise QueryRefused(f"{kind.__name__}.{name} has a value of a wrong type") from None
     if unused:
         raise QueryRefused(f"{kind.__name__} came with {len(unused)} arrays that no field names")
     return Question(header["lesson"], header["number"], kind(**decoded))
@@ -189,87 +190,47 @@ def _expect(given: dict[str, Any], wanted: dict[str, type], what: str) -> None:
             raise QueryRefused(f"{what} has a {kind.__name__} as its {name}")
 
 
-_WRONG = object()
-Reader = Callable[[Any, tuple[Array, ...], set[int]], Any]
-
-
-def _readers(kind: type[Query[object]]) -> dict[str, Reader]:
-    hints = typing.get_type_hints(kind)
-    return {entry.name: _reader(hints[entry.name]) for entry in fields(kind)}  # type: ignore[arg-type]
-
-
-def _reader(hint: Any) -> Reader:
-    """How to read a value of an annotated type; anything else gives _WRONG."""
+def _read(hint: object, value: object, arrays: dict[int, Array]) -> object:
+    """Read a value of an annotated type, or raise ValueError; an array is taken out of `arrays`."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        options = [_reader(option) for option in inner]
-        return lambda value, arrays, unused: _first(options, value, arrays, unused)
-    if origin is Literal:
-        kinds = {(type(choice), choice) for choice in inner}
-        return lambda value, arrays, unused: (
-            value if isinstance(value, str | int) and (type(value), value) in kinds else _WRONG
-        )
-    if origin is np.ndarray:
-        return _read_array
-    if origin is tuple and len(inner) == 2 and inner[1] is Ellipsis:
-        return lambda value, arrays, unused: _read_tuple(_reader(inner[0]), value, arrays, unused)
-    if hint is Announced:
-        return lambda value, arrays, unused: _read_loss(value)
-    if hint is bytes:
-        return lambda value, arrays, unused: _read_bytes(value)
-    if hint is float:  # JSON writes 1.0 as it is, and keeps all digits
-        return lambda value, arrays, unused: float(value) if type(value) in (int, float) else _WRONG
-    if hint in (int, bool, str, type(None)):
-        return lambda value, arrays, unused: value if type(value) is hint else _WRONG
-    raise TypeError(f"a query's field of type {hint} cannot travel")
+        for option in inner:
+            with contextlib.suppress(ValueError):
+                return _read(option, value, arrays)
+    elif origin is Literal:
+        if any(type(value) is type(choice) and value == choice for choice in inner):
+            return value
+    elif origin is np.ndarray:
+        place = _tagged("array", value, int)
+        if place in arrays:
+            return arrays.pop(place)
+    elif origin is tuple:
+        return tuple(_read(inner[0], item, arrays) for item in _tagged("list", value, list))
+    elif hint is bytes:
+        return bytes.fromhex(_tagged("bytes", value, str))
+    elif hint is Announced:
+        told = _tagged("loss", value, dict)
+        if all(type(told[key]) is str if key == "name" else type(told[key]) in (int, float) for key in told):
+            return LossByName(told)
+    elif hint is float:  # JSON writes 1.0 as it is, and keeps all digits
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    elif type(value) is hint or value is hint is None:
+        return value
+    raise ValueError
 
 
-def _first(options: list[Reader], value: Any, arrays: tuple[Array, ...], unused: set[int]) -> Any:
-    for option in options:
-        read = option(value, arrays, unused)
-        if read is not _WRONG:
-            return read
-    return _WRONG
+def _tagged(tag: str, value: object, kind: type[Tagged]) -> Tagged:
+    if isinstance(value, dict) and set(value) == {tag} and type(value[tag]) is kind:
+        return typing.cast(Tagged, value[tag])
+    raise ValueError
 
 
-def _read_array(value: Any, arrays: tuple[Array, ...], unused: set[int]) -> Any:
-    if not (isinstance(value, dict) and set(value) == {"array"}):
-        return _WRONG
-    place = value["array"]
-    if type(place) is not int or place not in unused:
-        return _WRONG
-    unused.discard(place)
-    return arrays[place]
-
-
-def _read_tuple(item: Reader, value: Any, arrays: tuple[Array, ...], unused: set[int]) -> Any:
-    if not (isinstance(value, dict) and set(value) == {"list"} and isinstance(value["list"], list)):
-        return _WRONG
-    read = tuple(item(entry, arrays, unused) for entry in value["list"])
-    return _WRONG if any(entry is _WRONG for entry in read) else read
-
-
-def _read_bytes(value: Any) -> Any:
-    if not (isinstance(value, dict) and set(value) == {"bytes"} and isinstance(value["bytes"], str)):
-        return _WRONG
-    try:
-        return bytes.fromhex(value["bytes"])
-    except ValueError:
-        return _WRONG
-
-
-def _read_loss(value: Any) -> Any:
-    if not (isinstance(value, dict) and set(value) == {"loss"} and isinstance(value["loss"], dict)):
-        return _WRONG
-    name, *numbers = (
-        value["loss"].get("name"),
-        *(value["loss"][key] for key in value["loss"] if key != "name"),
-    )
-    right = isinstance(name, str) and all(type(number) in (int, float) for number in numbers)
-    return LossByName(value["loss"]) if right else _WRONG
-
-
-_READERS = {name: _readers(kind) for name, kind in _NAMED.items()}
+Tagged = typing.TypeVar("Tagged")
+_HINTS = {
+    name: {entry.name: typing.get_type_hints(kind)[entry.name] for entry in fields(kind)}  # type: ignore[arg-type]
+    for name, kind in _NAMED.items()
+}
 
 
 def pack_reply(sealed: Sealed) -> bytes:
@@ -277,7 +238,7 @@ def pack_reply(sealed: Sealed) -> bytes:
     return pack("reply", {"status": "ok", "facts": {}, "reason": ""}, [sealed.values])
 
 
-def pack_facts(facts: Mapping[str, Any]) -> bytes:
+def pack_facts(facts: Mapping[str, object]) -> bytes:
     """The answer to a hello, an agreement or an end: names and counts."""
     return pack("reply", {"status": "ok", "facts": dict(facts), "reason": ""})
 
@@ -287,7 +248,7 @@ def pack_no(status: Literal["refused", "failed"], reason: str) -> bytes:
     return pack("reply", {"status": status, "facts": {}, "reason": reason[:2000]})
 
 
-def read_reply(data: Any) -> Reply:
+def read_reply(data: object) -> Reply:
     """A teacher's reply, as the coordinator sees it."""
     message = unpack(data)
     if message.kind != "reply":

@@ -8,127 +8,18 @@ writes the table of all queries into PAGE. A teacher refuses anything that is no
 
 from __future__ import annotations
 
-from superteach.line.queries.common import (
-    EVERYTHING,
-    HISTOGRAM_BINS,
-    Announced,
-    AskMoments,
-    AskValues,
-    Census,
-    ColumnSums,
-    Compare,
-    Comparison,
-    CountRanks,
-    Keep,
-    Moments,
-    Prepare,
-    Query,
-    RankRows,
-    Recall,
-    RowFunction,
-    RowSet,
-    Size,
-    Sized,
-    upper_triangle,
-)
-from superteach.line.queries.dual import BlockOffer, BlockRound, BlockSums, Offers, Weigh
-from superteach.line.queries.match import (
-    Alone,
-    Assign,
-    Balance,
-    Bound,
-    ChosenCost,
-    Count,
-    Draw,
-    Drawn,
-    Gather,
-    Play,
-    Price,
-    RoundAlone,
-    Settle,
-    Show,
-    Solo,
-    Take,
-    Tally,
-)
+from superteach.line.queries import common, dual, match
+from superteach.line.queries.common import *  # noqa: F403
+from superteach.line.queries.common import Query
+from superteach.line.queries.dual import *  # noqa: F403
+from superteach.line.queries.match import *  # noqa: F403
 
-QUERIES: tuple[type[Query[object]], ...] = (
-    Census,
-    ColumnSums,
-    Prepare,
-    AskMoments,
-    AskValues,
-    Weigh,
-    BlockRound,
-    BlockOffer,
-    RankRows,
-    CountRanks,
-    Keep,
-    Recall,
-    Compare,
-    Balance,
-    Draw,
-    Price,
-    Play,
-    Settle,
-    Tally,
-    Gather,
-    Assign,
-    RoundAlone,
-    Count,
-    Show,
-    Take,
-    Bound,
-    ChosenCost,
-    Alone,
+QUERIES: tuple[type[Query[object]], ...] = tuple(
+    kind
+    for room in (common, dual, match)
+    for kind in vars(room).values()
+    if isinstance(kind, type) and kind.__module__ == room.__name__ and "broadcast" in vars(kind)
 )
+"""The closed list: the classes of these three modules that say what they broadcast."""
 OPEN = tuple(query for query in QUERIES if query.shows_rows)
 """Queries that show single rows: answered in one process, and by a site only where its owner lists them."""
-
-__all__ = [
-    "EVERYTHING",
-    "HISTOGRAM_BINS",
-    "OPEN",
-    "QUERIES",
-    "Alone",
-    "Announced",
-    "AskMoments",
-    "AskValues",
-    "Assign",
-    "Balance",
-    "BlockOffer",
-    "BlockRound",
-    "BlockSums",
-    "Bound",
-    "Census",
-    "ChosenCost",
-    "ColumnSums",
-    "Compare",
-    "Comparison",
-    "Count",
-    "CountRanks",
-    "Draw",
-    "Drawn",
-    "Gather",
-    "Keep",
-    "Moments",
-    "Offers",
-    "Play",
-    "Prepare",
-    "Price",
-    "Query",
-    "RankRows",
-    "Recall",
-    "RoundAlone",
-    "RowFunction",
-    "RowSet",
-    "Settle",
-    "Show",
-    "Size",
-    "Sized",
-    "Solo",
-    "Take",
-    "Tally",
-    "Weigh",
-    "upper_triangle",
-]

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
 
 from superteach.types import Array, Mask
+
+__all__ = [
+    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Behind", "Census", "ColumnSums", "Compare",
+    "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall", "RowFunction", "RowSet", "Size",
+    "Sized", "upper_triangle",
+]  # fmt: skip
 
 RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]
 """What each row adds at t = x_j'p: its loss, its h* (see losses), or ½t² (whose curvature is the Gram matrix);
@@ -43,6 +49,7 @@ UNCAPPED = Sensitivity(None, "rows are not capped")
 ENTANGLED = Sensitivity(None, "one row changes what becomes of others")
 
 
+@dataclass_transform(eq_default=False, frozen_default=True)
 class Query(Generic[Read]):
     """Base of every query: its facts, the length of its reply, and what the sum of all replies says (`Read`)."""
 
@@ -64,6 +71,10 @@ class Query(Generic[Read]):
     """Fields of a teacher's `State` that the query sets; a query that changes nothing need not be asked again."""
     sensitivity: ClassVar[Sensitivity] = UNCAPPED
     length: ClassVar[int] = 1
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, eq=False)(cls)
 
     @property
     def name(self) -> str:
@@ -157,7 +168,6 @@ class Sized(Query[Size]):
         return Size(round(total[0]), round(total[1]))
 
 
-@dataclass(frozen=True, eq=False)
 class Census(Sized):
     """How many rows are there (or chosen), and how many with a positive label or target?"""
 
@@ -172,7 +182,6 @@ class Census(Sized):
         return (self.rows,)
 
 
-@dataclass(frozen=True, eq=False)
 class ColumnSums(Numbers):
     """Σ_j (x_j − centre)^power, column by column: means first, then spreads around them."""
 
@@ -194,7 +203,6 @@ class Announced(Protocol):
         """Its `name` and its parameters."""
 
 
-@dataclass(frozen=True, eq=False)
 class Prepare(Number):
     """Use this loss, this constant column (0: none) and this scaling from now on; start afresh."""
 
@@ -231,7 +239,6 @@ class _Asked:
         return ~np.isfinite(reply) & ~np.isinf(reply).any()
 
 
-@dataclass(frozen=True, eq=False)
 class AskMoments(_Asked, Query[Moments]):
     """Σ_j f_j(x_j'p) with gradient Σ f_j' x_j and, for order 2, curvature Σ f_j'' x_j x_j'."""
 
@@ -259,7 +266,6 @@ class AskMoments(_Asked, Query[Moments]):
         return Moments(float(total[0]), total[1 : 1 + width], curvature)
 
 
-@dataclass(frozen=True, eq=False)
 class AskValues(_Asked, Numbers):
     """Σ_j f_j(x_j'(p + s·direction)) for a whole batch of step lengths s: a line search in one round."""
 
@@ -282,7 +288,6 @@ class AskValues(_Asked, Numbers):
         return len(self.steps)
 
 
-@dataclass(frozen=True, eq=False)
 class RankRows(Numbers):
     """Sort your rows by |α(p)|, by the |α| that Algorithm 1 left (ties: at p), by a random number each, or such that the
     best n are n/K of every teacher's rows, drawn at random ("even").
@@ -309,7 +314,6 @@ class Counts(Query[npt.NDArray[np.int64]]):
         return np.rint(total).astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
 class CountRanks(Counts):
     """For each prefix of a rank, how many rows continue it with each of the 256 next bytes?
 
@@ -333,7 +337,6 @@ class CountRanks(Counts):
         return super().read(total).reshape(len(self.prefixes), HISTOGRAM_BINS)
 
 
-@dataclass(frozen=True, eq=False)
 class Keep(Sized):
     """Choose the rows whose rank is at most this one; the mask stays with its owner."""
 
@@ -345,7 +348,6 @@ class Keep(Sized):
         return len(self.last)
 
 
-@dataclass(frozen=True, eq=False)
 class Recall(Sized):
     """Remember the present choice as the best so far, of a search or of a walk over sizes; or go back to it."""
 
@@ -365,7 +367,6 @@ class Comparison(NamedTuple):
     spread: float
 
 
-@dataclass(frozen=True, eq=False)
 class Compare(Query[Comparison]):
     """How do a model and the goal agree on all rows? `centre` is the mean prediction, once known."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -10,8 +9,9 @@ import numpy as np
 from superteach.line.queries.common import COUNTED, Query, Sensitivity
 from superteach.types import Array, Mask
 
+__all__ = ["BlockOffer", "BlockRound", "BlockSums", "Offers", "Weigh"]
 
-@dataclass(frozen=True, eq=False)
+
 class Weigh(Query[int]):
     """Take the adaptive thresholds c_j = sparsity / |x_j'direction| (paper: λ_α w_j, w_j = 1/|α̂_j|)."""
 
@@ -45,7 +45,6 @@ class BlockSums(NamedTuple):
     aggregate: Array
 
 
-@dataclass(frozen=True, eq=False)
 class BlockRound(_Conjugate, Query[BlockSums]):
     """One round of the paper's Algorithm 1: solve your own block, move by β_i/K, answer Σ α_j x_j."""
 
@@ -77,7 +76,6 @@ class Offers(NamedTuple):
     offer: Array
 
 
-@dataclass(frozen=True, eq=False)
 class BlockOffer(_Conjugate, Query[Offers]):
     """An asynchronous step of Algorithm 1: take your share of your last offer, then solve your block for a new one."""
 

@@ -25,6 +25,11 @@ from superteach.line.queries.common import (
 )
 from superteach.types import Array
 
+__all__ = [
+    "Alone", "Assign", "Balance", "Bound", "ChosenCost", "Count", "Draw", "Drawn", "Gather", "Play", "Price", "RoundAlone",
+    "Settle", "Show", "Solo", "Take", "Tally",
+]  # fmt: skip
+
 OCTAVES = 96
 """Classes of length in a reply to `Balance`: class k holds lengths from 2^(k − 72) on, class 0 all shorter ones."""
 SHORTEST = -72
@@ -44,7 +49,6 @@ def strong_octave(counts: npt.NDArray[np.int64]) -> int:
     return int(np.flatnonzero(above >= 0.1 * counts.sum())[-1])
 
 
-@dataclass(frozen=True, eq=False)
 class Balance(Counts):
     """Take each row's pull g_j at a model, and count rows by the octave of ‖M g_j‖."""
 
@@ -65,7 +69,6 @@ class Drawn(NamedTuple):
     slack: float
 
 
-@dataclass(frozen=True, eq=False)
 class Draw(Query[Drawn]):
     """Give rows log-odds by the octave of their pull, and draw by lot which of them take part in the prices.
 
@@ -87,7 +90,6 @@ class Draw(Query[Drawn]):
         return Drawn(round(total[0]), float(total[1]))
 
 
-@dataclass(frozen=True, eq=False)
 class Price(Number):
     """Take these prices: row j is in the lesson to the fraction b_j = σ(z_j + u'(g_j, 1))."""
 
@@ -157,7 +159,6 @@ class Rounding(Query[Report]):
         return Report(total[:width], curvature, rest[:BINS], rest[BINS:])
 
 
-@dataclass(frozen=True, eq=False)
 class Play(Rounding):
     """Begin to round together: bring rows into play by their fractions, as (M g_j, 1)."""
 
@@ -183,7 +184,6 @@ class Play(Rounding):
         return len(self.metric) + 1
 
 
-@dataclass(frozen=True, eq=False)
 class Settle(Rounding):
     """Tilt free rows and settle the longest of them: see `Order`."""
 
@@ -209,7 +209,6 @@ class Settle(Rounding):
         return Order(self.tilt, self.cut, self.root, self.residual, take_back=self.take_back)
 
 
-@dataclass(frozen=True, eq=False)
 class Tally(Counts):
     """How many of your rows are free, settled in the lesson, or idle? Every teacher answers in its own three places."""
 
@@ -227,7 +226,6 @@ class Tally(Counts):
         return super().read(total).reshape(self.teachers, 3)
 
 
-@dataclass(frozen=True, eq=False)
 class Gather(Numbers):
     """Show what is left in play, row by row: its (M g_j, 1) and its fraction, in slots by teacher."""
 
@@ -250,7 +248,6 @@ class Gather(Numbers):
         return total.reshape(-1, self.width + 1)
 
 
-@dataclass(frozen=True, eq=False)
 class Assign(Sized):
     """End the rounding: choose the rows gathered that `taken` marks, and `idle` idle rows of each teacher."""
 
@@ -266,7 +263,6 @@ class Assign(Sized):
     sensitivity: ClassVar[Sensitivity] = ENTANGLED
 
 
-@dataclass(frozen=True, eq=False)
 class RoundAlone(Sized):
     """Round your own rows to your own fractional sum, by yourself."""
 
@@ -277,7 +273,6 @@ class RoundAlone(Sized):
     sensitivity: ClassVar[Sensitivity] = ENTANGLED
 
 
-@dataclass(frozen=True, eq=False)
 class Count(Counts):
     """How many rows do you have? Every teacher answers in its own place."""
 
@@ -291,7 +286,6 @@ class Count(Counts):
         return self.teachers
 
 
-@dataclass(frozen=True, eq=False)
 class Show(Numbers):
     """Show all your rows, targets and whether they are chosen, in slots by teacher: for small pools."""
 
@@ -310,7 +304,6 @@ class Show(Numbers):
         return total.reshape(-1, self.width + 2)
 
 
-@dataclass(frozen=True, eq=False)
 class Take(Sized):
     """Choose just these of your rows, in the slots of `Show`."""
 
@@ -322,7 +315,6 @@ class Take(Sized):
     sensitivity: ClassVar[Sensitivity] = ENTANGLED
 
 
-@dataclass(frozen=True, eq=False)
 class Bound(Numbers):
     """Σ_j max(0, u'(g_j, 1) + ρ c |u'x_j| ‖R x_j‖) for several ρ: how far a proof reaches beyond the goal itself."""
 
@@ -341,7 +333,6 @@ class Bound(Numbers):
         return len(self.radii)
 
 
-@dataclass(frozen=True, eq=False)
 class ChosenCost(Query[float | None]):
     """What do the chosen rows cost their owners, all together?"""
 
@@ -365,7 +356,6 @@ class Solo(NamedTuple):
     drawn: int
 
 
-@dataclass(frozen=True, eq=False)
 class Alone(Query[Solo]):
     """Choose as many rows as you have chosen now, by yourself, for a learner with its K-th part of the penalty.
 
