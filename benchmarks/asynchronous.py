@@ -14,10 +14,10 @@ import numpy as np
 
 import superteach
 from benchmarks import pools
+from benchmarks.delayed import Delayed
 from benchmarks.dual import SPARSITY, pose
 from benchmarks.table import Measurements
 from superteach.coordinator.methods import dual
-from superteach.engines.delayed import Delayed
 from superteach.losses import Logistic
 from superteach.mathematics.problem import DualProblem
 from superteach.queries import Prepare

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 """Numbers."""
+Raw = npt.NDArray[Any]
+"""Values as their owner hands them in, of any type."""
 Positions = npt.NDArray[np.int64]
 """Row numbers within one teacher, or owners of rows."""
 Mask = npt.NDArray[np.bool_]
 """One truth value per row."""
+Facts = dict[str, Any]
+"""An object of JSON, as it was read or as it will be written."""

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import superteach as st
+from benchmarks.delayed import Delayed
 from superteach import queries
 from superteach.coordinator.teaching import teach
-from superteach.engines.delayed import Delayed
 from superteach.engines.remote import Loopback, values_of
 from superteach.errors import BadReply, QueryRefused, TeacherLost
 from superteach.goals import PerturbedFit

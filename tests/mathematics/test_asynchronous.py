@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import superteach as st
+from benchmarks.delayed import Delayed
 from superteach.coordinator.methods import dual
-from superteach.engines.delayed import Delayed
 from superteach.errors import SettingError
 from superteach.losses import LOSSES
 from superteach.mathematics.problem import Certificate, DualProblem

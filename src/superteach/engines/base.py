@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from superteach.line.queries import Query
+from superteach.types import Array
 
 
 class Engine(Protocol):
@@ -22,7 +22,7 @@ class Engine(Protocol):
     def features(self) -> int:
         """How many columns every teacher has."""
 
-    def sum(self, query: Query[object], number: int) -> npt.NDArray[np.float64]:
+    def sum(self, query: Query[object], number: int) -> Array:
         """The sum of all replies, added in the order of the roster."""
 
 
@@ -33,11 +33,11 @@ class Posting(Engine, Protocol):
     def post(self, position: int, query: Query[object], number: int) -> None:
         """Ask one teacher and do not wait; it is not asked again before its reply has arrived."""
 
-    def arrival(self) -> tuple[int, npt.NDArray[np.float64]]:
+    def arrival(self) -> tuple[int, Array]:
         """Wait for the next reply to a post: whose it is, and its numbers."""
 
 
-def add_up(query: Query[object], replies: Iterable[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+def add_up(query: Query[object], replies: Iterable[Array]) -> Array:
     """Add replies in the order given: every engine uses this, so that all give the same last bit."""
     total = np.zeros(query.reply_length)
     with np.errstate(invalid="ignore"):  # a line search may overflow, which its caller looks at

@@ -9,14 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from superteach.engines.base import add_up
 from superteach.errors import TeachingError
 from superteach.line.messages import Answers, Sealed, Turn
 from superteach.line.queries import EVERYTHING, Query
+from superteach.types import Array
 
 _SMALL = 1 << 19
 """Below so many numbers in all, threads wait for each other longer than they work."""
@@ -59,7 +58,7 @@ class InProcess:
         """Every teacher's own state, for the caller who owns all of them."""
         return tuple(self._states)
 
-    def sum(self, query: Query[object], number: int) -> npt.NDArray[np.float64]:
+    def sum(self, query: Query[object], number: int) -> Array:
         """Ask every teacher and add up the replies in roster order."""
         if query.changes == EVERYTHING:
             self._forget_posts()
@@ -84,7 +83,7 @@ class InProcess:
         """Ask one teacher; in one process nobody is slower than another, so replies arrive in the order of posts."""
         self._posts.append((position, query, number))
 
-    def arrival(self) -> tuple[int, npt.NDArray[np.float64]]:
+    def arrival(self) -> tuple[int, Array]:
         """The reply to the oldest post."""
         position, query, number = self._posts.popleft()
         return position, self._ask(position, query, number).values

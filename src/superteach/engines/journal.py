@@ -12,16 +12,15 @@ import hashlib
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from superteach.engines.base import Engine
 from superteach.errors import TeachingError
 from superteach.line import wire
 from superteach.line.queries import Query
 from superteach.processes.records import Records
+from superteach.types import Array, Facts
 
 _log = logging.getLogger(__name__)
 ANEW = "begin the lesson anew, without --resume"
@@ -54,11 +53,11 @@ class Journal:
         return "interruption" in next(reversed(list(self._records)), {"cell": {}})["cell"]
 
     @property
-    def interruptions(self) -> list[dict[str, Any]]:
+    def interruptions(self) -> list[Facts]:
         """What broke the lesson off, each time."""
         return [dict(record["facts"]) for record in self._records if "interruption" in record["cell"]]
 
-    def sum_of(self, number: int, query: Query[object]) -> npt.NDArray[np.float64] | None:
+    def sum_of(self, number: int, query: Query[object]) -> Array | None:
         """The sum of a round, where it is kept and was of the same question."""
         kept = self._rounds.get(number)
         if kept is None:
@@ -70,7 +69,7 @@ class Journal:
             )
         return np.frombuffer(bytes.fromhex(kept["sum"]), np.float64).copy()
 
-    def keep(self, number: int, query: Query[object], total: npt.NDArray[np.float64]) -> None:
+    def keep(self, number: int, query: Query[object], total: Array) -> None:
         """Put the sum of a round on disk, unless the place was taken over meanwhile: sums of two lessons do not mix.
 
         Where the file is gone the lesson goes on without one: it can be finished, only not resumed.
@@ -127,7 +126,7 @@ class Journalled:
     def features(self) -> int:
         return self._engine.features
 
-    def sum(self, query: Query[object], number: int) -> npt.NDArray[np.float64]:
+    def sum(self, query: Query[object], number: int) -> Array:
         """The kept sum or a new one; a teacher that answers otherwise than before ends the lesson."""
         kept = self._journal.sum_of(number, query)
         if kept is None:

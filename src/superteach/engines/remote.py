@@ -7,13 +7,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from superteach.engines.base import add_up
 from superteach.errors import BadReply, QueryRefused, TeacherLost
 from superteach.line import wire
 from superteach.line.queries import Query
+from superteach.types import Array
 
 SECONDS = 600.0
 """How long a teacher may take over one answer."""
@@ -48,9 +46,7 @@ class Remote:
         self._names = tuple(names)
         self._features = features
         self._seconds = seconds
-        self._arrived: queue.SimpleQueue[tuple[int, npt.NDArray[np.float64] | Exception]] = (
-            queue.SimpleQueue()
-        )
+        self._arrived: queue.SimpleQueue[tuple[int, Array | Exception]] = queue.SimpleQueue()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,7 +56,7 @@ class Remote:
     def features(self) -> int:
         return self._features
 
-    def sum(self, query: Query[object], number: int) -> npt.NDArray[np.float64]:
+    def sum(self, query: Query[object], number: int) -> Array:
         """Ask all, wait for all, add up; a refusal or a loss ends the round with an error that names the teacher."""
         message = wire.pack_question(self._lesson, number, query)
         requests = dict.fromkeys(self._names, message)
@@ -82,7 +78,7 @@ class Remote:
         # A daemon: whoever waits for a lost teacher must not keep this process from ending.
         threading.Thread(target=carry, daemon=True).start()
 
-    def arrival(self) -> tuple[int, npt.NDArray[np.float64]]:
+    def arrival(self) -> tuple[int, Array]:
         """The next reply to a post, or the error that came in its place."""
         position, found = self._arrived.get()
         if isinstance(found, Exception):
@@ -105,7 +101,7 @@ def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> wire.Reply:
     return reply
 
 
-def values_of(query: Query[object], name: str, reply: wire.Reply) -> npt.NDArray[np.float64]:
+def values_of(query: Query[object], name: str, reply: wire.Reply) -> Array:
     """The numbers of a reply, as many as the query declares, and finite where they must be."""
     if reply.values is None or reply.values.shape != (query.reply_length,):
         seen = "no numbers" if reply.values is None else f"numbers of shape {reply.values.shape}"

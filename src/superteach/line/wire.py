@@ -15,14 +15,14 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 import numpy as np
 
 from superteach.errors import QueryRefused, TeachingError
 from superteach.line.messages import Sealed
 from superteach.line.queries import QUERIES, Announced, Query
-from superteach.types import Array
+from superteach.types import Array, Facts
 
 MAGIC = b"STW1"
 MOST_BYTES = 1 << 28
@@ -38,7 +38,7 @@ class Message:
     """A decoded header and the arrays behind it."""
 
     kind: str
-    header: dict[str, Any]
+    header: Facts
     arrays: tuple[Array, ...] = ()
 
 
@@ -71,7 +71,7 @@ class Reply:
 
     status: Literal["ok", "refused", "failed"]
     values: Array | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     reason: str = ""
 
 
@@ -182,7 +182,7 @@ def read_question(message: Message) -> Question:
     return Question(header["lesson"], header["number"], kind(**decoded))
 
 
-def _expect(given: dict[str, Any], wanted: dict[str, type], what: str) -> None:
+def _expect(given: Facts, wanted: dict[str, type], what: str) -> None:
     if set(given) != set(wanted):
         raise QueryRefused(f"{what} has {sorted(wanted)}; {sorted(set(given) ^ set(wanted))} do not fit")
     for name, kind in wanted.items():

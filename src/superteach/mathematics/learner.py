@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -32,6 +32,9 @@ SUPPORTED = (
     "LogisticRegression (binary, l2), Ridge, LinearSVC (binary, squared_hinge, l2), PoissonRegressor, "
     "or superteach.Learner(loss, ridge) for any loss in superteach.losses"
 )
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Learner:
         }
 
     @staticmethod
-    def of(estimator: Any) -> Learner:
+    def of(estimator: BaseEstimator) -> Learner:
         """Read a scikit-learn estimator as a Learner, or say why it cannot be taught."""
         if isinstance(estimator, Learner):
             return estimator
@@ -104,12 +107,12 @@ class Learner:
         return reader(estimator)
 
 
-def _qualified_name(estimator: Any) -> str:
+def _qualified_name(estimator: BaseEstimator) -> str:
     kind = type(estimator)
     return f"{kind.__module__.split('.')[0]}.{kind.__name__}"
 
 
-def _shown(estimator: Any) -> str:
+def _shown(estimator: BaseEstimator) -> str:
     return (
         estimator.__name__ + " (a class, not an instance)"
         if isinstance(estimator, type)
@@ -117,7 +120,7 @@ def _shown(estimator: Any) -> str:
     )
 
 
-def _require(estimator: Any, **allowed: tuple[Any, ...]) -> None:
+def _require(estimator: BaseEstimator, **allowed: tuple[object, ...]) -> None:
     for option, values in allowed.items():
         value = getattr(estimator, option, values[0])
         if not any(
@@ -130,12 +133,11 @@ def _require(estimator: Any, **allowed: tuple[Any, ...]) -> None:
             )
 
 
-def _is_positive(value: Any) -> bool:
-    real = isinstance(value, int | float | np.integer | np.floating)
-    return bool(real and 0 < value <= sys.float_info.max)
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and bool(0 < value <= sys.float_info.max)
 
 
-def _inverse(estimator: Any) -> float:
+def _inverse(estimator: BaseEstimator) -> float:
     strength = estimator.C
     if not _is_positive(strength):
         raise LearnerError(
@@ -145,7 +147,7 @@ def _inverse(estimator: Any) -> float:
     return 1.0 / float(strength)
 
 
-def _ridge(estimator: Any) -> float:
+def _ridge(estimator: BaseEstimator) -> float:
     alpha = estimator.alpha
     if not _is_positive(alpha):
         raise LearnerError(
@@ -155,7 +157,7 @@ def _ridge(estimator: Any) -> float:
     return float(alpha)
 
 
-def _penalised_column(estimator: Any) -> tuple[Intercept, float]:
+def _penalised_column(estimator: BaseEstimator) -> tuple[Intercept, float]:
     """liblinear's intercept: a constant column of `intercept_scaling` that is penalised like the rest."""
     if not estimator.fit_intercept:
         return "none", 1.0
@@ -167,11 +169,11 @@ def _penalised_column(estimator: Any) -> tuple[Intercept, float]:
     return "penalised", float(scaling)
 
 
-def _free(estimator: Any) -> Intercept:
+def _free(estimator: BaseEstimator) -> Intercept:
     return "free" if estimator.fit_intercept else "none"
 
 
-def _read_logistic(estimator: Any) -> Learner:
+def _read_logistic(estimator: BaseEstimator) -> Learner:
     _require(estimator, class_weight=(None,), penalty=("l2", "deprecated"), l1_ratio=(None, 0, 0.0))
     if estimator.solver == "liblinear":
         intercept, constant = _penalised_column(estimator)
@@ -179,29 +181,29 @@ def _read_logistic(estimator: Any) -> Learner:
     return Learner(Logistic(), _inverse(estimator), _free(estimator))
 
 
-def _read_ridge(estimator: Any) -> Learner:
+def _read_ridge(estimator: BaseEstimator) -> Learner:
     _require(estimator, positive=(False,))
     return Learner(Squared(), _ridge(estimator), _free(estimator))
 
 
-def _read_svc(estimator: Any) -> Learner:
+def _read_svc(estimator: BaseEstimator) -> Learner:
     _require(estimator, loss=("squared_hinge",), penalty=("l2",), class_weight=(None,), multi_class=("ovr",))
     intercept, constant = _penalised_column(estimator)
     return Learner(SquaredHinge(), _inverse(estimator), intercept, constant)
 
 
-def _read_poisson(estimator: Any) -> Learner:
+def _read_poisson(estimator: BaseEstimator) -> Learner:
     return Learner(Poisson(), _ridge(estimator), _free(estimator), ridge_per_row=True)
 
 
-def _refuse_huber(estimator: Any) -> Learner:
+def _refuse_huber(estimator: BaseEstimator) -> Learner:
     raise LearnerError(
         "HuberRegressor cannot be taught: it refits its scale on the lesson, so its objective is not a sum of "
         "losses of x'θ. Huber's loss with a fixed scale can: superteach.Learner(superteach.losses.Huber(delta), ridge)"
     )
 
 
-_READERS: dict[str, Callable[[Any], Learner]] = {
+_READERS: dict[str, Callable[[BaseEstimator], Learner]] = {
     "sklearn.LogisticRegression": _read_logistic,
     "sklearn.Ridge": _read_ridge,
     "sklearn.LinearSVC": _read_svc,

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from superteach.errors import SettingError
-from superteach.types import Array
+from superteach.types import Array, Facts
 
 
 class Terms(NamedTuple):
@@ -107,7 +107,7 @@ class Loss(ABC):
         """
         return self.distance(t, y, threshold)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Facts:
         """Name and parameters, enough to build the loss again."""
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
 

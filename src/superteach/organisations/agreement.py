@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from superteach.engines.remote import SECONDS, Line, Remote, reply_of
 from superteach.errors import DataError
 from superteach.line import wire
 from superteach.mathematics.learner import Learner
+from superteach.types import Facts, Raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +27,7 @@ class Agreement:
     names: tuple[str, ...]
     columns: tuple[str, ...]
     target: str
-    classes: npt.NDArray[Any] | None
+    classes: Raw | None
     rows: tuple[int, ...]
     """How many each teacher has."""
     seals: tuple[str, ...] = ()
@@ -80,7 +79,7 @@ def finish(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[s
     return {name: int(facts["rows"]) for name, facts in end(line, agreement, seconds).items()}
 
 
-def end(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, dict[str, Any]]:
+def end(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, Facts]:
     """The same with all that each says: rows, what is written of them, and the fault where nothing could be."""
     over = wire.pack("finish", {"lesson": agreement.lesson})
     return _ask_all(line, agreement.names, dict.fromkeys(agreement.names, over), "the end", seconds)
@@ -88,12 +87,12 @@ def end(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str,
 
 def _ask_all(
     line: Line, names: Sequence[str], messages: dict[str, bytes], what: str, seconds: float
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Facts]:
     replies = line.ask(messages, seconds)
     return {name: reply_of(name, what, replies).facts for name in names}
 
 
-def _columns(said: dict[str, dict[str, Any]], features: Sequence[str] | None) -> tuple[str, ...]:
+def _columns(said: dict[str, Facts], features: Sequence[str] | None) -> tuple[str, ...]:
     """The feature columns: those listed, or the first teacher's if all have the same."""
     first, *others = said
     wanted = said[first]
@@ -123,7 +122,7 @@ def _columns(said: dict[str, dict[str, Any]], features: Sequence[str] | None) ->
     return tuple(wanted["columns"])
 
 
-def _classes(said: dict[str, dict[str, Any]]) -> npt.NDArray[Any]:
+def _classes(said: dict[str, Facts]) -> Raw:
     """The two label values over all teachers, sorted as scikit-learn sorts them."""
     values = np.unique(np.array([label for facts in said.values() for label in facts["labels"]]))
     if len(values) != 2:

@@ -7,19 +7,17 @@ import json
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from superteach.engines.journal import ANEW, Journal
 from superteach.errors import SettingError
 from superteach.processes.disk import write_bytes
-
-Facts = dict[str, Any]
+from superteach.types import Facts as Facts
 
 
 class Unfinished:
     """The place of one lesson's journal; settings alone name it, so the same command finds it again."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
         self.settings: Facts = json.loads(json.dumps(settings))
         name = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
         self.path = folder / f"{name[:32]}.jsonl"

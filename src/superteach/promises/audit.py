@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from superteach.errors import QueryRefused
+from superteach.types import Facts
 
 
 class Audit:
@@ -35,7 +35,7 @@ class Audit:
         if written != len(data):
             raise QueryRefused("the audit log cannot be written (no space left), so nothing is answered")
 
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[Facts]:
         """Every line, read back; a line cut off by a crash is left out."""
         if not self.path.exists():
             return []

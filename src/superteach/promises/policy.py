@@ -1,22 +1,11 @@
-"""The teacher's own policy: a TOML file on its own disk, which no message can change or weaken.
-
-coordinators = ["teacher-in-chief@hospital.example"]   # names or "sha256:…" of certificates
-queries = ["Census", "Prepare", "AskMoments"]          # default: all but those whose replies show single rows
-least_rows = 10        # no sum over fewer rows than this, unless over none
-most_rounds = 5000     # questions answered in one lesson
-asynchronous = false   # whether rounds are answered in which nobody else's reply is added to this teacher's
-
-[chosen]
-write = "numbers"      # what is written of the chosen rows here: "numbers", "rows" or "nothing"
-folder = "chosen"      # where; a relative folder lies beside this file
-"""
+"""The teacher's own policy: a TOML file on its own disk, which no message can change or weaken; `template` shows its entries."""
 
 from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from superteach.errors import SettingError
 from superteach.line.queries import OPEN, QUERIES
@@ -52,7 +41,7 @@ def read_policy(path: str | Path) -> Policy:
     return policy_of(stored, place)
 
 
-def policy_of(stored: dict[str, Any], place: Path) -> Policy:
+def policy_of(stored: dict[str, object], place: Path) -> Policy:
     """A policy from the entries of a file at a place."""
     where = f"policy {str(place)!r}"
     chosen = stored.get("chosen", {})
@@ -91,13 +80,13 @@ def policy_of(stored: dict[str, Any], place: Path) -> Policy:
     )
 
 
-def _texts(value: Any, where: str, name: str) -> list[str]:
+def _texts(value: object, where: str, name: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         raise SettingError(f"{where}: {name}={value!r} must be a list of texts")
     return value
 
 
-def _count(stored: dict[str, Any], name: str, usual: int, where: str) -> int:
+def _count(stored: dict[str, object], name: str, usual: int, where: str) -> int:
     value = stored.get(name, usual)
     if type(value) is not int or value < 1:
         raise SettingError(f"{where}: {name}={value!r} must be a whole number of at least 1")

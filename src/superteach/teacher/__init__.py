@@ -28,13 +28,13 @@ from superteach.mathematics.solvers.newton import Newton
 from superteach.promises.guard import Guard
 from superteach.teacher import play, ranks
 from superteach.teacher.rows import Rows, length_of
-from superteach.teacher.state import State, known
+from superteach.teacher.state import Answer, State, known
 from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted_sum
-from superteach.types import Array, Positions
+from superteach.types import Array, Positions, Raw
 
 LOCAL_STEPS = 1000
 """Newton steps after which a teacher gives up on its own block in Algorithm 1."""
-Handler = Callable[["Teacher", Any, "State", Turn], tuple["State", Array]]
+Handler = Callable[..., Answer]
 
 
 class Teacher:
@@ -44,9 +44,9 @@ class Teacher:
         self,
         name: str,
         features: Any,
-        target: npt.NDArray[Any],
+        target: Raw,
         ids: npt.ArrayLike | None = None,
-        costs: npt.NDArray[Any] | None = None,
+        costs: Raw | None = None,
         loss: str | None = None,
         guard: Guard | None = None,
     ) -> None:
@@ -95,22 +95,20 @@ class Teacher:
         return int(self.rows.count)
 
 
-def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> tuple[State, Array]:
+def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> Answer:
     if query.rows == "chosen":
         return state, _size(teacher.target[known(state.chosen, "chosen rows")])
     return state, _size(teacher.target)
 
 
-def _column_sums(
-    teacher: Teacher, query: queries.ColumnSums, state: State, turn: Turn
-) -> tuple[State, Array]:
+def _column_sums(teacher: Teacher, query: queries.ColumnSums, state: State, turn: Turn) -> Answer:
     total = np.zeros(query.reply_length)
     for where, block in teacher.rows.blocks(Scaling(centre=query.centre)):
         total += block.weighted_sum(np.ones(length_of(where))) if query.power == 1 else block.square_sums()
     return state, total
 
 
-def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn) -> tuple[State, Array]:
+def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn) -> Answer:
     scaling = Scaling(query.constant, query.centre, query.scale)
     squares = sum(float(block.square_sums().sum()) for _, block in teacher.rows.blocks(scaling))
     squares += teacher.rows.count * scaling.constant**2
@@ -134,15 +132,7 @@ def _loss(teacher: Teacher, announced: queries.Announced) -> Loss:
         raise QueryRefused(str(error)) from None
 
 
-def _moments(teacher: Teacher, query: queries.AskMoments, state: State, turn: Turn) -> tuple[State, Array]:
-    return state, sum_moments(teacher, query, state)
-
-
-def _values(teacher: Teacher, query: queries.AskValues, state: State, turn: Turn) -> tuple[State, Array]:
-    return state, sum_values(teacher, query, state)
-
-
-def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> tuple[State, Array]:
+def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> Answer:
     threshold = np.empty(teacher.rows.count)
     with np.errstate(divide="ignore", over="ignore"):
         for where, block in teacher.rows.blocks(state.scaling):
@@ -154,9 +144,7 @@ def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> 
     return replace(state, threshold=threshold, alpha=None, offer=None, local_point=None), out
 
 
-def _block_round(
-    teacher: Teacher, query: queries.BlockRound, state: State, turn: Turn
-) -> tuple[State, Array]:
+def _block_round(teacher: Teacher, query: queries.BlockRound, state: State, turn: Turn) -> Answer:
     """Algorithm 1, lines 4–5, for one teacher: an exact local solve, then a step of β_i/K."""
     alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
     own = weighted_sum(teacher, state.scaling, alpha)
@@ -167,9 +155,7 @@ def _block_round(
     return replace(state, alpha=moved, local_point=point), reply
 
 
-def _block_offer(
-    teacher: Teacher, query: queries.BlockOffer, state: State, turn: Turn
-) -> tuple[State, Array]:
+def _block_offer(teacher: Teacher, query: queries.BlockOffer, state: State, turn: Turn) -> Answer:
     """The same solve, of which the coordinator says later how much to take."""
     alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
     if query.taken[turn.position]:
@@ -219,7 +205,7 @@ def _penalised(teacher: Teacher, state: State, alpha: Array) -> float:
     return float(loss.penalised_conjugate(alpha, teacher.target, threshold).sum())
 
 
-def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Turn) -> tuple[State, Array]:
+def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Turn) -> Answer:
     if query.by in ("random", "even"):
         keys = ranks.random_keys(teacher.ids, query.seed)
         if query.by == "even":
@@ -243,19 +229,17 @@ def _scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
     return scores
 
 
-def _count_ranks(
-    teacher: Teacher, query: queries.CountRanks, state: State, turn: Turn
-) -> tuple[State, Array]:
+def _count_ranks(teacher: Teacher, query: queries.CountRanks, state: State, turn: Turn) -> Answer:
     ranking = known(state.ranking, "ranks")
     return state, ranking.count_next_bytes(teacher.ids, query.prefixes).astype(np.float64)
 
 
-def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> tuple[State, Array]:
+def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> Answer:
     chosen = known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)
     return replace(state, chosen=chosen), _size(teacher.target[chosen])
 
 
-def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> tuple[State, Array]:
+def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> Answer:
     if query.remember:
         state = replace(state, best={**state.best, query.of: known(state.chosen, "chosen rows")})
     else:
@@ -263,7 +247,7 @@ def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -
     return state, _size(teacher.target[state.chosen])
 
 
-def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn) -> tuple[State, Array]:
+def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn) -> Answer:
     same = error = total = spread = 0.0
     for _, block in teacher.rows.blocks(state.scaling):
         learned, wanted = block.times(query.model), block.times(query.goal)
@@ -274,15 +258,13 @@ def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn)
     return state, np.array([teacher.rows.count, same, error, total, spread], dtype=np.float64)
 
 
-def _chosen_cost(
-    teacher: Teacher, query: queries.ChosenCost, state: State, turn: Turn
-) -> tuple[State, Array]:
+def _chosen_cost(teacher: Teacher, query: queries.ChosenCost, state: State, turn: Turn) -> Answer:
     if teacher.costs is None:
         return state, np.zeros(2)
     return state, np.array([teacher.costs[known(state.chosen, "chosen rows")].sum(), 1.0])
 
 
-def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> tuple[State, Array]:
+def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> Answer:
     loss, chosen = known(state.loss, "loss"), known(state.chosen, "chosen rows")
     rows: Positions | None = chosen
     ended = True  # nothing to choose where the share is nothing, or everything
@@ -299,8 +281,8 @@ _HANDLERS: dict[type[Query[object]], Handler] = {
     queries.Census: _census,
     queries.ColumnSums: _column_sums,
     queries.Prepare: _prepare,
-    queries.AskMoments: _moments,
-    queries.AskValues: _values,
+    queries.AskMoments: lambda teacher, query, state, turn: (state, sum_moments(teacher, query, state)),
+    queries.AskValues: lambda teacher, query, state, turn: (state, sum_values(teacher, query, state)),
     queries.Weigh: _weigh,
     queries.BlockRound: _block_round,
     queries.BlockOffer: _block_offer,

@@ -10,13 +10,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from superteach.errors import DataError, DataTypeError, SettingError, listed, shorten
 from superteach.teacher.inputs import Part
+from superteach.types import Raw
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.csv import ParseOptions
 
 SUFFIXES = (".csv", ".parquet")
 _SAVED_INDEX = re.compile(r"__index_level_\d+__")
@@ -51,7 +56,7 @@ class _Source:
             else f"teacher {self.name!r} (file {str(self.path)!r})"
         )
 
-    def read(self, columns: Sequence[str]) -> Any:
+    def read(self, columns: Sequence[str]) -> pa.Table:
         """The named columns as an Arrow table."""
         with _Reading(self):
             return (
@@ -138,7 +143,7 @@ class _Reading:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         # A damaged file makes parsers raise nearly anything; only what stops a program passes through.
         if not isinstance(error, Exception) or isinstance(error, DataError):
             return
@@ -178,7 +183,7 @@ def _parquet_columns(path: Path) -> list[str]:
         return [str(column) for column in parquet.read_schema(file).names]
 
 
-def _read_parquet(path: Path, columns: Sequence[str]) -> Any:
+def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
     from pyarrow import parquet
 
     # Not parquet.read_table: that one reads owner=3/rows.parquet as a column "owner" of its own.
@@ -193,7 +198,7 @@ def _csv_columns(path: Path) -> list[str]:
         return [str(column) for column in stored.schema.names]
 
 
-def _read_csv(path: Path, columns: Sequence[str]) -> Any:
+def _read_csv(path: Path, columns: Sequence[str]) -> pa.Table:
     from pyarrow import csv
 
     convert = csv.ConvertOptions(include_columns=list(columns), strings_can_be_null=True)
@@ -201,7 +206,7 @@ def _read_csv(path: Path, columns: Sequence[str]) -> Any:
         return csv.read_csv(file, parse_options=_csv_layout(), convert_options=convert)
 
 
-def _csv_layout() -> Any:
+def _csv_layout() -> ParseOptions:
     from pyarrow import csv
 
     return csv.ParseOptions(newlines_in_values=True)
@@ -323,7 +328,9 @@ def _split_by_owner(
     return Pool(parts, columns, (source.path,) * len(parts), tuple(members))
 
 
-def _members(source: _Source, column: Any, owner: str) -> tuple[list[Any], list[npt.NDArray[np.int64]]]:
+def _members(
+    source: _Source, column: pa.ChunkedArray, owner: str
+) -> tuple[list[object], list[npt.NDArray[np.int64]]]:
     """The owners, sorted, and each one's rows, ascending."""
     from pyarrow import types
 
@@ -350,15 +357,15 @@ def _place(source: _Source, column: str, row: int, ownership: Ownership | None) 
     return f"teacher {name!r}, column {column!r}, row {row} of {str(source.path)!r}"
 
 
-def _check_nulls(source: _Source, column: Any, name: str, ownership: Ownership | None = None) -> None:
+def _check_nulls(
+    source: _Source, column: pa.ChunkedArray, name: str, ownership: Ownership | None = None
+) -> None:
     if column.null_count:
         place = _place(source, name, _first_null(column), ownership)
         raise DataError(f"{place}: the value is missing; drop or fill such rows first")
 
 
-def _check_finite(
-    source: _Source, values: npt.NDArray[Any], name: str, ownership: Ownership | None = None
-) -> None:
+def _check_finite(source: _Source, values: Raw, name: str, ownership: Ownership | None = None) -> None:
     if values.dtype.kind != "f":
         return
     # One sum finds out whether anything is wrong; only then is the place looked for.
@@ -374,11 +381,11 @@ def _check_finite(
         )
 
 
-def _first_null(column: Any) -> int:
+def _first_null(column: pa.ChunkedArray) -> int:
     return int(np.argmax(column.is_null().to_numpy()))
 
 
-def _matrix_type(source: _Source, table: Any, columns: Sequence[str]) -> type[np.floating[Any]]:
+def _matrix_type(source: _Source, table: pa.Table, columns: Sequence[str]) -> type[np.float32 | np.float64]:
     """Float32 where every column is, else float64; a column that holds no numbers is refused."""
     from pyarrow import types
 
@@ -399,12 +406,12 @@ def _matrix_type(source: _Source, table: Any, columns: Sequence[str]) -> type[np
 
 
 def _target_values(
-    source: _Source, column: Any, name: str, numeric: bool, ownership: Ownership | None = None
-) -> npt.NDArray[Any]:
+    source: _Source, column: pa.ChunkedArray, name: str, numeric: bool, ownership: Ownership | None = None
+) -> Raw:
     column = _plain(column)
     _check_nulls(source, column, name, ownership)
     if _is_number(column.type):
-        values: npt.NDArray[Any] = _numeric(column).to_numpy()
+        values: Raw = _numeric(column).to_numpy()
         _check_finite(source, values, name, ownership)
         return values
     if numeric or not _is_text(column.type):
@@ -415,7 +422,7 @@ def _target_values(
     return np.asarray(column.to_numpy(), dtype=object)
 
 
-def _is_number(kind: Any) -> bool:
+def _is_number(kind: pa.DataType) -> bool:
     from pyarrow import types
 
     return any(
@@ -423,39 +430,39 @@ def _is_number(kind: Any) -> bool:
     )
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     from pyarrow import types
 
     return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view))
 
 
-def _plain_type(kind: Any) -> Any:
+def _plain_type(kind: pa.DataType) -> pa.DataType:
     from pyarrow import types
 
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
-def _plain(column: Any) -> Any:
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A dictionary column as its values."""
     from pyarrow import types
 
     return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
 
 
-def _numeric(column: Any) -> Any:
+def _numeric(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Decimals as float64; every other number as it is."""
     from pyarrow import types
 
     return column.cast("float64") if types.is_decimal(column.type) else column
 
 
-def _type_name(kind: Any) -> str:
+def _type_name(kind: pa.DataType) -> str:
     from pyarrow import types
 
     return f"category of {kind.value_type}" if types.is_dictionary(kind) else str(kind)
 
 
-def _example(column: Any) -> str:
+def _example(column: pa.ChunkedArray) -> str:
     """The first value that is no number, to show where the trouble sits."""
     if not _is_text(_plain_type(column.type)):
         return ""

@@ -18,6 +18,7 @@ from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
 from superteach.promises.guard import Guard
 from superteach.teacher import Teacher
+from superteach.types import Raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +31,10 @@ class Part:
 
     name: str
     features: Any
-    target: npt.NDArray[Any]
-    ids: npt.NDArray[Any] | None = None
+    target: Raw
+    ids: Raw | None = None
     rows: npt.NDArray[np.int64] | None = None
-    costs: npt.NDArray[Any] | None = None
+    costs: Raw | None = None
     """What choosing each row costs its owner; never leaves the teacher but as a total."""
 
     @property
@@ -62,7 +63,7 @@ class Part:
             raise DataError(f"teacher {self.name!r} has a cost that is NaN, infinite or huge")
         return costs
 
-    def take_target(self) -> npt.NDArray[Any]:
+    def take_target(self) -> Raw:
         """The owner's labels or targets."""
         target = np.asarray(self.target)
         return target if self.rows is None else target[self.rows]
@@ -70,7 +71,7 @@ class Part:
 
 def make_teachers(
     parts: Sequence[Part], columns: Sequence[str], loss: Loss
-) -> tuple[list[Teacher], npt.NDArray[Any] | None]:
+) -> tuple[list[Teacher], Raw | None]:
     """Check all parts and turn them into teachers; the classes come back too where labels have any."""
     if not parts:
         raise DataError("there is no teacher: at least one owner of rows is needed")
@@ -87,7 +88,7 @@ def make_teachers(
 
 
 def make_teacher(
-    part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[Any] | None, guard: Guard
+    part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[object] | None, guard: Guard
 ) -> Teacher:
     """One part as a teacher of its own, with the two label values that all teachers have agreed on."""
     _check_shape(part, columns)
@@ -104,13 +105,13 @@ def make_teacher(
     return _teacher(part, loss, np.asarray(classes), guard)
 
 
-def _teacher(part: Part, loss: Loss, classes: npt.NDArray[Any] | None, guard: Guard | None = None) -> Teacher:
+def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = None) -> Teacher:
     target = _encode(part, classes) if classes is not None else _numbers(part, loss)
     agreed = None if guard is None else loss.name
     return Teacher(part.name, part.take_features(), target, part.ids, part.take_costs(), agreed, guard)
 
 
-def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:
+def find_classes(parts: Sequence[Part]) -> Raw:
     """The two label values over all teachers, sorted as scikit-learn sorts them."""
     kinds = set()
     for part in parts:
@@ -153,12 +154,12 @@ def find_classes(parts: Sequence[Part]) -> npt.NDArray[Any]:
     return values
 
 
-def find_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def find_missing(values: Raw) -> npt.NDArray[np.bool_]:
     """Which entries are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
     return np.array([_is_missing(value) for value in values], dtype=bool)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     if value is None:
         return True
     try:
@@ -213,7 +214,7 @@ def _check_finite(part: Part, columns: Sequence[str]) -> None:
     )
 
 
-def _encode(part: Part, classes: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
+def _encode(part: Part, classes: Raw) -> npt.NDArray[np.int8]:
     return np.where(part.take_target() == classes[1], 1, -1).astype(np.int8)
 
 

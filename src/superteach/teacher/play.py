@@ -22,7 +22,7 @@ from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
 from superteach.teacher import ranks
 from superteach.teacher.rows import LiftedBlock, Rows, length_of
-from superteach.teacher.state import State, known
+from superteach.teacher.state import Answer, State, known
 from superteach.types import Array, Positions
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Drawing:
         return np.asarray(some if self.index is None else self.index[some], dtype=np.int64)
 
 
-def balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) -> tuple[State, Array]:
+def balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) -> Answer:
     """Take pulls at a model."""
     loss: Loss = known(state.loss, "loss")
     slope = np.empty(teacher.rows.count)
@@ -69,7 +69,7 @@ def balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) 
     return replace(state, balance=Balancing(slope, octave), drawing=None, fractions=None, play=None), counts
 
 
-def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> tuple[State, Array]:
+def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> Answer:
     """Give rows their log-odds, and draw which of them take part."""
     pulls: Balancing = known(state.balance, "pulls")
     odds = query.odds[pulls.octave]
@@ -87,7 +87,7 @@ def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> tup
     )
 
 
-def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> tuple[State, Array]:
+def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> Answer:
     """Take prices."""
     drawing: Drawing = known(state.drawing, "rows drawn")
     fractions = np.empty(drawing.rows.count)
@@ -98,7 +98,7 @@ def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> t
     return replace(state, fractions=fractions, play=None), np.array([fractions.sum()])
 
 
-def play(teacher: Teacher, query: queries.Play, state: State, turn: Turn) -> tuple[State, Array]:
+def play(teacher: Teacher, query: queries.Play, state: State, turn: Turn) -> Answer:
     """Bring rows into play, to be settled together with other teachers' rows."""
     begun, idle = _bring(
         teacher, state, query.metric, query.idle, query.counted, query.longest, query.thin, query.seed
@@ -106,14 +106,14 @@ def play(teacher: Teacher, query: queries.Play, state: State, turn: Turn) -> tup
     return replace(state, play=begun, idle=idle), begun.report().pack()
 
 
-def settle(teacher: Teacher, query: queries.Settle, state: State, turn: Turn) -> tuple[State, Array]:
+def settle(teacher: Teacher, query: queries.Settle, state: State, turn: Turn) -> Answer:
     """Carry out one order of the rounding."""
     begun: InPlay = known(state.play, "rows in play")
     after = begun.obey(query.order, _draw(query.seed, turn, begun.age))
     return replace(state, play=after), after.report().pack()
 
 
-def tally(teacher: Teacher, query: queries.Tally, state: State, turn: Turn) -> tuple[State, Array]:
+def tally(teacher: Teacher, query: queries.Tally, state: State, turn: Turn) -> Answer:
     """Count rows in play."""
     begun: InPlay = known(state.play, "rows in play")
     reply = np.zeros((query.teachers, 3))
@@ -123,7 +123,7 @@ def tally(teacher: Teacher, query: queries.Tally, state: State, turn: Turn) -> t
     return state, reply.ravel()
 
 
-def gather(teacher: Teacher, query: queries.Gather, state: State, turn: Turn) -> tuple[State, Array]:
+def gather(teacher: Teacher, query: queries.Gather, state: State, turn: Turn) -> Answer:
     """Show what is left in play."""
     begun: InPlay = known(state.play, "rows in play")
     reply = np.zeros((sum(query.counts), query.width + 1))
@@ -132,7 +132,7 @@ def gather(teacher: Teacher, query: queries.Gather, state: State, turn: Turn) ->
     return state, reply.ravel()
 
 
-def assign(teacher: Teacher, query: queries.Assign, state: State, turn: Turn) -> tuple[State, Array]:
+def assign(teacher: Teacher, query: queries.Assign, state: State, turn: Turn) -> Answer:
     """Take the rows that the finish has settled, and idle ones to fill up."""
     begun: InPlay = known(state.play, "rows in play")
     mine = slots(query.counts, turn.position, len(begun.rows))
@@ -141,7 +141,7 @@ def assign(teacher: Teacher, query: queries.Assign, state: State, turn: Turn) ->
     return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
 
 
-def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn: Turn) -> tuple[State, Array]:
+def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn: Turn) -> Answer:
     """Round to this teacher's own fractional sum, without a word to anybody."""
     fractions: Array = known(state.fractions, "prices")
     drawing: Drawing = known(state.drawing, "rows drawn")
@@ -194,7 +194,7 @@ def _settled_alone(
     return chosen
 
 
-def show(teacher: Teacher, query: queries.Show, state: State, turn: Turn) -> tuple[State, Array]:
+def show(teacher: Teacher, query: queries.Show, state: State, turn: Turn) -> Answer:
     """Show all rows and targets."""
     reply = np.zeros((sum(query.counts), query.width + 2))
     identity = np.eye(query.width)
@@ -207,7 +207,7 @@ def show(teacher: Teacher, query: queries.Show, state: State, turn: Turn) -> tup
     return state, reply.ravel()
 
 
-def count(teacher: Teacher, query: queries.Count, state: State, turn: Turn) -> tuple[State, Array]:
+def count(teacher: Teacher, query: queries.Count, state: State, turn: Turn) -> Answer:
     """Count rows, in this teacher's own place."""
     reply = np.zeros(query.teachers)
     if turn.position < query.teachers:
@@ -215,14 +215,14 @@ def count(teacher: Teacher, query: queries.Count, state: State, turn: Turn) -> t
     return state, reply
 
 
-def take(teacher: Teacher, query: queries.Take, state: State, turn: Turn) -> tuple[State, Array]:
+def take(teacher: Teacher, query: queries.Take, state: State, turn: Turn) -> Answer:
     """Choose rows as told."""
     mine = slots(query.counts, turn.position, teacher.rows.count)
     chosen = np.flatnonzero(np.array(query.taken[mine], dtype=bool))
     return replace(state, chosen=chosen), teacher.size_of(chosen)
 
 
-def bound(teacher: Teacher, query: queries.Bound, state: State, turn: Turn) -> tuple[State, Array]:
+def bound(teacher: Teacher, query: queries.Bound, state: State, turn: Turn) -> Answer:
     """How far a proof reaches."""
     slope, most = known(state.balance, "pulls").slope, known(state.loss, "loss").most_curvature
     if not np.isfinite(most):
@@ -321,7 +321,7 @@ def _draw(seed: int, turn: Turn, age: int) -> np.random.Generator:
     return np.random.default_rng([seed, turn.position, age])
 
 
-HANDLERS: dict[type[queries.Query[object]], Callable[..., tuple[State, Array]]] = {
+HANDLERS: dict[type[queries.Query[object]], Callable[..., Answer]] = {
     queries.Balance: balance,
     queries.Draw: draw,
     queries.Price: price,

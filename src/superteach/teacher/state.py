@@ -46,6 +46,10 @@ class State:
     """Rows that pull at nothing, while others are in play."""
 
 
+Answer = tuple[State, Array]
+"""What a teacher remembers after a query, and its reply before the guard has seen it."""
+
+
 def known(value: Known | None, what: str) -> Known:
     """What an earlier query has set, or a refusal that says what is missing."""
     if value is None:

@@ -21,26 +21,20 @@ HEAD = (
 
 def table() -> str:
     """The facts of all queries as a table in Markdown."""
-    return "".join(
-        f"| {' | '.join(cells)} |\n" for cells in (HEAD, ["---"] * len(HEAD), *map(_facts, QUERIES))
-    )
+    lines = HEAD, ["---"] * len(HEAD), *map(_facts, QUERIES)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def _facts(query: type[Query[object]]) -> tuple[str, ...]:
+def _facts(query: type[Query[object]]) -> list[str]:
     shown = f"**single rows**: {query.exposure}" if query.shows_rows else query.exposure
     bound = "none known" if query.sensitivity.bound is None else f"{query.sensitivity.bound:g}"
-    changed = ", ".join(query.changes) or "nothing"
-    return (f"`{query.__name__}`", query.broadcast, query.reply, shown, query.over, changed,
-            f"{bound}: {query.sensitivity.why}")  # fmt: skip
-
-
-def write(page: Path) -> None:
-    """Put the table in the place of the one that the page has."""
-    text, head = page.read_text(encoding="utf-8"), re.escape("| query |")
-    page.write_text(
-        re.sub(rf"^{head}.*\n(\|.*\n)*", lambda _: table(), text, flags=re.MULTILINE), encoding="utf-8"
-    )
+    why, changed = f"{bound}: {query.sensitivity.why}", ", ".join(query.changes) or "nothing"
+    return [f"`{query.__name__}`", query.broadcast, query.reply, shown, query.over, changed, why]
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    page = Path(sys.argv[1])
+    text = re.sub(
+        r"^\| query \|.*\n(\|.*\n)*", lambda _: table(), page.read_text("utf-8"), flags=re.MULTILINE
+    )
+    page.write_text(text, "utf-8")

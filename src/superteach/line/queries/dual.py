@@ -86,9 +86,7 @@ class BlockOffer(_Conjugate, Query[Offers]):
     taken: tuple[float, ...]
     broadcast: ClassVar[str] = "model, goal, Λ, λ_θ, how much of its last offer to take"
     reply: ClassVar[str] = "3 + 2d sums"
-    exposure: ClassVar[str] = (
-        "Σ α_j x_j over this teacher's rows, now and as it offers; of this teacher alone, and at the end of all together"
-    )
+    exposure: ClassVar[str] = "Σ α_j x_j over this teacher's rows alone, now and as it offers"
     asynchronous: ClassVar[bool] = True
     changes: ClassVar[tuple[str, ...]] = ("alpha", "offer", "local_point")
 

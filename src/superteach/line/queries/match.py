@@ -173,10 +173,7 @@ class Play(Rounding):
     """Fractions nearer than this to 0 or 1 are settled or moved there by lot."""
     seed: int
     broadcast: ClassVar[str] = "a matrix, a length, a seed"
-    exposure: ClassVar[str] = (
-        "sums over rows in play, one per column, one per pair of columns, two by class of strength (320 classes); "
-        "over few rows these are the rows"
-    )
+    exposure: ClassVar[str] = "sums over rows in play, in all and by class of strength; over few, the rows"
     changes: ClassVar[tuple[str, ...]] = ("play", "idle")
 
     @property
@@ -194,9 +191,7 @@ class Settle(Rounding):
     take_back: bool
     seed: int
     broadcast: ClassVar[str] = "a tilt, a class, a matrix, a residual, a seed"
-    exposure: ClassVar[str] = (
-        "the same sums as Play after rows were settled; what differs from the reply before is what was settled"
-    )
+    exposure: ClassVar[str] = "the same after rows were settled: what differs from before is what was settled"
     changes: ClassVar[tuple[str, ...]] = ("play",)
 
     @property
@@ -234,9 +229,7 @@ class Gather(Numbers):
     width: int
     broadcast: ClassVar[str] = "how many slots each teacher has"
     reply: ClassVar[str] = "2 + d numbers per row"
-    exposure: ClassVar[str] = (
-        "the pull and the fraction of every row still in play; to whoever knows the goal, the row"
-    )
+    exposure: ClassVar[str] = "pull and fraction of every row in play: the row, to whoever knows the goal"
     over: ClassVar[Over] = "in play"
     shows_rows: ClassVar[bool] = True
 
@@ -255,9 +248,7 @@ class Assign(Sized):
     taken: tuple[bool, ...]
     idle: tuple[int, ...]
     broadcast: ClassVar[str] = "which of the rows gathered are in the lesson"
-    exposure: ClassVar[str] = (
-        "chosen rows; those of them with a positive label or target; the coordinator says which rows are chosen"
-    )
+    exposure: ClassVar[str] = "chosen rows, positive ones; the coordinator says which rows are chosen"
     shows_rows: ClassVar[bool] = True
     changes: ClassVar[tuple[str, ...]] = ("chosen", "play")
     sensitivity: ClassVar[Sensitivity] = ENTANGLED
@@ -324,9 +315,7 @@ class Bound(Numbers):
     radii: Array
     broadcast: ClassVar[str] = "a direction, a d × d matrix or its diagonal, some radii"
     reply: ClassVar[str] = "one sum per radius"
-    exposure: ClassVar[str] = (
-        "how much all rows together pull along the direction, at most, within a radius of the goal"
-    )
+    exposure: ClassVar[str] = "how much all rows pull along the direction, within a radius of the goal"
 
     @property
     def reply_length(self) -> int:
@@ -374,10 +363,7 @@ class Alone(Query[Solo]):
     seed: int
     broadcast: ClassVar[str] = "goal, penalty, how to choose, a time limit"
     reply: ClassVar[str] = "4 counts"
-    exposure: ClassVar[str] = (
-        "chosen rows; those of them with a positive label or target; whether the teacher's own search ended, or found "
-        "nothing"
-    )
+    exposure: ClassVar[str] = "chosen rows, positive ones; whether its own search ended or found nothing"
     over: ClassVar[Over] = "chosen"
     sums: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ("chosen",)

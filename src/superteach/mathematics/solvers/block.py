@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from superteach.line.queries import AskMoments, BlockRound, BlockSums, Moments
 from superteach.mathematics.problem import Certificate, DualProblem
 from superteach.mathematics.solvers import asynchronous
 from superteach.mathematics.solvers.descent import Solution, check_limits
+from superteach.types import Array
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Block:
         limit = f"the limit of {self.max_steps} rounds was reached"
         return self._end(problem, model, self.max_steps, reason is not None, reason or limit)
 
-    def _end(self, problem: DualProblem, model: Any, steps: int, converged: bool, reason: str) -> Solution:
+    def _end(self, problem: DualProblem, model: Array, steps: int, converged: bool, reason: str) -> Solution:
         point = problem.point_of(model)
         return Solution(point, Moments(float("nan"), model * problem.ridge, None), steps, converged, reason)
 

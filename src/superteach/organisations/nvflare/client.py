@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from nvflare.apis.event_type import EventType
@@ -24,6 +25,10 @@ from superteach.promises.audit import Audit
 from superteach.promises.guard import Guard
 from superteach.promises.policy import read_policy
 
+if TYPE_CHECKING:
+    from nvflare.apis.fl_context import FLContext
+    from nvflare.apis.signal import Signal
+
 
 class TeacherExecutor(Executor):  # type: ignore[misc]
     """Answers messages of one lesson. It takes no argument, so a job cannot point it anywhere."""
@@ -31,10 +36,10 @@ class TeacherExecutor(Executor):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._site: Site | None = None
-        self._open: Any = None
+        self._open: Callable[[], Site]
         self._opening = threading.Lock()
 
-    def handle_event(self, event_type: str, fl_ctx: Any) -> None:
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Open the door when the lesson's process starts; the rows are read with the first message."""
         if event_type != EventType.START_RUN:
             return
@@ -44,13 +49,13 @@ class TeacherExecutor(Executor):  # type: ignore[misc]
         self._open = lambda: open_site(kit, name, *signer_of(app, kit / "startup" / "rootCA.pem"))
         fl_ctx.get_engine().register_aux_message_handler(TOPIC, self._answer)
 
-    def _answer(self, topic: str, request: Shareable, fl_ctx: Any) -> Shareable:
+    def _answer(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
         reply = make_reply(ReturnCode.OK)
         data = request.get(FIELD)
         reply[FIELD] = b"" if data == b"" else self._bytes(data, fl_ctx)  # empty: are you there?
         return reply
 
-    def _bytes(self, data: Any, fl_ctx: Any) -> bytes:
+    def _bytes(self, data: bytes, fl_ctx: FLContext) -> bytes:
         try:
             with self._opening:  # a message sent again while the rows are read must not open a second door
                 if self._site is None:
@@ -66,7 +71,9 @@ class TeacherExecutor(Executor):  # type: ignore[misc]
                 "failed", f"it cannot open its rows or its policy ({kind}); its own log says why"
             )
 
-    def execute(self, task_name: str, shareable: Shareable, fl_ctx: Any, abort_signal: Any) -> Shareable:
+    def execute(
+        self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
+    ) -> Shareable:
         """Take no tasks: messages come to the door."""
         return make_reply(ReturnCode.TASK_UNKNOWN)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.widgets.widget import Widget
 
+if TYPE_CHECKING:
+    from nvflare.apis.fl_context import FLContext
+
 
 class Greeter(Widget):  # type: ignore[misc]
     """Tells the person at the terminal what goes on: joined, a lesson began, a lesson ended."""
 
-    def handle_event(self, event_type: str, fl_ctx: Any) -> None:
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Write one line for each thing worth knowing."""
         told = {
             EventType.AFTER_CLIENT_REGISTER: "joined; waiting for lessons (Ctrl-C leaves)",

@@ -15,11 +15,11 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from superteach.errors import SettingError
 from superteach.organisations.nvflare import CLIENT, GREETER, SERVER, require
 from superteach.promises.policy import template
+from superteach.types import Facts
 
 FEDERATION = "federation.json"
 SILENCE = 120
@@ -106,7 +106,7 @@ def _provision(project: Project, secret: Path, days: int) -> Path:
     from nvflare.lighter.provisioner import Provisioner
 
     impl = "nvflare.lighter.impl"
-    plan: dict[str, Any] = {
+    plan: Facts = {
         "api_version": 3,
         "name": project.name,
         "description": "superteach",
@@ -216,6 +216,6 @@ def _make_private(folder: Path) -> None:
             Path(root, entry).chmod(0o700 if entry.endswith(".sh") else 0o600)
 
 
-def write_json(path: Path, stored: Any) -> None:
+def write_json(path: Path, stored: object) -> None:
     """Write a file for NVFlare, or for whoever looks into a kit."""
     path.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")

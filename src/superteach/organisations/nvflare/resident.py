@@ -6,12 +6,12 @@ import os
 import runpy
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import psutil
 
 
-def leave(number: int, frame: Any) -> NoReturn:
+def leave(number: int, frame: object) -> NoReturn:
     """End the lessons' processes, then this one."""
     children = psutil.Process().children(recursive=True)
     for child in children:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.impl.controller import Controller
@@ -26,6 +26,11 @@ from superteach.lesson import Entry, to_json
 from superteach.organisations.conductor import Order, conduct
 from superteach.organisations.nvflare import FIELD, ORDER, STATUS, TOPIC
 from superteach.processes.disk import write_text
+from superteach.types import Facts
+
+if TYPE_CHECKING:
+    from nvflare.apis.fl_context import FLContext
+    from nvflare.apis.signal import Signal
 
 FOLDER = "superteach"
 """Where a lesson's result lies within the job's own folder."""
@@ -65,7 +70,7 @@ class _Owing:
 class AuxLine:
     """NVFlare's auxiliary messages as a line: pushed, not polled."""
 
-    def __init__(self, engine: Any, fl_ctx: Any, abort_signal: Any) -> None:
+    def __init__(self, engine: Any, fl_ctx: FLContext, abort_signal: Signal) -> None:
         self._engine = engine
         self._fl_ctx = fl_ctx
         self._abort = abort_signal
@@ -163,27 +168,27 @@ class LessonController(Controller):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[str, Any] = {"stage": "start", "rounds": 0, "queries": {}}
+        self._told: Facts = {"stage": "start", "rounds": 0, "queries": {}}
         self._asked: Counter[str] = Counter()
 
-    def start_controller(self, fl_ctx: Any) -> None:
+    def start_controller(self, fl_ctx: FLContext) -> None:
         """Let an administrator ask how far the lesson is."""
         fl_ctx.get_engine().register_app_command(STATUS, self._status)
 
-    def stop_controller(self, fl_ctx: Any) -> None:
+    def stop_controller(self, fl_ctx: FLContext) -> None:
         """Nothing is held open."""
 
-    def process_result_of_unknown_task(self, *args: Any, **options: Any) -> None:
+    def process_result_of_unknown_task(self, *args: object, **options: object) -> None:
         """Nobody sends task results here."""
 
-    def _status(self, topic: str, data: Any, fl_ctx: Any) -> dict[str, Any]:
+    def _status(self, topic: str, data: object, fl_ctx: FLContext) -> Facts:
         return self._told
 
     def _watch(self, entry: Entry) -> None:
         self._asked[entry.query if entry.teacher is None else f"{entry.query} of {entry.teacher} alone"] += 1
         self._told = {"stage": entry.stage, "rounds": entry.number, "queries": dict(self._asked)}
 
-    def control_flow(self, abort_signal: Any, fl_ctx: Any) -> None:
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Teach; whatever goes wrong is written beside the result, in words."""
         job = fl_ctx.get_job_id()
         folder = Path(fl_ctx.get_workspace().get_run_dir(job)) / FOLDER
@@ -207,7 +212,7 @@ class LessonController(Controller):  # type: ignore[misc]
             )
 
     def _fail(
-        self, folder: Path, kind: str, text: str, fl_ctx: Any, about: Mapping[str, Any] | None = None
+        self, folder: Path, kind: str, text: str, fl_ctx: FLContext, about: Mapping[str, object] | None = None
     ) -> None:
         write_text(folder / "error.json", to_json({"kind": kind, "error": text, **(about or {})}))
         self.system_panic(text, fl_ctx)

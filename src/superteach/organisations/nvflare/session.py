@@ -20,6 +20,7 @@ from superteach.errors import TeacherLost, TeachingError
 from superteach.organisations.conductor import Order
 from superteach.organisations.nvflare import CLIENT, ORDER, SERVER, STATUS, require
 from superteach.organisations.nvflare.kits import Project, read_project, write_json
+from superteach.types import Facts
 
 CONNECT = 20.0
 POLL = 0.5
@@ -36,7 +37,7 @@ class Standing:
 
     project: Project
     connected: tuple[str, ...]
-    lessons: tuple[dict[str, Any], ...]
+    lessons: tuple[Facts, ...]
 
 
 class Desk:
@@ -61,7 +62,7 @@ class Desk:
         roster = tuple(name for name in self.project.teachers if name in connected)
         return Standing(self.project, roster, tuple(lessons))
 
-    def progress(self, lesson: str) -> dict[str, Any]:
+    def progress(self, lesson: str) -> Facts:
         """Ask a running lesson for its stage, rounds and queries; nothing where it cannot say."""
         try:
             told = self._session.do_app_command(lesson, STATUS, {})
@@ -82,12 +83,12 @@ class Desk:
         except Exception as error:
             raise TeachingError(f"the server refuses the lesson: {error}") from None
 
-    def follow(self, lesson: str, watch: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+    def follow(self, lesson: str, watch: Callable[[Facts], None] | None = None) -> Facts:
         """Wait for the end of a lesson; return what the server says of it."""
         heard = time.monotonic()
         while True:
             try:
-                meta: dict[str, Any] = self._session.get_job_meta(lesson)
+                meta: Facts = self._session.get_job_meta(lesson)
                 start = self._session.get_system_info().server_info.start_time
                 heard = time.monotonic()
             except Exception as error:  # a server may be busy, or gone
@@ -111,7 +112,7 @@ class Desk:
                     watch(told)
             time.sleep(POLL)
 
-    def fetch(self, lesson: str, meta: dict[str, Any], folder: Path) -> Path:
+    def fetch(self, lesson: str, meta: Facts, folder: Path) -> Path:
         """Bring a lesson's result here, or raise what ended it."""
         refused = [
             detail.replace("NVFLARE_ERROR: ", "")
@@ -152,16 +153,16 @@ class Desk:
         return False
 
 
-def _is_older(submitted: Any, start: Any) -> bool:
+def _is_older(submitted: str | float | None, start: float) -> bool:
     """Tell whether a lesson was handed in before its server started, by the server's clock (seconds or text)."""
     try:
         seconds = datetime.fromisoformat(submitted).timestamp() if isinstance(submitted, str) else submitted
-        return float(seconds) < float(start)
+        return seconds is not None and float(seconds) < float(start)
     except (TypeError, ValueError):
         return False
 
 
-def _raised(stored: dict[str, Any]) -> Exception:
+def _raised(stored: Facts) -> Exception:
     """Make an error of the same kind as the one that ended a lesson beside the server."""
     kind: Any = getattr(errors, str(stored["kind"]), TeachingError)
     if issubclass(kind, TeacherLost):
@@ -198,7 +199,7 @@ def sign_in(folder: Path) -> Iterator[Desk]:
 
 def write_job(job: Path, order: Order) -> None:
     """Write a lesson as an NVFlare job: settings for the server, a class name for the teachers, no code."""
-    parts: dict[str, dict[str, Any]] = {
+    parts: dict[str, Facts] = {
         "server": {"workflows": [{"id": "lesson", "path": SERVER, "args": {}}]},
         "teacher": {"executors": [{"tasks": ["none"], "executor": {"path": CLIENT, "args": {}}}]},
     }

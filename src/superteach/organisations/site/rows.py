@@ -24,6 +24,7 @@ from superteach.processes.disk import write_bytes
 from superteach.promises.policy import Policy
 from superteach.teacher.files import Pool, read_pool
 from superteach.teacher.inputs import Part, find_classes
+from superteach.types import Facts, Raw
 
 _BLOCK_ROWS = 1 << 14
 SECRET_BYTES = 32
@@ -42,10 +43,10 @@ class Holding:
         """How many rows there are."""
         return self.pool.parts[0].count
 
-    def schema(self, classifies: bool) -> dict[str, Any]:
+    def schema(self, classifies: bool) -> Facts:
         """Names and kinds of the columns, the label values of a classification, a hash of it all, the count."""
         part = self.pool.parts[0]
-        labels: list[Any] | None = None
+        labels: list[object] | None = None
         if classifies:
             labels = _labels(part)
         kind = "text" if part.take_target().dtype.kind in "OUS" else "number"
@@ -132,7 +133,7 @@ def own_secret(path: Path) -> bytes:
     return secret
 
 
-def _arrays(values: Any) -> tuple[npt.NDArray[Any], ...]:
+def _arrays(values: Any) -> tuple[Raw, ...]:
     """The plain arrays that some rows are made of; texts as NumPy writes them, all of one width."""
     if sparse.issparse(values):
         values = values.tocsr()
@@ -142,7 +143,7 @@ def _arrays(values: Any) -> tuple[npt.NDArray[Any], ...]:
     return (values.astype(np.str_) if values.dtype == object else values,)
 
 
-def _labels(part: Part) -> list[Any]:
+def _labels(part: Part) -> list[object]:
     """The label values here, one or two; their order is the coordinator's to settle."""
     values = part.take_target()
     different = np.unique(values)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from superteach.engines.inprocess import InProcess
 from superteach.line.messages import Answers
 from superteach.line.queries import Query
+from superteach.types import Array
 
 
 class Delayed(InProcess):
@@ -22,7 +20,7 @@ class Delayed(InProcess):
         self._due: list[tuple[float, int, int, Query[object]]] = []
         self.clock = 0.0
 
-    def sum(self, query: Query[object], number: int) -> npt.NDArray[np.float64]:
+    def sum(self, query: Query[object], number: int) -> Array:
         """Everybody waits for the slowest."""
         self.clock += max(self._delay(position) for position in range(len(self._teachers)))
         return super().sum(query, number)
@@ -31,7 +29,7 @@ class Delayed(InProcess):
         """Ask one teacher, whose reply is due after its delay."""
         heapq.heappush(self._due, (self.clock + self._delay(position), number, position, query))
 
-    def arrival(self) -> tuple[int, npt.NDArray[np.float64]]:
+    def arrival(self) -> tuple[int, Array]:
         """The reply that is due first; the clock moves on to it."""
         self.clock, number, position, query = heapq.heappop(self._due)
         return position, self._ask(position, query, number).values
