@@ -15,5 +15,5 @@ Positions = npt.NDArray[np.int64]
 """Row numbers within one teacher, or owners of rows."""
 Mask = npt.NDArray[np.bool_]
 """One truth value per row."""
-Facts = dict[str, Any]
+Json = dict[str, Any]
 """An object of JSON, as it was read or as it will be written."""

@@ -20,7 +20,7 @@ from superteach.errors import TeachingError
 from superteach.line import wire
 from superteach.line.queries import Query
 from superteach.processes.records import Records
-from superteach.types import Array, Facts
+from superteach.types import Array, Json
 
 _log = logging.getLogger(__name__)
 ANEW = "begin the lesson anew, without --resume"
@@ -53,7 +53,7 @@ class Journal:
         return "interruption" in next(reversed(list(self._records)), {"cell": {}})["cell"]
 
     @property
-    def interruptions(self) -> list[Facts]:
+    def interruptions(self) -> list[Json]:
         """What broke the lesson off, each time."""
         return [dict(record["facts"]) for record in self._records if "interruption" in record["cell"]]
 

@@ -22,7 +22,7 @@ import numpy as np
 from superteach.errors import QueryRefused, TeachingError
 from superteach.line.messages import Sealed
 from superteach.line.queries import QUERIES, Announced, Query
-from superteach.types import Array, Facts
+from superteach.types import Array, Json
 
 MAGIC = b"STW1"
 MOST_BYTES = 1 << 28
@@ -38,7 +38,7 @@ class Message:
     """A decoded header and the arrays behind it."""
 
     kind: str
-    header: Facts
+    header: Json
     arrays: tuple[Array, ...] = ()
 
 
@@ -71,7 +71,7 @@ class Reply:
 
     status: Literal["ok", "refused", "failed"]
     values: Array | None = None
-    facts: Facts = field(default_factory=dict)
+    facts: Json = field(default_factory=dict)
     reason: str = ""
 
 
@@ -182,7 +182,7 @@ def read_question(message: Message) -> Question:
     return Question(header["lesson"], header["number"], kind(**decoded))
 
 
-def _expect(given: Facts, wanted: dict[str, type], what: str) -> None:
+def _expect(given: Json, wanted: dict[str, type], what: str) -> None:
     if set(given) != set(wanted):
         raise QueryRefused(f"{what} has {sorted(wanted)}; {sorted(set(given) ^ set(wanted))} do not fit")
     for name, kind in wanted.items():

@@ -21,7 +21,7 @@ from superteach.mathematics.problem import MOST, ridge_penalty
 from superteach.mathematics.solvers.function import Function, Read
 from superteach.mathematics.solvers.lbfgs import LBFGS
 from superteach.mathematics.solvers.newton import Newton
-from superteach.types import Array
+from superteach.types import Array, Json
 
 Intercept = Literal["none", "free", "penalised"]
 
@@ -85,7 +85,7 @@ class Learner:
             return f"{rows} sample(s) have targets of 0 alone, and Poisson's intercept has no finite value for them"
         return None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Values for JSON."""
         return {
             "loss": self.loss.settings(),

@@ -21,7 +21,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from superteach.errors import SettingError
-from superteach.types import Array, Facts
+from superteach.types import Array, Json
 
 
 class Terms(NamedTuple):
@@ -107,7 +107,7 @@ class Loss(ABC):
         """
         return self.distance(t, y, threshold)
 
-    def settings(self) -> Facts:
+    def settings(self) -> Json:
         """Name and parameters, enough to build the loss again."""
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
 

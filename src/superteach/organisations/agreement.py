@@ -16,7 +16,7 @@ from superteach.engines.remote import SECONDS, Line, Remote, reply_of
 from superteach.errors import DataError
 from superteach.line import wire
 from superteach.mathematics.learner import Learner
-from superteach.types import Facts, Raw
+from superteach.types import Json, Raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ def finish(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[s
     return {name: int(facts["rows"]) for name, facts in end(line, agreement, seconds).items()}
 
 
-def end(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, Facts]:
+def end(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, Json]:
     """The same with all that each says: rows, what is written of them, and the fault where nothing could be."""
     over = wire.pack("finish", {"lesson": agreement.lesson})
     return _ask_all(line, agreement.names, dict.fromkeys(agreement.names, over), "the end", seconds)
@@ -87,12 +87,12 @@ def end(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str,
 
 def _ask_all(
     line: Line, names: Sequence[str], messages: dict[str, bytes], what: str, seconds: float
-) -> dict[str, Facts]:
+) -> dict[str, Json]:
     replies = line.ask(messages, seconds)
     return {name: reply_of(name, what, replies).facts for name in names}
 
 
-def _columns(said: dict[str, Facts], features: Sequence[str] | None) -> tuple[str, ...]:
+def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[str, ...]:
     """The feature columns: those listed, or the first teacher's if all have the same."""
     first, *others = said
     wanted = said[first]
@@ -122,7 +122,7 @@ def _columns(said: dict[str, Facts], features: Sequence[str] | None) -> tuple[st
     return tuple(wanted["columns"])
 
 
-def _classes(said: dict[str, Facts]) -> Raw:
+def _classes(said: dict[str, Json]) -> Raw:
     """The two label values over all teachers, sorted as scikit-learn sorts them."""
     values = np.unique(np.array([label for facts in said.values() for label in facts["labels"]]))
     if len(values) != 2:

@@ -11,18 +11,18 @@ from pathlib import Path
 from superteach.engines.journal import ANEW, Journal
 from superteach.errors import SettingError
 from superteach.processes.disk import write_bytes
-from superteach.types import Facts as Facts
+from superteach.types import Json as Json
 
 
 class Unfinished:
     """The place of one lesson's journal; settings alone name it, so the same command finds it again."""
 
     def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
-        self.settings: Facts = json.loads(json.dumps(settings))
+        self.settings: Json = json.loads(json.dumps(settings))
         name = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
         self.path = folder / f"{name[:32]}.jsonl"
 
-    def find(self) -> Facts:
+    def find(self) -> Json:
         """What the journal says at its top, or an error that says how the settings differ from the latest one's."""
         if (head := _head(self.path)) is not None:
             return head
@@ -40,7 +40,7 @@ class Unfinished:
             "Give its settings, or repeat the command without --resume"
         )
 
-    def roster(self, head: Facts, teachers: list[str]) -> list[str]:
+    def roster(self, head: Json, teachers: list[str]) -> list[str]:
         """With whom to go on: the same teachers, or those who were left when others were dropped."""
         dropped = [facts["teacher"] for facts in head["dropped"]]
         if head["teachers"] in (teachers, [name for name in teachers if name not in dropped]):
@@ -50,12 +50,12 @@ class Unfinished:
             f"add --teachers {','.join(head['teachers'])}, or {ANEW}"
         )
 
-    def begin(self, agreed: Facts, dropped: list[Facts]) -> Journal:
+    def begin(self, agreed: Json, dropped: list[Json]) -> Journal:
         """A new journal, in place of an older one with the same settings."""
         self.path.unlink(missing_ok=True)
         return Journal(self.path, {"order": self.settings, **agreed, "dropped": dropped, "owner": _owner()})
 
-    def go_on(self, head: Facts, agreed: Facts) -> Journal:
+    def go_on(self, head: Json, agreed: Json) -> Journal:
         """The journal that is there, taken over, if teachers still hold what they held."""
         agreed = json.loads(json.dumps(agreed))
         for name, value in agreed.items():
@@ -74,7 +74,7 @@ class Unfinished:
             ) from None
         return Journal(self.path, mine)
 
-    def _take_over(self, head: Facts, mine: Facts) -> None:
+    def _take_over(self, head: Json, mine: Json) -> None:
         """Put another first line in place, at once, so that whoever wrote it before sees that it is not his any more."""
         if not self.path.exists():
             return  # finished by another run meanwhile: this one asks for every sum again
@@ -85,7 +85,7 @@ class Unfinished:
         write_bytes(self.path, head_line + rest, private=True)
 
 
-def _check_seals(before: Facts, now: Facts) -> None:
+def _check_seals(before: Json, now: Json) -> None:
     others = [name for name, seal in now.items() if before.get(name) != seal]
     if others:
         raise SettingError(
@@ -99,7 +99,7 @@ def _owner() -> str:
     return secrets.token_hex(8)
 
 
-def _head(path: Path) -> Facts | None:
+def _head(path: Path) -> Json | None:
     """The first line of a journal; nothing where there is none, or it was cut off."""
     try:
         with path.open(encoding="utf-8") as file:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from superteach.errors import QueryRefused
-from superteach.types import Facts
+from superteach.types import Json
 
 
 class Audit:
@@ -35,7 +35,7 @@ class Audit:
         if written != len(data):
             raise QueryRefused("the audit log cannot be written (no space left), so nothing is answered")
 
-    def entries(self) -> list[Facts]:
+    def entries(self) -> list[Json]:
         """Every line, read back; a line cut off by a crash is left out."""
         if not self.path.exists():
             return []

@@ -19,7 +19,7 @@ from pathlib import Path
 from superteach.errors import SettingError
 from superteach.organisations.nvflare import CLIENT, GREETER, SERVER, require
 from superteach.promises.policy import template
-from superteach.types import Facts
+from superteach.types import Json
 
 FEDERATION = "federation.json"
 SILENCE = 120
@@ -106,7 +106,7 @@ def _provision(project: Project, secret: Path, days: int) -> Path:
     from nvflare.lighter.provisioner import Provisioner
 
     impl = "nvflare.lighter.impl"
-    plan: Facts = {
+    plan: Json = {
         "api_version": 3,
         "name": project.name,
         "description": "superteach",

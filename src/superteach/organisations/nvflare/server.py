@@ -26,7 +26,7 @@ from superteach.lesson import Entry, to_json
 from superteach.organisations.conductor import Order, conduct
 from superteach.organisations.nvflare import FIELD, ORDER, STATUS, TOPIC
 from superteach.processes.disk import write_text
-from superteach.types import Facts
+from superteach.types import Json
 
 if TYPE_CHECKING:
     from nvflare.apis.fl_context import FLContext
@@ -168,7 +168,7 @@ class LessonController(Controller):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: Facts = {"stage": "start", "rounds": 0, "queries": {}}
+        self._told: Json = {"stage": "start", "rounds": 0, "queries": {}}
         self._asked: Counter[str] = Counter()
 
     def start_controller(self, fl_ctx: FLContext) -> None:
@@ -181,7 +181,7 @@ class LessonController(Controller):  # type: ignore[misc]
     def process_result_of_unknown_task(self, *args: object, **options: object) -> None:
         """Nobody sends task results here."""
 
-    def _status(self, topic: str, data: object, fl_ctx: FLContext) -> Facts:
+    def _status(self, topic: str, data: object, fl_ctx: FLContext) -> Json:
         return self._told
 
     def _watch(self, entry: Entry) -> None:

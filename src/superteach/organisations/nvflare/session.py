@@ -20,7 +20,7 @@ from superteach.errors import TeacherLost, TeachingError
 from superteach.organisations.conductor import Order
 from superteach.organisations.nvflare import CLIENT, ORDER, SERVER, STATUS, require
 from superteach.organisations.nvflare.kits import Project, read_project, write_json
-from superteach.types import Facts
+from superteach.types import Json
 
 CONNECT = 20.0
 POLL = 0.5
@@ -37,7 +37,7 @@ class Standing:
 
     project: Project
     connected: tuple[str, ...]
-    lessons: tuple[Facts, ...]
+    lessons: tuple[Json, ...]
 
 
 class Desk:
@@ -62,7 +62,7 @@ class Desk:
         roster = tuple(name for name in self.project.teachers if name in connected)
         return Standing(self.project, roster, tuple(lessons))
 
-    def progress(self, lesson: str) -> Facts:
+    def progress(self, lesson: str) -> Json:
         """Ask a running lesson for its stage, rounds and queries; nothing where it cannot say."""
         try:
             told = self._session.do_app_command(lesson, STATUS, {})
@@ -83,12 +83,12 @@ class Desk:
         except Exception as error:
             raise TeachingError(f"the server refuses the lesson: {error}") from None
 
-    def follow(self, lesson: str, watch: Callable[[Facts], None] | None = None) -> Facts:
+    def follow(self, lesson: str, watch: Callable[[Json], None] | None = None) -> Json:
         """Wait for the end of a lesson; return what the server says of it."""
         heard = time.monotonic()
         while True:
             try:
-                meta: Facts = self._session.get_job_meta(lesson)
+                meta: Json = self._session.get_job_meta(lesson)
                 start = self._session.get_system_info().server_info.start_time
                 heard = time.monotonic()
             except Exception as error:  # a server may be busy, or gone
@@ -112,7 +112,7 @@ class Desk:
                     watch(told)
             time.sleep(POLL)
 
-    def fetch(self, lesson: str, meta: Facts, folder: Path) -> Path:
+    def fetch(self, lesson: str, meta: Json, folder: Path) -> Path:
         """Bring a lesson's result here, or raise what ended it."""
         refused = [
             detail.replace("NVFLARE_ERROR: ", "")
@@ -162,7 +162,7 @@ def _is_older(submitted: str | float | None, start: float) -> bool:
         return False
 
 
-def _raised(stored: Facts) -> Exception:
+def _raised(stored: Json) -> Exception:
     """Make an error of the same kind as the one that ended a lesson beside the server."""
     kind: Any = getattr(errors, str(stored["kind"]), TeachingError)
     if issubclass(kind, TeacherLost):
@@ -199,7 +199,7 @@ def sign_in(folder: Path) -> Iterator[Desk]:
 
 def write_job(job: Path, order: Order) -> None:
     """Write a lesson as an NVFlare job: settings for the server, a class name for the teachers, no code."""
-    parts: dict[str, Facts] = {
+    parts: dict[str, Json] = {
         "server": {"workflows": [{"id": "lesson", "path": SERVER, "args": {}}]},
         "teacher": {"executors": [{"tasks": ["none"], "executor": {"path": CLIENT, "args": {}}}]},
     }

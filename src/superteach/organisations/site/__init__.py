@@ -32,7 +32,7 @@ from superteach.promises.guard import Guard
 from superteach.teacher import Teacher
 from superteach.teacher.inputs import make_teacher
 from superteach.teacher.state import State
-from superteach.types import Facts
+from superteach.types import Json
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class _Lesson:
     state: State | None = None
     last: tuple[bytes, bytes] | None = None
     """Digest of the last message and the answer to it: asked twice, a question is answered once."""
-    finished: Facts | None = None
+    finished: Json | None = None
     written: Path | None = None
     """The file of the chosen rows."""
 
@@ -85,7 +85,7 @@ class Site:
 
     def _answer(self, data: bytes) -> bytes:
         started = time.perf_counter()
-        facts: Facts = {"coordinator": self.coordinator, "bytes_in": len(data)}
+        facts: Json = {"coordinator": self.coordinator, "bytes_in": len(data)}
         try:
             message = wire.unpack(data)
             self.guard.check_coordinator(self.coordinator, self.fingerprint)
@@ -108,7 +108,7 @@ class Site:
             _log.warning("%s: %s", facts.get("query", facts.get("kind", "message")), verdict)
         return self.guard.send(reply, facts)
 
-    def _handle(self, message: wire.Message, data: bytes, facts: Facts) -> bytes:
+    def _handle(self, message: wire.Message, data: bytes, facts: Json) -> bytes:
         if message.kind == "ask":
             return self._ask(message, data, facts)
         lesson = message.header.get("lesson")
@@ -123,7 +123,7 @@ class Site:
             return wire.pack_facts(self._finish(lesson, facts))
         raise QueryRefused(f"a teacher does not take messages of kind {message.kind!r}")
 
-    def _hello(self, lesson: str, header: Facts, facts: Facts) -> Facts:
+    def _hello(self, lesson: str, header: Json, facts: Json) -> Json:
         loss = LOSSES.get(str(header.get("loss")))
         if loss is None:
             raise QueryRefused("a hello names the loss of the learner")
@@ -149,7 +149,7 @@ class Site:
         except OSError:
             _log.exception("the chosen rows of lesson %s, which was begun anew, stay", lesson.name)
 
-    def _agree(self, lesson: str, header: Facts) -> Facts:
+    def _agree(self, lesson: str, header: Json) -> Json:
         known = self._lessons.get(lesson)
         if known is None or known.number:
             raise QueryRefused(
@@ -170,7 +170,7 @@ class Site:
         known.state, known.last = known.teacher.start(), None
         return {}
 
-    def _ask(self, message: wire.Message, data: bytes, facts: Facts) -> bytes:
+    def _ask(self, message: wire.Message, data: bytes, facts: Json) -> bytes:
         facts["query"] = str(message.header.get("query"))[:60]
         question = wire.read_question(message)
         query, number = question.query, question.number
@@ -195,7 +195,7 @@ class Site:
         known.last = (digest, reply)
         return reply
 
-    def _finish(self, lesson: str, facts: Facts) -> Facts:
+    def _finish(self, lesson: str, facts: Json) -> Json:
         known, policy = self._lessons.get(lesson), self.guard.policy
         if known is None or known.state is None or known.teacher is None:
             raise QueryRefused(f"lesson {lesson!r} has no agreement with this teacher")

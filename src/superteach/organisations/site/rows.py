@@ -24,7 +24,7 @@ from superteach.processes.disk import write_bytes
 from superteach.promises.policy import Policy
 from superteach.teacher.files import Pool, read_pool
 from superteach.teacher.inputs import Part, find_classes
-from superteach.types import Facts, Raw
+from superteach.types import Json, Raw
 
 _BLOCK_ROWS = 1 << 14
 SECRET_BYTES = 32
@@ -43,7 +43,7 @@ class Holding:
         """How many rows there are."""
         return self.pool.parts[0].count
 
-    def schema(self, classifies: bool) -> Facts:
+    def schema(self, classifies: bool) -> Json:
         """Names and kinds of the columns, the label values of a classification, a hash of it all, the count."""
         part = self.pool.parts[0]
         labels: list[object] | None = None
