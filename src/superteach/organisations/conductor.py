@@ -26,8 +26,9 @@ from superteach.errors import (
 from superteach.lesson import Entry, Lesson, Taught, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import Agreement, agree, end
-from superteach.organisations.unfinished import Facts, Unfinished
+from superteach.organisations.unfinished import Unfinished
 from superteach.settings import Settings
+from superteach.types import Json
 
 ARRIVAL = 120.0
 ON_LOSS = ("abort", "drop", "wait")
@@ -149,7 +150,7 @@ class _Run:
     teachers: list[str]
     watch: Callable[[Entry], None] | None
     place: Unfinished | None
-    head: Facts | None = None
+    head: Json | None = None
     """Top of the journal to go on from."""
     follows: str | None = None
     journal: Journal | None = None
@@ -158,7 +159,7 @@ class _Run:
     """The one opened last, of this beginning or of an earlier one."""
     federation: Federation | None = None
     attempts: int = 1
-    dropped: list[Facts] = field(default_factory=list)
+    dropped: list[Json] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -313,7 +314,7 @@ class _Run:
         return told
 
 
-def _facts(teacher: str | None, why: str, stage: str, number: int, then: str) -> Facts:
+def _facts(teacher: str | None, why: str, stage: str, number: int, then: str) -> Json:
     """An interruption as it stands in journal, lesson and report."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     return {"teacher": teacher, "why": why, "stage": stage, "round": number, "when": when, "then": then}

@@ -1,4 +1,4 @@
-"""The teacher's own policy: a TOML file on its own disk that no message can change or weaken; `template` shows its entries."""
+"""A teacher's own policy: a TOML file on its own disk that no message can change or weaken; `template` shows its entries."""
 
 from __future__ import annotations
 
