@@ -39,26 +39,14 @@ class Sealed:
         self.values.setflags(write=False)
 
 
-class Held(Protocol):
-    """Rows as far as whoever asks their owner knows them."""
-
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
-
-    @property
-    def features(self) -> int:
-        """How many columns they have."""
-
-
 class Answers(Protocol):
     """A teacher as far as whoever asks it knows one."""
 
     name: str
 
     @property
-    def rows(self) -> Held:
-        """Its rows."""
+    def rows(self) -> Any:
+        """Something with a count of rows and of features."""
 
     def start(self) -> Any:
         """The state before the first query."""

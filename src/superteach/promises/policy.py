@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +16,7 @@ NAMES = tuple(query.__name__ for query in QUERIES)
 USUAL = frozenset(query.__name__ for query in QUERIES if query not in OPEN)
 """Queries that a policy allows unless it says otherwise."""
 WRITES = ("numbers", "rows", "nothing")
+_quoted = partial(json.dumps, ensure_ascii=False)  # as TOML writes a text
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,11 @@ def template(coordinators: list[str]) -> str:
     """A policy to start from, with what each query shows beside its name."""
     width = max(map(len, NAMES)) + 3
     listed = "\n".join(
-        f"    {repr_toml(query.__name__) + ',':{width}} # {query.exposure}"
+        f"    {_quoted(query.__name__) + ',':{width}} # {query.exposure}"
         for query in QUERIES
         if query not in OPEN
     )
-    names = ", ".join(map(repr_toml, coordinators))
+    names = ", ".join(map(_quoted, coordinators))
     return (
         "# What this teacher answers, to whom and how often. Nothing a coordinator sends can change it.\n"
         f"coordinators = [{names}]  # names, or sha256:… of certificates\n"
@@ -113,10 +116,3 @@ def template(coordinators: list[str]) -> str:
         'write = "numbers"    # what is written of the chosen rows, here: "numbers", "rows" or "nothing"\n'
         'folder = "chosen"    # where; a relative folder lies beside this file\n'
     )
-
-
-def repr_toml(text: str) -> str:
-    """A text as TOML writes it."""
-    import json
-
-    return json.dumps(text, ensure_ascii=False)

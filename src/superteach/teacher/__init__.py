@@ -86,13 +86,11 @@ class Teacher:
         """How many rows a set has."""
         if rows in ("positive", "negative"):
             return int(np.count_nonzero((self.target > 0.0) == (rows == "positive")))
-        if rows in ("drawn", "priced"):
-            return 0 if state.drawing is None else state.drawing.rows.count
-        if rows == "in play":
-            return 0 if state.play is None else len(state.play.rows)
-        if rows == "chosen":
-            return 0 if state.chosen is None else len(state.chosen)
-        return int(self.rows.count)
+        drawn = None if state.drawing is None else state.drawing.odds
+        play = None if state.play is None else state.play.fractions
+        sets = {"all": self.ids, "chosen": state.chosen, "drawn": drawn, "priced": drawn, "in play": play}
+        found = sets[rows]
+        return 0 if found is None else len(found)
 
 
 def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> Answer:
