@@ -1,11 +1,17 @@
-"""What every test needs: Ctrl-C that can be heard, and, where asked for, another order."""
+"""What every test needs: one thread, Ctrl-C that can be heard, and, where asked for, another order."""
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 
 import pytest
+
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    # Tests run side by side, one for each core, on pools so small that threads of linear algebra only wait for each
+    # other. Before NumPy is loaded, and for child processes too.
+    os.environ.setdefault(_threads, "1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -32,9 +32,8 @@ face = import_module("superteach_lab.commands.progress")  # the package has a co
 TINY = Scale("quick", (200,), 2)
 
 
-@pytest.fixture
-def few(monkeypatch):
-    """The same work on a small scale."""
+def make_small(monkeypatch):
+    """The same work on a small scale: plans hold these numbers, so workers in other processes work by them too."""
     monkeypatch.setattr(statements, "_problems", lambda scale: 60)
     monkeypatch.setattr(statements, "BATCH", 10)
     monkeypatch.setattr(statements.oracle, "WIDTHS", (5, 20))
@@ -50,6 +49,12 @@ def few(monkeypatch):
     monkeypatch.setattr(sensitivity, "ROUND_TEACHERS", (1, 2))
     monkeypatch.setattr(sensitivity, "ROUND_ROWS", 200)
     monkeypatch.setattr(sensitivity, "MOST_ROUNDS", 5)
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """The same work on a small scale."""
+    make_small(monkeypatch)
 
 
 @pytest.fixture
@@ -161,10 +166,20 @@ def test_same_seeds_same_files(tmp_path, few, monkeypatch):
     assert os.uname().nodename not in page
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The cells of a small table that was done in one go."""
+    place = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        patch.setattr(writing, "save_figure", lambda draw, size, stem: None)
+        run(["table-logistic"], TINY, place)
+    return cells_of(place / "table-logistic" / "cells.jsonl")
+
+
 @pytest.mark.parametrize("after", [1, 6])
-def test_an_interrupted_table_goes_on(tmp_path, few, undrawn, after):
+def test_an_interrupted_table_goes_on(tmp_path, few, undrawn, whole, after):
     """Stopped between cells, before and after the best size is known: the second run ends as if it had been one."""
-    run(["table-logistic"], TINY, tmp_path / "whole")
 
     def stop(state):
         if state.done == after:
@@ -175,25 +190,24 @@ def test_an_interrupted_table_goes_on(tmp_path, few, undrawn, after):
     done = cells_of(tmp_path / "halves" / "table-logistic" / "cells.jsonl")
     assert len(done) == after + 1
     run(["table-logistic"], TINY, tmp_path / "halves")
-    whole = cells_of(tmp_path / "whole" / "table-logistic" / "cells.jsonl")
     assert cells_of(tmp_path / "halves" / "table-logistic" / "cells.jsonl") == whole
 
 
 SCRIPT = """
 from pathlib import Path
-from superteach_lab.paper import statements, writing
+from superteach_lab.paper import tables, writing
 from superteach_lab.paper.plan import Scale
 from superteach_lab.paper.run import run
+tables.ROUNDS, tables.TEACHERS = 5, (3,)
 writing.save_figure = lambda draw, size, stem: None
-run(["table-logistic"], Scale("quick", (300,), 2), Path({place!r}), workers=2)
+run(["table-logistic"], Scale("quick", (200,), 2), Path({place!r}), workers=2)
 """
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_a_killed_run_goes_on(tmp_path, end, undrawn):
+def test_a_killed_run_goes_on(tmp_path, end, whole):
     """A real run with two workers, a real signal in the middle: what was kept stays, the end is that of one run."""
-    run(["table-logistic"], Scale("quick", (300,), 2), tmp_path / "whole")
-    whole = cells_of(tmp_path / "whole" / "table-logistic" / "cells.jsonl")[1:]
+    whole = whole[1:]
     command = [sys.executable, "-c", SCRIPT.format(place=str(tmp_path / "halves"))]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     file = tmp_path / "halves" / "table-logistic" / "cells.jsonl"
@@ -241,10 +255,10 @@ def _fields(status):
         return []
 
 
-def test_workers_change_nothing_but_times(tmp_path, undrawn):
+def test_workers_change_nothing_but_times(tmp_path, few, undrawn):
     """Cells of all kinds by two processes, in the order of the plan: the same as by one."""
     for count in (1, 2):
-        run(["table-ridge"], Scale("quick", (300,), 1), tmp_path / str(count), workers=count)
+        run(["table-ridge"], Scale("quick", (200,), 1), tmp_path / str(count), workers=count)
     one, two = (cells_of(tmp_path / str(count) / "table-ridge" / "cells.jsonl") for count in (1, 2))
     assert one[0]["settings"] == two[0]["settings"], "a run of two workers can go on with one"
     assert one[1:] == two[1:]
