@@ -341,25 +341,25 @@ def test_a_site_can_be_built_from_a_file(tmp_path, pool):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "columns", "text"])
-def test_a_seal_changes_with_any_value_and_with_the_secret(kind, pool, tmp_path, monkeypatch):
+def test_a_seal_changes_with_any_value_and_with_the_secret(kind, pool, tmp_path):
     """Over several blocks of rows; the same rows in the same order give the same seal, in another process too."""
-    monkeypatch.setattr("superteach.organisations.site.rows._BLOCK_ROWS", 7)
-    X, y = pool("logistic", 30, WIDTH, 0)
+    rows = 20_000
+    X, y = pool("logistic", rows, WIDTH, 0)
     secret = own_secret(tmp_path / "secret")
 
     def seal(X, y, secret=secret, costs=None):
         held = {"sparse": sparse.csr_array, "columns": np.asfortranarray}.get(kind, np.array)(X)
         target = np.where(y > 0, "yes", "no").astype(object) if kind == "text" else y
-        part = Part("a", held, target, np.arange(30), costs=costs)
-        files = Pool((part,), ("x0", "x1", "x2"), (tmp_path / "a.csv",), (np.arange(30),))
+        part = Part("a", held, target, np.arange(rows), costs=costs)
+        files = Pool((part,), ("x0", "x1", "x2"), (tmp_path / "a.csv",), (np.arange(rows),))
         return Holding("a", files, "y").seal(secret)
 
     other, flipped = X.copy(), y.copy()
-    other[20, 2] = np.nextafter(other[20, 2], 9.0)
-    flipped[29] = -flipped[29]
+    other[18_000, 2] = np.nextafter(other[18_000, 2], 9.0)
+    flipped[-1] = -flipped[-1]
     seals = [
-        seal(X, y), seal(other, y), seal(X, flipped), seal(X[::-1], y[::-1]), seal(X, y, costs=np.ones(30)),
-        seal(X, y, costs=np.arange(30.0)), seal(X, y, own_secret(tmp_path / "another")),
+        seal(X, y), seal(other, y), seal(X, flipped), seal(X[::-1], y[::-1]), seal(X, y, costs=np.ones(rows)),
+        seal(X, y, costs=np.arange(float(rows))), seal(X, y, own_secret(tmp_path / "another")),
     ]  # fmt: skip
     assert len(set(seals)) == len(seals)
     assert seal(X, y, own_secret(tmp_path / "secret")) == seals[0]

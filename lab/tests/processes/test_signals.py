@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -50,3 +52,10 @@ def test_nothing_follows_where_nothing_came():
     thread.start()
     thread.join()
     assert entered == [True]
+
+
+def test_children_of_tests_hear_interruptions():
+    """Also where whoever started the tests ignores them, as a shell does for what it runs in the background."""
+    asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    child = subprocess.run([sys.executable, "-I", "-c", asked], capture_output=True, text=True, check=True)
+    assert child.stdout == "True\n"
