@@ -10,14 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from superteach.line.queries.match import pack_report
+from superteach.line.queries.match import BINS, Order, Report
 from superteach.mathematics import rounding
 from superteach.mathematics.rounding import (
-    BINS,
     ENOUGH,
     InPlay,
-    Order,
-    Report,
     best_subset,
     finish,
     polish,
@@ -186,7 +183,7 @@ class Owners:
 
     def report(self) -> Report:
         """As queries add it up: packed, summed and read."""
-        packed = sum(pack_report(part.report()) for part in self.parts)
+        packed = sum(part.report().pack() for part in self.parts)
         width = self.parts[0].rows.shape[1]
         return Play(np.eye(width - 1), 1.0, 0, True, 0.25, 0).read(packed)
 
