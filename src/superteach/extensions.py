@@ -14,7 +14,7 @@ from superteach.errors import MissingExtra
 COMMANDS = "superteach.commands"
 """Commands: a `typer.Typer` with one command each."""
 METHODS = "superteach.methods"
-"""Methods: (classroom, goal, seed, seconds) -> a chooser of rows, as `coordinator.path` walks with."""
+"""Methods: a class each, made from `coordinator.methods.base.Method`."""
 ALONE = "superteach.alone"
 """Ways to choose within one teacher: (teacher, loss, scaling, size, query) -> (rows or None, whether it ended)."""
 DATASETS = "superteach.datasets"

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from superteach.processes.disk import write_text
 from superteach.types import Array, Positions
+from superteach.words import Words
 
 TAUGHT = 0.01
 """Share of the spread of predictions within which a goal counts as taught."""
@@ -125,6 +126,7 @@ class Lesson:
     """What the chosen rows cost their owners in all, where owners gave costs."""
     interruptions: tuple[dict[str, Any], ...] = ()
     """Who was lost on the way, when and why, and what was done about it (lessons of a federation)."""
+    words: Words = field(default_factory=Words)
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=lambda: versions())
     """Versions of what computed the lesson."""
@@ -163,12 +165,8 @@ class Lesson:
 
     @property
     def predicted_risk(self) -> float | None:
-        """The risk that "match" expected from its linearised model; None for other methods."""
-        given = (
-            self.settings.get("method") == "match"
-            and len(self.objective)
-            and math.isfinite(self.objective[-1])
-        )
+        """The risk that the linearised model expected; None for methods without one."""
+        given = self.words.exact and len(self.objective) and math.isfinite(self.objective[-1])
         return float(self.objective[-1]) if given else None
 
     @property
@@ -206,7 +204,7 @@ class Lesson:
                 f"the nearest model found is at distance {self.risk:.4g}"
                 + (f", and none can be nearer than {self.lower_bound:.4g}" if self.lower_bound else "")
             )
-        if self.settings.get("method") != "match":
+        if not self.words.exact:
             return f"the taught model is at distance {self.risk:.4g} from the goal"
         apart = ""
         if math.isfinite(self.prediction_distance):
@@ -253,6 +251,7 @@ class Lesson:
             "path": [point.as_dict() for point in self.path],
             "ledger": [entry.as_dict() for entry in self.ledger],
             "interruptions": list(self.interruptions),
+            "words": asdict(self.words),
             "settings": self.settings,
             "versions": self.versions,
         }
@@ -298,6 +297,7 @@ class Lesson:
             teachers=tuple(stored["teachers"]),
             certificate=_certificate(stored["certificate"]),
             interruptions=tuple(stored.get("interruptions", ())),
+            words=Words.of(stored.get("words", {})),
             **{name: stored[name] for name in _PLAIN},
             prediction_distance=_number(stored.get("prediction_distance")),
             prediction_spread=_number(stored.get("prediction_spread")),

@@ -1,23 +1,20 @@
 """Settings of a lesson: declared, described and checked here, once, for every face.
 
-A setting is a field of `Settings`. Its `Facts` say how it is checked and what the command line calls it; the scikit-learn
+A setting is a field of `Settings`. Its metadata say how it is checked and what the command line calls it; the scikit-learn
 class, `teach`, the command line, the order of a federation, its journal and the report derive the rest.
 """
 
 from __future__ import annotations
 
 import ast
-import math
+import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import numpy as np
-
 from superteach.coordinator import methods
 from superteach.errors import BudgetError, SettingError
-from superteach.mathematics.problem import MOST
 
 if TYPE_CHECKING:
     from superteach.mathematics.learner import Learner
@@ -29,43 +26,16 @@ SOLVERS = ("newton", "lbfgs", "block")
 BUDGETS = "give a count, a fraction in (0, 1], a range (low, high) of either, 'best', or 'smallest' with risk_target="
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What faces know of one setting."""
-
-    help: str
-    """Sentence of the command line's help."""
-    check: Callable[[str, Any], Any]
-    """(name, value) -> the value as it is kept, or an error; not asked where None is the default and the value."""
-    option: str = ""
-    """Name on the command line, where it is another than the field's."""
-    text: type = str
-    """Type that the command line reads."""
-    read: Callable[[Any], Any] = lambda value: value
-    """Value of what the command line read."""
-    choices: Callable[[], Sequence[str]] | None = None
-    """Words that the command line accepts."""
-    shown: str = ""
-    """Default as the command line's help shows it, where it is another than the field's."""
-
-
-def facts_of(setting: Field[Any]) -> Facts:
-    """Facts of a field of `Settings`."""
-    found: Facts = setting.metadata["facts"]
-    return found
-
-
 def option_of(setting: Field[Any]) -> str:
     """Name of a setting on the command line and in a journal, without dashes."""
-    return facts_of(setting).option or setting.name
+    return str(setting.metadata.get("option", setting.name))
 
 
 def check_budget(budget: Any) -> Any:
     """Refuse what no number of rows could make a budget."""
-    if isinstance(budget, str):
-        if budget not in ("best", "smallest"):
-            raise BudgetError(f"budget={budget!r} is not known: {BUDGETS}")
-    elif isinstance(budget, tuple | list):
+    if isinstance(budget, str) and budget in ("best", "smallest"):
+        return budget
+    if isinstance(budget, tuple | list):
         if len(budget) != 2 or any(isinstance(end, str | tuple | list) for end in budget):
             raise BudgetError(f"budget={budget!r} is not a range (low, high): {BUDGETS}")
         low, high = (check_budget(end) for end in budget)
@@ -74,19 +44,20 @@ def check_budget(budget: Any) -> Any:
                 f"budget={budget!r}: a range has two counts or two fractions, the smaller first"
             )
         return low, high
-    elif is_count(budget):
+    if is_count(budget):
         if budget < 1:
             raise BudgetError(f"budget={budget} rows is too few: a lesson has at least one row")
-    elif not isinstance(budget, float | np.floating):
+        return int(budget)
+    if isinstance(budget, bool) or not isinstance(budget, numbers.Real):
         raise BudgetError(f"budget={budget!r} is not known: {BUDGETS}")
-    elif not (math.isfinite(budget) and 0.0 < budget <= 1.0):
+    if not 0.0 < float(budget) <= 1.0:
         raise BudgetError(f"budget={budget} is not a fraction in (0, 1]; write an int for a count of rows")
-    return budget.item() if isinstance(budget, np.generic) else budget
+    return float(budget)
 
 
 def is_count(value: Any) -> bool:
     """Tell whole numbers from fractions, truth values and anything else."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def read_budget(text: str) -> Any:
@@ -113,6 +84,8 @@ def _literal(text: str) -> int | float | None:
 
 def _number(least: float) -> Callable[[str, Any], float]:
     def check(name: str, value: Any) -> float:
+        from superteach.mathematics.problem import MOST
+
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -145,13 +118,17 @@ def _word(choices: Sequence[str]) -> Callable[[str, Any], str]:
 
 
 def _truth(name: str, value: Any) -> bool:
+    import numpy as np
+
     if not isinstance(value, bool | np.bool_):
         raise SettingError(f"{name}={value!r} must be True or False")
     return bool(value)
 
 
 def _seed(name: str, value: Any) -> int:
-    """scikit-learn's three kinds of random_state as one number."""
+    """Make one number of scikit-learn's three kinds of random_state."""
+    import numpy as np
+
     if value is None:
         return 0
     if isinstance(value, np.random.RandomState):
@@ -187,8 +164,17 @@ def _solver(name: str, value: Any) -> Any:
     raise SettingError(f"{name}={value!r} must be one of superteach.solvers: Newton(), LBFGS() or Block()")
 
 
-def _facts(*facts: Any, **more: Any) -> dict[str, Facts]:
-    return {"facts": Facts(*facts, **more)}
+def _setting(default: Any, help: str, check: Callable[[str, Any], Any], **more: Any) -> Any:
+    """Declare a setting.
+
+    check : (name, value) -> the value as it is kept, or an error; not asked for None where None is the default.
+    help : sentence of the command line's help.
+    option : name on the command line, where it is another than the field's.
+    text : type that the command line reads (default: str), and read : what makes a value of it.
+    choices : function that lists the words which the command line accepts.
+    shown : default as the command line's help shows it.
+    """
+    return field(default=default, metadata={"help": help, "check": check, **more})
 
 
 @dataclass(frozen=True)
@@ -211,81 +197,62 @@ class Settings:
     random_state : the same seed gives the same lesson.
     """
 
-    budget: Budget = field(
-        default="best",
-        metadata=_facts(
-            "Rows to choose: a count (200), a fraction (0.04), the best size of a range (50:200 or 0.01:0.05), best, or "
-            "smallest (with --risk-target).",
-            lambda _, value: check_budget(value),
-            read=read_budget,
-        ),
+    budget: Budget = _setting(
+        "best",
+        "Rows to choose: a count (200), a fraction (0.04), the best size of a range (50:200 or 0.01:0.05), best, or "
+        "smallest (with --risk-target).",
+        lambda _, value: check_budget(value),
+        read=read_budget,
     )
-    method: str = field(
-        default="match", metadata=_facts("How rows are chosen.", _method, choices=methods.names)
+    method: str = _setting("match", methods.about(), _method, choices=methods.names)
+    risk_target: float | None = _setting(
+        None,
+        "Distance to the goal that is small enough (default: 1e-6 of the goal's length).",
+        _number(0.0),
+        text=float,
     )
-    risk_target: float | None = field(
-        default=None,
-        metadata=_facts(
-            "Distance to the goal that is small enough (default: 1e-6 of the goal's length).",
-            _number(0.0),
-            text=float,
-        ),
+    sparsity: float | None = _setting(
+        None, "Weight of the l1 term (0.1; regression 1).", _number(0.0), text=float
     )
-    sparsity: float | None = field(
-        default=None,
-        metadata=_facts("Weight of the l1 term (0.1; regression 1).", _number(0.0), text=float),
+    goal_weight: float | None = _setting(
+        None, "Pull towards the goal (1000; regression 2000).", _number(0.0), text=float
     )
-    goal_weight: float | None = field(
-        default=None,
-        metadata=_facts("Pull towards the goal (1000; regression 2000).", _number(0.0), text=float),
+    solver: Newton | LBFGS | Block | None = _setting(
+        None,
+        "Solver of the dual (default newton; lbfgs for very wide data).",
+        _solver,
+        choices=lambda: SOLVERS,
     )
-    solver: Newton | LBFGS | Block | None = field(
-        default=None,
-        metadata=_facts(
-            "Solver of the dual (default newton; lbfgs for very wide data).", _solver, choices=lambda: SOLVERS
-        ),
+    standardize: bool = _setting(
+        False, "Teach on standardised columns; the model stays in raw units.", _truth, text=bool
     )
-    standardize: bool = field(
-        default=False,
-        metadata=_facts("Teach on standardised columns; the model stays in raw units.", _truth, text=bool),
+    rounding: str = _setting(
+        "together",
+        "How match turns fractions into rows: together by sums (with files, which are all on one machine; single rows "
+        "can be read from the last of these sums), or each teacher alone.",
+        _word(ROUNDINGS),
+        choices=lambda: ROUNDINGS,
+        shown="together; with --federation: alone",
     )
-    rounding: str = field(
-        default="together",
-        metadata=_facts(
-            "How match turns fractions into rows: together by sums (with files, which are all on one machine; single rows "
-            "can be read from the last of these sums), or each teacher alone.",
-            _word(ROUNDINGS),
-            choices=lambda: ROUNDINGS,
-            shown="together; with --federation: alone",
-        ),
+    restarts: int = _setting(
+        1, "Searches of match from other starts; the best is kept.", check_whole(1), text=int
     )
-    restarts: int = field(
-        default=1,
-        metadata=_facts("Searches of match from other starts; the best is kept.", check_whole(1), text=int),
+    seconds: float | None = _setting(
+        None,
+        "Seconds after which match tries nothing more and returns its best lesson.",
+        _number(0.0),
+        text=float,
     )
-    seconds: float | None = field(
-        default=None,
-        metadata=_facts(
-            "Seconds after which match tries nothing more and returns its best lesson.",
-            _number(0.0),
-            text=float,
-        ),
+    solver_seconds: float = _setting(
+        120.0, "Seconds that oblivious-minlp gives each teacher's solver.", _number(0.1), text=float
     )
-    solver_seconds: float = field(
-        default=120.0,
-        metadata=_facts(
-            "Seconds that oblivious-minlp gives each teacher's solver.", _number(0.1), text=float
-        ),
-    )
-    random_state: Any = field(
-        default=0, metadata=_facts("The same seed gives the same lesson.", _seed, option="seed", text=int)
-    )
+    random_state: Any = _setting(0, "The same seed gives the same lesson.", _seed, option="seed", text=int)
 
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
             if value is not None or one.default is not None:
-                object.__setattr__(self, one.name, facts_of(one).check(one.name, value))
+                object.__setattr__(self, one.name, one.metadata["check"](one.name, value))
         if self.budget == "smallest" and self.risk_target is None:
             raise SettingError("budget='smallest' needs risk_target=, the risk that is small enough")
 
@@ -333,7 +300,7 @@ class Given(TypedDict, total=False):
 
 def of_options(given: Mapping[str, Any]) -> Settings:
     """Make settings of what a command line gave, by field; an error speaks of options."""
-    readers = {one.name: facts_of(one).read for one in fields(Settings)}
+    readers = {one.name: one.metadata.get("read", lambda value: value) for one in fields(Settings)}
     try:
         return Settings(**{name: readers[name](value) for name, value in given.items() if value is not None})
     except (BudgetError, SettingError) as error:

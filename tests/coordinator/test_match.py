@@ -15,6 +15,7 @@ from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import PerturbedFit
 from superteach.losses import LOSSES, Squared
 from superteach.queries import OPEN
+from superteach.words import Words
 from superteach_lab.compare.task import Task
 from superteach_lab.rivals import by_name
 from tests.mathematics.test_prices import can_be_balanced, margin_of, pulls_of
@@ -246,7 +247,7 @@ def test_verdicts_without_a_certificate(alone, tmp_path):
     missed = replace(alone, risk=0.5, prediction_distance=far)
     assert missed.verdict.startswith("the nearest model found is at distance 0.5; ")
     assert "no proof either way" in missed.verdict
-    plain = replace(missed, settings={**alone.settings, "method": "random"})
+    plain = replace(missed, words=Words())
     assert plain.verdict == "the taught model is at distance 0.5 from the goal"
     alone.save(tmp_path / "lesson.json")
     assert st.Lesson.load(tmp_path / "lesson.json").certificate is None

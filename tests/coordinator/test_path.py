@@ -9,7 +9,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
-from superteach.coordinator import path, selection
+from superteach.coordinator import selection
+from superteach.coordinator.methods import find
 from superteach.errors import BudgetError, SettingError
 from superteach.goals import PerturbedFit
 from tests.mathematics.test_prices import can_be_balanced, pulls_of
@@ -77,7 +78,7 @@ def test_best_looks_at_every_fraction(pool, method):
     """Every size of the method's list is in the path, and the lowest risk is taken."""
     teacher, X, y = taught(pool, "best", method)
     lesson = teacher.lesson_
-    wanted = sorted({max(5, round(fraction * ROWS)) for fraction in path.fractions(method)})
+    wanted = sorted({max(5, round(fraction * ROWS)) for fraction in find(method).fractions})
     assert [point.size for point in lesson.path] == wanted
     assert all(point.fraction == point.size / ROWS for point in lesson.path)
     assert lesson.risk == min(point.risk for point in lesson.path)
@@ -199,4 +200,4 @@ def test_one_class_alone_is_refused_or_passed_over(pool):
 
 def test_match_walks_fewer_sizes_than_the_others():
     """Each size costs it a whole search."""
-    assert len(path.fractions("match")) < len(path.fractions("dual")) == len(selection.PATH_FRACTIONS)
+    assert len(find("match").fractions) < len(find("dual").fractions) == len(selection.PATH_FRACTIONS)

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import superteach as st
-from superteach.coordinator.methods import random
 from superteach.coordinator.selection import PATH_FRACTIONS, counts_of, last_ranks
 from superteach.errors import BudgetError, QueryRefused, TeachingError
 from superteach.losses import Squared
@@ -173,7 +172,7 @@ def test_a_budget_larger_than_the_pool():
 )
 def test_budgets_become_counts(budget, rows, counts):
     """An int is a count, a float a fraction, and a fraction is never less than one row."""
-    assert counts_of(budget, rows, 3) == counts
+    assert counts_of(check_budget(budget), rows, 3) == counts
 
 
 @pytest.mark.parametrize("rows", [1, 5, 12, 100, 5000])
@@ -194,7 +193,7 @@ def test_random_rows_are_uniform(K, federation_of, chosen_rows):
     federation = federation_of(np.zeros((rows, 1)), np.zeros(rows), K)
     hits, pairs = np.zeros(rows), np.zeros((rows, rows))
     for seed in range(trials):
-        random.rank(federation, seed)
+        federation.sum(RankRows("random", seed=seed))
         federation.sum(Keep(last_ranks(federation, [size])[0]))
         mask = np.zeros(rows)
         mask[chosen_rows(federation)] = 1.0
@@ -217,7 +216,7 @@ def test_random_rows_depend_on_the_seed_alone(federation_of, chosen_rows):
     for K in (1, 3, 7):
         for seed in (0, 1, 2, 2**63):
             federation = federation_of(np.zeros((500, 1)), np.zeros(500), K)
-            random.rank(federation, seed)
+            federation.sum(RankRows("random", seed=seed))
             federation.sum(Keep(last_ranks(federation, [50])[0]))
             choices[K, seed] = tuple(np.sort(chosen_rows(federation)))
     for seed in (0, 1, 2, 2**63):

@@ -14,7 +14,7 @@ from benchmarks.delayed import Delayed
 from superteach.coordinator.methods import dual
 from superteach.errors import SettingError
 from superteach.losses import LOSSES
-from superteach.mathematics.problem import Certificate, DualProblem
+from superteach.mathematics.problem import Certified, DualProblem
 from superteach.mathematics.solvers.asynchronous import Waiting
 from superteach.queries import Offers, Prepare
 from superteach.solvers import Block, Newton
@@ -260,7 +260,7 @@ def test_an_objective_that_has_overflowed_is_not_certified(objective, pool, fede
     """No gap, not even an infinite one, is a small share of it."""
     federation = federation_of(*pool("squared", 60, FEATURES, 1), 2, LOSSES["squared"]())
     dual.weigh(federation, PROBLEM, SPARSITY, Block())
-    monkeypatch.setattr(DualProblem, "certify_block", lambda *_: Certificate(objective, np.inf))
+    monkeypatch.setattr(DualProblem, "certify_block", lambda *_: Certified(objective, np.inf))
     for staleness in (0, 2):
         trace = dual.solve(federation, PROBLEM, Block(max_steps=3, staleness=staleness))
         assert not trace.converged, trace.reason

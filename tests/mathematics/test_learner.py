@@ -22,12 +22,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 import superteach as st
-from superteach.coordinator.methods import random
 from superteach.coordinator.selection import last_ranks
 from superteach.errors import LearnerError
 from superteach.losses import LOSSES, Huber, Logistic, Squared
 from superteach.mathematics.learner import fit
-from superteach.queries import Census, Keep
+from superteach.queries import Census, Keep, RankRows
 from superteach.solvers import LBFGS, Newton
 
 TIGHT = {"tol": 1e-12, "max_iter": 100_000}
@@ -80,7 +79,7 @@ def fitted(federation, learner: st.Learner, rows: str, count: int, solver=None) 
 
 def choose(federation, count: int) -> None:
     """Let the teachers choose some rows at random."""
-    random.rank(federation, 5)
+    federation.sum(RankRows("random", seed=5))
     federation.sum(Keep(last_ranks(federation, [count])[0]))
 
 

@@ -100,6 +100,8 @@ CASES = {
     "smallest": ("logistic", {"method": "match", "budget": "smallest", "risk_target": 0.05}),
     "out of reach": ("noise-free", {"method": "match", "budget": 0.2}),
     "random": ("squared_hinge", {"method": "random", "budget": 0.5, "random_state": 3}),
+    "oblivious": ("logistic", {"method": "oblivious", "budget": 40}),
+    "oblivious-minlp": ("squared", {"method": "oblivious-minlp", "budget": 12, "solver_seconds": 60}),
     "poisson": ("poisson", {"budget": 0.5, "standardize": True}),
 }
 LEARNERS = {

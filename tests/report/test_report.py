@@ -161,7 +161,7 @@ def test_escaped_text_reads_back(text):
 
 
 @pytest.mark.parametrize(
-    "case", ["dual", "lbfgs", "block", "match", "smallest", "out of reach", "random", "poisson"]
+    "case", ["dual", "lbfgs", "block", "match", "smallest", "out of reach", "oblivious", "random", "poisson"]
 )
 def test_the_recipe_repeats_the_lesson(case, taught, rows, tmp_path, monkeypatch):
     """The Python of the last section, run on the same rows, gives the same model."""

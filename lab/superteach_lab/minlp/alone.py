@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from superteach.coordinator.alone import Choice
 from superteach.coordinator.classroom import Classroom
-from superteach.coordinator.methods import oblivious
+from superteach.coordinator.federation import Federation
+from superteach.coordinator.methods import own
+from superteach.coordinator.methods.oblivious import EachAlone
 from superteach.losses import Loss
+from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import Scaling
 from superteach.queries import Alone, Solo
+from superteach.settings import Settings
 from superteach.teacher import Teacher
 from superteach.types import Array
 from superteach_lab import minlp
 
 
-class Oblivious(oblivious.Oblivious):
+class Oblivious(own.Oblivious):
+    """The method: every teacher's own solver, ended after `solver_seconds`."""
+
+    name = "oblivious-minlp"
+    about = "with oblivious-minlp every teacher chooses alone, by a mixed-integer solver"
+    words = replace(
+        own.Oblivious.words,
+        label="every teacher alone (MINLP)",
+        chosen="Every teacher chose its share of the rows alone, by a mixed-integer programme over its own rows "
+        "(oblivious-minlp).",
+    )
+
+    def check(self, settings: Settings, learner: Learner, federation: Federation) -> None:
+        """Refuse learners for which there is no such programme, and look for its solver."""
+        super().check(settings, learner, federation)
+        formulation, seconds = Programmes.formulation, settings.solver_seconds
+        minlp.check(learner.loss, formulation, None, seconds, 1.0, 0, learner.free_intercept)
+
+    def start(self, room: Classroom, goal: Array, settings: Settings) -> Programmes:
+        """Ask all teachers anew for each size."""
+        return Programmes(room, goal, settings)
+
+
+class Programmes(EachAlone):
     """Chooses lessons of any size for one goal, by a solver within each teacher's walls."""
 
     inside = "minlp"
-
-    def __init__(
-        self,
-        room: Classroom,
-        goal: Array,
-        seed: int,
-        seconds: float = 120.0,
-        formulation: str = "stationary",
-    ) -> None:
-        learner = room.learner
-        minlp.check(learner.loss, formulation, None, seconds, 1.0, 0, learner.free_intercept)
-        super().__init__(room, goal, seed, seconds, formulation)
 
     def ask(self, query: Alone) -> Solo:
         """Ask all teachers; an interruption also ends their solvers."""

@@ -14,6 +14,7 @@ from superteach.mathematics.learner import Intercept, Learner
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.problem import Scaling
 from superteach.mathematics.solvers import Newton
+from superteach.settings import Settings
 from superteach.types import Array, Positions
 
 
@@ -57,11 +58,11 @@ def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: A
         if learner.free_intercept and learner.refuses(count.rows, count.positive):
             return Choice(None, False)
         room = Classroom(federation, learner, scaling, count.rows, Newton(), squares / count.rows)
-        matcher = match.Matcher(room, query.goal, query.seed)
+        matcher = match.Matcher(room, query.goal, Settings(random_state=query.seed))
         matcher.choose(size)
     except TeachingError:  # a fit on its rows alone may not exist, though one on all teachers' rows does
         return Choice(None, False)
-    return Choice(engine.state.chosen, matcher.outcome is not None and matcher.outcome.converged)
+    return Choice(engine.state.chosen, matcher.outcome.converged)
 
 
 def _learner(loss: Loss, scaling: Scaling, query: Alone) -> Learner:

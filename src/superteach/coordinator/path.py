@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from superteach.coordinator import metrics, selection
 from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.federation import Federation
+from superteach.coordinator.methods.base import Chooser
+from superteach.coordinator.methods.outcome import Outcome
 from superteach.errors import BudgetError
 from superteach.lesson import PathPoint
 from superteach.line.queries import Keep, Size
 from superteach.types import Array
-
-MATCH_FRACTIONS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
-"""Sizes that "match" looks at for budget="best": each costs it a whole search."""
-
-
-class Chooser(Protocol):
-    """Leaves every teacher with its part of a lesson."""
-
-    @property
-    def near(self) -> Array | None:
-        """A model near which the taught one is expected, from where a fit is short; None: the pool's."""
-
-    def announce(self, sizes: list[int]) -> list[int]:
-        """Told which sizes are allowed; those that are worth a look."""
-
-    def choose(self, size: int) -> Size:
-        """Choose so many rows; how many there are, and how many of them are positive."""
-
-    def remember(self) -> None:
-        """The choice just made is the best so far."""
-
-    def go_back(self) -> None:
-        """Return to the choice remembered."""
 
 
 class Ranked:
@@ -42,8 +20,8 @@ class Ranked:
 
     near: Array | None = None
 
-    def __init__(self, federation: Federation) -> None:
-        self._federation = federation
+    def __init__(self, federation: Federation, outcome: Outcome) -> None:
+        self._federation, self.outcome = federation, outcome
         self._last: dict[int, bytes] = {}
         self._size = self._best = 0
 
@@ -78,11 +56,6 @@ class Walk:
     model: Array
     size: int
     points: tuple[PathPoint, ...]
-
-
-def fractions(method: str) -> tuple[float, ...]:
-    """Where budget="best" looks."""
-    return selection.PATH_FRACTIONS if method in ("dual", "random") else MATCH_FRACTIONS
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,16 +7,11 @@ from typing import Any
 import numpy as np
 
 from superteach.coordinator.federation import Federation
+from superteach.coordinator.methods.base import PATH_FRACTIONS
 from superteach.errors import BudgetError, TeachingError
 from superteach.line.queries import HISTOGRAM_BINS, CountRanks
-from superteach.settings import is_count
 
 _RANK_BYTES = 16
-PATH_FRACTIONS = (
-    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.08,
-    0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0,
-)  # fmt: skip
-"""Where budget="best" looks: dense where the paper's risks have their dip."""
 
 
 def counts_of(budget: Any, rows: int, width: int, fractions: tuple[float, ...] = PATH_FRACTIONS) -> list[int]:
@@ -29,7 +24,7 @@ def counts_of(budget: Any, rows: int, width: int, fractions: tuple[float, ...] =
     if isinstance(budget, tuple | list):
         low, high = (counts_of(end, rows, width)[0] for end in budget)
         return sorted({round(size) for size in np.geomspace(low, high, min(5, high - low + 1))})
-    if is_count(budget):
+    if isinstance(budget, int):
         if budget > rows:
             raise BudgetError(f"budget={budget} rows is more than the {rows} rows all teachers have together")
         return [int(budget)]

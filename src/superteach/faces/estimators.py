@@ -14,15 +14,13 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from superteach.coordinator.federation import Federation
-from superteach.coordinator.teaching import teach
-from superteach.engines.inprocess import InProcess
 from superteach.errors import DataError, DataTypeError
+from superteach.faces.oneprocess import OneProcess
 from superteach.lesson import Entry
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.losses import Logistic, Loss, Poisson
 from superteach.settings import Given, Settings, check_whole
-from superteach.teacher.inputs import Part, find_missing, make_teachers
+from superteach.teacher.inputs import Part, find_missing
 from superteach.types import Array
 
 
@@ -98,21 +96,11 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             Part(str(owner), X_checked, y_checked, rows, None if len(owners) == 1 else rows, costs)
             for owner, rows in zip(owners, members, strict=True)
         ]
-        teachers, classes = make_teachers(parts, columns, student.loss)
+        room = OneProcess(parts, columns, student)
         del parts
-        engine = InProcess(teachers)
-        try:
-            self.lesson_ = teach(
-                Federation(engine, watch),
-                student,
-                self.goal,
-                settings,
-                classes=classes,
-                columns=columns,
-            )
-        finally:
-            engine.close()
-        chosen = [rows[state.chosen] for rows, state in zip(members, engine.states(), strict=True)]
+        taught = room.teach(self.goal, watch, settings)
+        self.lesson_, classes = taught.lesson, taught.classes
+        chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
         self.sample_indices_ = np.sort(np.concatenate(chosen))
         self.teachers_ = owners
         if classes is not None:

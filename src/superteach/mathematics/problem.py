@@ -89,7 +89,7 @@ def _penalised(weight: float, width: int, free_intercept: bool) -> Array:
     return diagonal
 
 
-class Certificate(NamedTuple):
+class Certified(NamedTuple):
     """The objective at an α, and how far at most it lies above the optimum."""
 
     objective: float
@@ -129,7 +129,7 @@ class DualProblem:
         kept, away = self._masked(model), self._masked(model - self.goal)
         return float(0.5 * self.ridge * kept @ kept + self.goal_weight * away @ away)
 
-    def certify(self, point: Array, conjugate: float, aggregate: Array) -> Certificate:
+    def certify(self, point: Array, conjugate: float, aggregate: Array) -> Certified:
         """F and its gap at α(p), from Σh*_j and g = Σ α_j x_j alone.
 
         Fenchel's equality gives Σ h_j(α_j) = p'g − Σ h*_j, and what is left of the gap is that of the
@@ -144,17 +144,17 @@ class DualProblem:
         objective = fenchel + self.pull(model)
         if self.free_intercept:
             reach = 10.0 * (1.0 + abs(float(point[-1]))) * abs(float(aggregate[-1]))
-            return Certificate(objective + reach, gap + reach + float(point[-1] * aggregate[-1]))
-        return Certificate(objective, gap)
+            return Certified(objective + reach, gap + reach + float(point[-1] * aggregate[-1]))
+        return Certified(objective, gap)
 
     def certify_block(
         self, conjugate: float, separable: float, model: Array, point: Array | None = None
-    ) -> Certificate:
+    ) -> Certified:
         """F and its gap at any α with v = model, from Σh_j(α_j) and Σh*_j at a point (default: point_of(v))."""
         objective = separable + self.pull(model)
         point = self.point_of(model) if point is None else point
         bound = -(conjugate + self.smooth.value(point)) + self.constant
-        return Certificate(objective, objective - bound)
+        return Certified(objective, objective - bound)
 
     def share(self, model: Array, change: Array, rise: float) -> float:
         """How much of an offered α to take: s in [0, 1] with the least s·rise + pull(v + s·change).

@@ -165,20 +165,22 @@ def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
     if refined:
         section.figure(
             figures.turns_chart(lessons),
-            "Rows are settled in blocks, strong rows first; the line is what the linearised model then expects of the "
-            "lesson. Where the goal is out of reach, points are models on the way towards it.",
+            refined[0].words.objective,
             "turns",
         )
     if solved:
         section.figure(
             figures.objective_chart(lessons),
-            "The optimum is not known exactly; the best lower bound that any step proved stands in for it, so the "
-            "truth lies between the solid line and the dotted one."
+            solved[0].words.objective
             if figures.is_solved(lesson)
-            else "The problem of the lessons this one is set against; match solves another.",
+            else "The problem of the lessons this one is set against, which solves another.",
             "objective",
         )
-    if len(lessons) == 1 and figures.is_solved(lesson) and words.label(lesson) != "paper's rule (block)":
+    if (
+        len(lessons) == 1
+        and figures.is_solved(lesson)
+        and not str(lesson.settings.get("solver")).startswith("Block")
+    ):
         section.note(
             "The paper's own rule is not drawn, as it was not run here. Teach once more with ",
             code("--solver block"),

@@ -25,11 +25,13 @@ STAGES = {
     "goal": "settle the goal",
     "weights": "weigh every row",
     "dual": "solve the teaching problem",
-    "relax": "balance fractions of rows",
-    "round": "make the fractions whole",
-    "refine": "exchange rows, turn by turn, then all together",
+    "prices": "agree on prices that balance the goal",
+    "proof": "bound how near any lesson can come",
+    "rounding": "make fractions of rows whole",
+    "small pool": "exchange rows by the true risk",
+    "shares": "deal the size out to the teachers",
+    "alone": "let every teacher choose its share",
     "approach": "come as near as rows allow",
-    "bound": "bound how near any lesson can come",
     "selection": "choose rows by counts alone",
     "path": "refit the learner on the chosen rows",
     "metrics": "compare with the goal",
@@ -38,12 +40,8 @@ STAGES = {
 
 
 def label(lesson: Lesson) -> str:
-    """What a lesson is called in a legend: after its method, and the paper's own rule by that name."""
-    method = lesson.settings.get("method")
-    if method == "dual":
-        rule = str(lesson.settings.get("solver") or "").startswith("Block")
-        return "paper's rule (block)" if rule else "paper's method (dual)"
-    return {"match": "match", "random": "random rows"}.get(str(method), "lesson")
+    """Name a lesson in a legend."""
+    return lesson.words.label
 
 
 def named(lesson: Lesson, against: Any) -> dict[str, Lesson]:
@@ -120,7 +118,7 @@ def asked(lesson: Lesson) -> list[Markup]:
                 "), by training on a few of those rows and nothing else. ",
                 _budget(lesson.settings.get("budget")),
                 " ",
-                _method(lesson.settings),
+                lesson.words.chosen,
             ]
         ),
     ]
@@ -145,17 +143,6 @@ def _amount(budget: Any) -> str:
     return f"{budget:,}" if isinstance(budget, int) else f"{percent_text(float(budget))} of the"
 
 
-def _method(settings: Mapping[str, Any]) -> str:
-    method = settings.get("method")
-    if method == "match":
-        return "Rows were chosen by exact teaching (match): their pulls on the goal are made to balance."
-    if method == "random":
-        return "Rows were drawn at random, as a baseline."
-    solver = str(settings.get("solver") or "").split("(")[0]
-    how = {"Block": "the paper's own block rule", "LBFGS": "L-BFGS"}.get(solver, "a certified solver")
-    return f"Rows were chosen by the paper's method (dual), solved by {how}." if method == "dual" else ""
-
-
 def answer(lesson: Lesson) -> list[Markup]:
     """The answer in one plain sentence, and a second where something is proved or went wrong."""
     first = join(
@@ -174,7 +161,7 @@ def answer(lesson: Lesson) -> list[Markup]:
         ]
     )
     found = [first]
-    if lesson.settings.get("method") == "match":  # the only one whose verdict says more than the distance
+    if lesson.words.exact:
         found.append(join([lesson.verdict[0].upper() + lesson.verdict[1:], "."]))
     if not lesson.converged:
         found.append(join([strong("The search stopped early: "), lesson.reason, "."]))
@@ -248,18 +235,11 @@ def proof(lesson: Lesson) -> list[Markup]:
                 ]
             )
         )
-    if not found and lesson.settings.get("method") == "match":
-        found.append(
-            join(
-                [
-                    "The risk is measured: the learner was fitted again on the chosen rows. That no other rows of this "
-                    "number come nearer is neither claimed nor proved."
-                ]
-            )
-        )
     if not found:
-        return [join(["Rows were drawn at random, so nothing is proved; the risk is measured."])]
-    return [*found, join(["The search ended because ", lesson.reason, "."])]
+        found.append(join([lesson.words.unproved]))
+    if lesson.words.ended:
+        found.append(join([lesson.words.ended.format(reason=lesson.reason)]))
+    return found
 
 
 def exposure(query: str) -> str:
@@ -282,17 +262,12 @@ def again(lesson: Lesson) -> str:
     for key, default in (("ridge", None), ("intercept", "none"), ("constant", 1.0), ("ridge_per_row", False)):
         if learner.get(key) != default:
             student.append(f"{key}={learner[key]!r}")
-    skipped = ("learner", "solver") + (
-        () if settings.get("method") == "dual" else ("sparsity", "goal_weight")
-    )
+    skipped = {"learner", "solver", *lesson.words.unused}
     chosen = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in settings.items()
         if key not in skipped and value is not None
     }
-    if settings.get("method") != "match":
-        for name in ("rounding", "seconds"):
-            chosen.pop(name, None)
     words = [f"{key}={value!r}" for key, value in chosen.items()]
     if settings.get("solver"):
         words.append(f"solver=solvers.{settings['solver']}")

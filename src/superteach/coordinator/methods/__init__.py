@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from superteach import extensions
+from superteach.coordinator.methods.base import Method
+from superteach.coordinator.methods.own import Dual, Match, Oblivious, Random
 
-OWN = ("dual", "match", "oblivious", "random")
+OWN: dict[str, Method] = {method.name: method for method in (Dual(), Match(), Oblivious(), Random())}
 
 
 def names() -> tuple[str, ...]:
-    """Names of all methods, those of other packages included."""
-    return tuple(sorted({*OWN, *extensions.LABORATORY[extensions.METHODS]}))
+    """List all methods by name, also the ones that other packages bring."""
+    laboratory = extensions.LABORATORY[extensions.METHODS]
+    return tuple(sorted({*OWN, *extensions.parts(extensions.METHODS), *laboratory}))
 
 
-def find(name: str) -> Any:
-    """Load a method that another package brings."""
-    return None if name in OWN else extensions.load(extensions.METHODS, name)
+def find(name: str) -> Method:
+    """Find a method by name, or name the command that installs it."""
+    if name in OWN:
+        return OWN[name]
+    found: Method = extensions.load(extensions.METHODS, name)()
+    return found
+
+
+def unused(method: Method) -> tuple[str, ...]:
+    """List settings that only other methods look at."""
+    return tuple(sorted({name for one in OWN.values() for name in one.uses} - set(method.uses)))
+
+
+def about() -> str:
+    """Describe all methods in one sentence, for the command line's help."""
+    others = ", ".join(name for name in names() if name not in OWN)
+    return f"How rows are chosen: {'; '.join(method.about for method in OWN.values())}; other packages bring {others}."

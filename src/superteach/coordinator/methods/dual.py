@@ -9,21 +9,18 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, minres
 
 from superteach.coordinator.federation import Federation
+from superteach.coordinator.methods.outcome import Outcome
 from superteach.line.queries import AskMoments, Moments, RankRows, Weigh
-from superteach.mathematics.problem import Certificate, DualProblem
+from superteach.mathematics.problem import Certified, DualProblem
 from superteach.mathematics.solvers import LBFGS, Block, Newton
 from superteach.mathematics.solvers.function import Function
 from superteach.types import Array
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """Objective and certified gap after every step of a solver, and why it stopped."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trace(Outcome):
+    """Objective and certified gap after every step of a solver, why it stopped, and where."""
 
-    objective: Array
-    gap: Array
-    converged: bool
-    reason: str
     point: Array
 
 
@@ -73,7 +70,7 @@ def solve(federation: Federation, problem: DualProblem, solver: Newton | LBFGS |
     objectives: list[float] = []
     gaps: list[float] = []
 
-    def record(certificate: Certificate) -> str | None:
+    def record(certificate: Certified) -> str | None:
         objectives.append(certificate.objective)
         gaps.append(certificate.gap)
         # An infinite gap is no share of an infinite objective.
@@ -98,4 +95,10 @@ def solve(federation: Federation, problem: DualProblem, solver: Newton | LBFGS |
     reason = solution.reason
     if not solution.converged:
         reason = f"{reason}, with a duality gap of {gaps[-1]:.2g} on an objective of {objectives[-1]:.6g}"
-    return Trace(np.array(objectives), np.array(gaps), solution.converged, reason, solution.point)
+    return Trace(
+        reason=reason,
+        converged=solution.converged,
+        objective=np.array(objectives),
+        gap=np.array(gaps),
+        point=solution.point,
+    )

@@ -6,7 +6,7 @@ that the fractional lesson teaches, prices aim at what is left of the way, and s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import Literal
 
@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 from superteach.coordinator import metrics
 from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
 from superteach.coordinator.methods import small
+from superteach.coordinator.methods.outcome import Outcome
 from superteach.lesson import Certificate
 from superteach.line.queries import (
     AskMoments,
@@ -37,6 +38,7 @@ from superteach.mathematics import prices, rounding
 from superteach.mathematics.losses import Squared
 from superteach.mathematics.prices import Prices
 from superteach.mathematics.problem import Quadratic, ridge_penalty
+from superteach.settings import Settings
 from superteach.types import Array
 
 APPROACHES = 8
@@ -56,33 +58,18 @@ STARTS = 8
 MANY = 5_000
 """Rows of a lesson from which on weak rows abound, and two such searches are enough; rows left for them, one."""
 
-Way = Literal["together", "alone"]
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What a search did: predicted risk by step, how it ended, and what is proved."""
-
-    risks: Array
-    converged: bool
-    reason: str
-    certificate: Certificate | None = None
-    lower_bound: float = 0.0
-
 
 class Search:
-    """What every method that searches anew for each size has in common: it can go back to its best choice."""
+    """What every chooser that searches anew for each size has in common: it can go back to its best choice."""
 
-    def __init__(self, room: Classroom, goal: Array, seed: int) -> None:
-        self._room, self._goal, self._seed = room, goal, seed
-        self._best: Outcome | None = None
-        self.outcome: Outcome | None = None
+    def __init__(self, room: Classroom, goal: Array, settings: Settings) -> None:
+        self._room, self._goal, self._seed = room, goal, settings.random_state
+        self._best = self.outcome = Outcome("nothing was searched yet", False)
 
     @property
     def near(self) -> Array | None:
         """Where the taught model is expected: at the goal, unless it is proved to be out of reach."""
-        reached = self.outcome is not None and self.outcome.certificate is None and self.outcome.converged
-        return self._goal if reached else None
+        return self._goal if self.outcome.certificate is None and self.outcome.converged else None
 
     def announce(self, sizes: list[int]) -> list[int]:
         """Every size is a search of its own."""
@@ -106,18 +93,12 @@ class Search:
 class Matcher(Search):
     """Chooses lessons of any size for one goal, all teachers together or each alone after the prices."""
 
-    def __init__(
-        self,
-        room: Classroom,
-        goal: Array,
-        seed: int,
-        way: Way = "together",
-        close: float = 0.0,
-        restarts: int = 1,
-    ) -> None:
-        """`close` is the risk at which no other search is tried."""
-        super().__init__(room, goal, seed)
-        self._way, self._close, self._restarts = way, close, restarts
+    def __init__(self, room: Classroom, goal: Array, settings: Settings) -> None:
+        super().__init__(room, goal, settings)
+        self._together, self._restarts = settings.rounding == "together", settings.restarts
+        usual = float(1e-6 * np.linalg.norm(room.scaling.raw(goal)))
+        self._close = usual if settings.risk_target is None else settings.risk_target
+        """The risk at which no other search is tried."""
         self._pool_curvature: Array | None = None
         self._range: tuple[int, int] | None = None
         self._again = False
@@ -145,7 +126,7 @@ class Matcher(Search):
     @property
     def _small(self) -> bool:
         """Whether rows may be looked at in one place, and are so few that the true risk can be searched."""
-        return self._way == "together" and self._room.rows <= small.SMALL
+        return self._together and self._room.rows <= small.SMALL
 
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all: the best of all searches."""
@@ -161,7 +142,7 @@ class Matcher(Search):
         if self._room.rows > small.EVERY:
             self._best_of_all(size)
             return self._exchanged(low, high)
-        self.outcome = Outcome(np.empty(0), True, f"every lesson of {low} to {high} rows was tried")
+        self.outcome = Outcome(f"every lesson of {low} to {high} rows was tried")
         return self._exchanged(low, high)
 
     def _exchanged(self, low: int, high: int) -> Size:
@@ -176,15 +157,15 @@ class Matcher(Search):
         search = small.every_subset if every else partial(small.exchange, chosen=shown[:, -1] > 0.5)
         chosen = search(pool, low=low, high=high)
         kept: Size = federation.sum(Take(counts, tuple(map(bool, chosen))))
-        assert self.outcome is not None
-        self.outcome = replace(self.outcome, risks=np.append(self.outcome.risks, self._predicted(kept)))
+        objective = np.append(self.outcome.objective, self._predicted(kept))
+        self.outcome = replace(self.outcome, objective=objective)
         if self.outcome.certificate is not None and low < high:
             self.outcome = replace(self.outcome, certificate=None, lower_bound=0.0)  # it speaks of one size
         return kept
 
     def _best_of_all(self, size: int) -> Size:
         base, federation = self._seed, self._room.federation
-        best: tuple[float, Size, Outcome | None] | None = None
+        best: tuple[float, Size, Outcome] | None = None
         tries = self._restarts
         for attempt in range(self._restarts + LUCKLESS):
             if attempt and (attempt >= tries or self._room.late or (best and best[0] <= self._close)):
@@ -245,9 +226,8 @@ class Matcher(Search):
             reason = "the prices balance the goal"
         else:
             reason = "the prices come near the goal; there is no proof that they cannot balance it"
-        self.outcome = Outcome(
-            np.array(risks), found.balanced or proof is not None, reason, certificate, bound
-        )
+        ended = found.balanced or proof is not None
+        self.outcome = Outcome(reason, ended, np.array(risks), certificate=certificate, lower_bound=bound)
         return kept
 
     def _penalty(self, size: int) -> Quadratic:
@@ -398,7 +378,7 @@ class Matcher(Search):
     def _round(self, found: Prices, metric: Array, size: int) -> Size:
         """Turn fractions into rows."""
         federation = self._room.federation
-        if self._way == "alone" or metric.ndim == 1:
+        if not self._together or metric.ndim == 1:
             kept: Size = federation.sum(RoundAlone(metric, self._seed))
             return kept
         for slower in rounding.SLOWER:

@@ -9,31 +9,25 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
 from superteach.coordinator import selection
 from superteach.coordinator.classroom import Classroom
-from superteach.coordinator.methods.match import Outcome, Search
+from superteach.coordinator.methods.match import Search
+from superteach.coordinator.methods.outcome import Outcome
 from superteach.line.queries import Alone, Keep, RankRows, Size, Solo
+from superteach.settings import Settings
 from superteach.types import Array
 
 
-class Oblivious(Search):
+class EachAlone(Search):
     """Chooses lessons of any size for one goal, each teacher within its own walls."""
 
     inside: Literal["match", "minlp"] = "match"
     """How a teacher chooses."""
+    formulation = "stationary"
 
-    def __init__(
-        self,
-        room: Classroom,
-        goal: Array,
-        seed: int,
-        seconds: float = 120.0,
-        formulation: str = "stationary",
-    ) -> None:
-        super().__init__(room, goal, seed)
-        self._seconds, self._formulation = seconds, formulation
+    def __init__(self, room: Classroom, goal: Array, settings: Settings) -> None:
+        super().__init__(room, goal, settings)
+        self._seconds = settings.solver_seconds
 
     def choose(self, size: int) -> Size:
         """Deal the size out evenly, then let every teacher choose its share."""
@@ -50,13 +44,12 @@ class Oblivious(Search):
             learner.ridge_per_row,
             learner.free_intercept,
             self.inside,
-            self._formulation,
+            self.formulation,
             self._seconds,
             self._seed,
         )
         solo = self.ask(query)
-        all_ended = solo.ended == federation.teachers
-        self.outcome = Outcome(np.empty(0), all_ended, _reason(solo, federation.teachers))
+        self.outcome = Outcome(_reason(solo, federation.teachers), solo.ended == federation.teachers)
         return Size(solo.rows, solo.positive)
 
     def ask(self, query: Alone) -> Solo:

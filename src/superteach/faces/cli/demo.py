@@ -12,8 +12,9 @@ from superteach.coordinator import named
 from superteach.coordinator.goals import PerturbedFit
 from superteach.datasets import make_classification_pool
 from superteach.errors import MissingExtra
-from superteach.faces.cli import screen, work
+from superteach.faces.cli import screen
 from superteach.faces.cli.folder import check_folder, new_folder
+from superteach.faces.oneprocess import OneProcess
 from superteach.lesson import Lesson, PathPoint, write_json
 from superteach.teacher.inputs import Part
 
@@ -28,7 +29,7 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
     members = [np.flatnonzero(owner == teacher) for teacher in range(teachers)]
     parts = [Part(f"teacher {number}", X[own], y[own], own) for number, own in enumerate(members, 1)]
     columns = [f"x{column}" for column in range(1, X.shape[1] + 1)]
-    room = work.Classroom(parts, columns, named.build_learner("logistic", 1.0, None, intercept=False))
+    room = OneProcess(parts, columns, named.build_learner("logistic", 1.0, None, intercept=False))
     goal = PerturbedFit(seed)
     exactly: dict[str, Any] = {"method": "match", "random_state": seed}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum, StrEnum
 from inspect import Parameter, Signature
@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from superteach.errors import SettingError
-from superteach.settings import Settings, facts_of, of_options, option_of
+from superteach.settings import Settings, of_options, option_of
 
 _ROWS, _MODEL, _LESSON, _RESULT = "Rows", "Learner and goal", "Lesson", "Result"
 _FAULTS = "Faults of a federation"
@@ -138,15 +138,15 @@ def takes(kind: type[Request]) -> Callable[[Callable[[Any], None]], Callable[...
     ]
     settings = {one.name for one in fields(Settings)}
     for one in fields(Settings):
-        facts = facts_of(one)
-        name, flag = f"--{option_of(one).replace('_', '-')}", facts.text is bool
-        shown = facts.shown or ("" if flag or one.default is None else str(one.default))
-        option = _option(_LESSON, facts.help, name, show_default=shown or False)
-        words = facts.choices and StrEnum(one.name, {word: word for word in facts.choices()})
-        read: Any = words or facts.text
-        parameters.append(
-            _parameter(one.name, Annotated[read if flag else read | None, option], False if flag else None)
-        )
+        facts, kind_of = one.metadata, one.metadata.get("text", str)
+        flag = kind_of is bool
+        shown = facts.get("shown") or ("" if flag or one.default is None else str(one.default))
+        name = f"--{option_of(one).replace('_', '-')}"
+        option = _option(_LESSON, facts["help"], name, show_default=shown or False)
+        if "choices" in facts:
+            kind_of = _words(one.name, facts["choices"]())
+        hint: Any = Annotated[kind_of if flag else kind_of | None, option]
+        parameters.append(_parameter(one.name, hint, False if flag else None))
 
     def declare(command: Callable[[Any], None]) -> Callable[..., None]:
         def run(**given: Any) -> None:
@@ -164,3 +164,9 @@ def takes(kind: type[Request]) -> Callable[[Callable[[Any], None]], Callable[...
 
 def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _words(name: str, choices: Sequence[str]) -> Any:
+    """Make the type of an option that accepts these words alone."""
+    make: Any = StrEnum
+    return make(name, {word: word for word in choices})

@@ -135,7 +135,7 @@ def sentence(lesson: Lesson) -> str:
     )
     if not lesson.converged:
         text += f" The solver stopped early: {lesson.reason}."
-    if lesson.settings.get("method") == "match":  # the only one whose verdict says more than the distance
+    if lesson.words.exact:
         text += f" Verdict: {lesson.verdict}."
     return text
 

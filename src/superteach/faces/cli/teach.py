@@ -19,6 +19,7 @@ from superteach.faces.cli.folder import check_folder, new_folder
 from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal, make_goal
 from superteach.faces.cli.report import page_of_stored
 from superteach.faces.cli.request import Request
+from superteach.faces.oneprocess import OneProcess
 from superteach.lesson import Entry, Lesson, to_json, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.processes.patience import persevere
@@ -57,7 +58,7 @@ def run(request: Request) -> None:
         pool = read_pool(
             request.files, request.target, request.owner, features, not student.loss.classifies, request.costs
         )
-        room = work.Classroom(pool.parts, pool.columns, student)
+        room = OneProcess(pool.parts, pool.columns, student)
         numeric = not student.loss.classifies
         goal = make_goal(
             request.goal, request.goal_seed, pool, request.target, numeric, request.intercept, room.classes

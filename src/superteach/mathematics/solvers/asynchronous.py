@@ -21,7 +21,7 @@ from typing import Protocol
 import numpy as np
 
 from superteach.line.queries import BlockOffer, Moments, Offers, Query
-from superteach.mathematics.problem import Certificate, DualProblem
+from superteach.mathematics.problem import Certified, DualProblem
 from superteach.mathematics.solvers.descent import Solution
 from superteach.mathematics.solvers.function import Read
 from superteach.types import Array
@@ -76,7 +76,7 @@ def solve(
     staleness: int,
     tolerance: float,
     most: int,
-    record: Callable[[Certificate], str | None],
+    record: Callable[[Certified], str | None],
 ) -> Solution:
     """Ask and take until the gap is small, by a true sum over all teachers, or `most` replies have come."""
     waiting, posts = Waiting(teachers, staleness), 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from superteach.errors import SettingError
 from superteach.line.queries import AskMoments, BlockRound, BlockSums, Moments
-from superteach.mathematics.problem import Certificate, DualProblem
+from superteach.mathematics.problem import Certified, DualProblem
 from superteach.mathematics.solvers import asynchronous
 from superteach.mathematics.solvers.descent import Solution, check_limits
 from superteach.types import Array
@@ -36,7 +36,7 @@ class Block:
         mail: asynchronous.Mail,
         problem: DualProblem,
         teachers: int,
-        record: Callable[[Certificate], str | None],
+        record: Callable[[Certified], str | None],
     ) -> Solution:
         """Run the rounds; `record` keeps each certificate and says when the gap is small enough."""
         self.check(teachers, problem.free_intercept)

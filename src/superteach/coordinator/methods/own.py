@@ -1,0 +1,146 @@
+"""The product's own methods. Their algorithms are loaded when a lesson starts, so that `superteach --help` is quick."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from superteach.coordinator.methods.base import PATH_FRACTIONS, Chooser, Method
+from superteach.words import Words
+
+if TYPE_CHECKING:
+    from superteach.coordinator.classroom import Classroom
+    from superteach.coordinator.federation import Federation
+    from superteach.mathematics.learner import Learner
+    from superteach.settings import Settings
+    from superteach.types import Array
+
+SHARES = (0.05, 0.1, 0.2, 0.35, 0.55, 0.8)
+"""Shares of a small pool from which exchanges begin with budget="best": a search may change the size there."""
+
+
+class Match(Method):
+    """Exact teaching: prices balance the pulls of rows on the goal, and rounding keeps the balance."""
+
+    name = "match"
+    about = "match teaches the goal exactly"
+    words = Words(
+        label="match",
+        chosen="Rows were chosen by exact teaching (match): their pulls on the goal are made to balance.",
+        objective="Rows are settled in blocks, strong rows first; the line is what the linearised model then expects of the "
+        "lesson. Where the goal is out of reach, points are models on the way towards it.",
+        unproved="The risk is measured: the learner was fitted again on the chosen rows. That no other rows of this "
+        "number come nearer is neither claimed nor proved.",
+        exact=True,
+    )
+    uses = ("rounding", "restarts")
+
+    def sizes(self, settings: Settings, room: Classroom) -> list[int]:
+        """Look at other sizes where a search sees the whole pool: at once at all subsets, or from several starts."""
+        from superteach.coordinator import selection
+        from superteach.coordinator.methods import small
+
+        if settings.budget != "best" or settings.rounding != "together" or room.rows > small.SMALL:
+            return super().sizes(settings, room)
+        if room.rows <= small.EVERY:
+            return [1, room.rows]
+        return selection.counts_of("best", room.rows, room.width, SHARES)
+
+    def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
+        """Search anew for each size."""
+        from superteach.coordinator.methods.match import Matcher
+
+        return Matcher(room, goal, settings)
+
+
+class Dual(Method):
+    """The paper's method: its teaching problem is solved, and rows are ranked by |α_j|."""
+
+    name = "dual"
+    about = "dual is the paper's"
+    words = Words(
+        label="paper's method (dual)",
+        chosen="Rows were chosen by the paper's method (dual), solved by a certified solver.",
+        objective="The optimum is not known exactly; the best lower bound that any step proved stands in for it, so the "
+        "truth lies between the solid line and the dotted one.",
+    )
+    uses = ("sparsity", "goal_weight")
+    solvers = ("Newton", "LBFGS", "Block")
+    fractions = PATH_FRACTIONS
+
+    def check(self, settings: Settings, learner: Learner, federation: Federation) -> None:
+        """Refuse a block rule that does not fit the teachers or the learner."""
+        from superteach.mathematics.solvers import Block
+
+        super().check(settings, learner, federation)
+        if isinstance(settings.solver, Block):
+            settings.solver.check(federation.teachers, learner.free_intercept)
+            if settings.solver.staleness:
+                federation.check_posts()
+
+    def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
+        """Solve once; every size is then a cut through one ranking."""
+        from superteach.coordinator.methods import dual
+        from superteach.coordinator.path import Ranked
+        from superteach.mathematics.problem import DualProblem
+
+        told, learner = settings.for_learner(room.learner), room.learner
+        assert told.goal_weight is not None
+        assert told.sparsity is not None
+        problem = DualProblem(learner.penalty(room.rows), goal, told.goal_weight, learner.free_intercept)
+        outcome = dual.rank(room.federation, problem, told.sparsity, told.solver or room.solver)
+        return Ranked(room.federation, outcome)
+
+    def tell(self, settings: Settings) -> Words:
+        """Name the solver."""
+        solver = type(settings.solver).__name__
+        how = {"Block": "the paper's own block rule", "LBFGS": "L-BFGS"}.get(solver, "a certified solver")
+        label = "paper's rule (block)" if solver == "Block" else self.words.label
+        return replace(
+            self.words, label=label, chosen=f"Rows were chosen by the paper's method (dual), solved by {how}."
+        )
+
+
+class Oblivious(Method):
+    """Every teacher chooses its share alone, by exact teaching."""
+
+    name = "oblivious"
+    about = "with oblivious every teacher chooses alone, as match would"
+    words = Words(
+        label="every teacher alone (oblivious)",
+        chosen="Every teacher chose its share of the rows alone, by exact teaching (oblivious): the goal was known to "
+        "it, the rows of the others were not.",
+        unproved="Every teacher chose alone, so nothing is proved of the lesson as a whole; the risk is measured.",
+        ended="In the end {reason}.",
+    )
+    uses = ("solver_seconds",)
+
+    def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
+        """Ask all teachers anew for each size."""
+        from superteach.coordinator.methods.oblivious import EachAlone
+
+        return EachAlone(room, goal, settings)
+
+
+class Random(Method):
+    """The baseline anybody would try first: rows drawn at random, whatever the goal."""
+
+    name = "random"
+    about = "random draws"
+    words = Words(
+        label="random rows",
+        chosen="Rows were drawn at random, as a baseline.",
+        unproved="Rows were drawn at random, so nothing is proved; the risk is measured.",
+        ended="",
+    )
+    fractions = PATH_FRACTIONS
+
+    def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
+        """Let every teacher sort its rows by a number drawn from the seed and the row's id."""
+        from superteach.coordinator.methods.outcome import Outcome
+        from superteach.coordinator.path import Ranked
+        from superteach.line.queries import RankRows
+
+        room.federation.stage = "selection"
+        room.federation.sum(RankRows("random", seed=settings.random_state))
+        return Ranked(room.federation, Outcome("rows were drawn at random, nothing was solved"))

@@ -1,0 +1,32 @@
+"""How a method speaks of the lessons it taught."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a method says of a lesson, in the report and on the screen; stored with the lesson."""
+
+    label: str = "lesson"
+    """Name in a legend."""
+    chosen: str = ""
+    """Sentence: how rows were chosen."""
+    objective: str = ""
+    """Sentence: what its objective means."""
+    unproved: str = "Nothing is proved; the risk is measured."
+    """Sentence: what to say where nothing is proved."""
+    ended: str = "The search ended because {reason}."
+    """Sentence: how it ended."""
+    exact: bool = False
+    """Whether it aims at the goal exactly: its objective predicts the risk, its verdict says more than a distance."""
+    unused: tuple[str, ...] = ()
+    """Settings that only other methods look at."""
+
+    @staticmethod
+    def of(stored: Mapping[str, Any]) -> Words:
+        """Read words from JSON."""
+        return Words(**{**stored, "unused": tuple(stored.get("unused", ()))})
