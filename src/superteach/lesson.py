@@ -6,7 +6,7 @@ import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +21,6 @@ TAUGHT = 0.01
 """Share of the spread of predictions within which a goal counts as taught."""
 SURPRISE = 1.5
 """Factor between predicted and measured risk from which on a lesson says so."""
-
-
-_PLAIN = (
-    "size",
-    "rows",
-    "risk",
-    "consistency",
-    "pool_risk",
-    "seconds",
-    "reason",
-    "converged",
-    "lower_bound",
-    "cost",
-    "settings",
-    "versions",
-)
-"""Fields of a lesson that JSON keeps as they are."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +38,6 @@ class Entry:
     teacher: str | None = None
     """Who alone was asked, in an asynchronous round; None: all, and their sum came back."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class PathPoint:
@@ -67,10 +46,6 @@ class PathPoint:
     size: int
     fraction: float
     risk: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"size": self.size, "fraction": self.fraction, "risk": self.risk}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +56,6 @@ class Certificate:
     """u of unit length: one number per coefficient of the scaled model, and one for the count of rows."""
     margin: float
     """u'(Λθ*, n) − Σ_j max(0, u'(g_j, 1)), which is positive."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"direction": self.direction.tolist(), "margin": self.margin}
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,36 +196,9 @@ class Lesson:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as plain values for JSON."""
-        return {
-            "model": {"coef": self.coef.tolist(), "intercept": self.offset},
-            "goal": self.goal.tolist(),
-            "size": self.size,
-            "rows": self.rows,
-            "fraction": self.fraction,
-            "risk": self.risk,
-            "consistency": self.consistency,
-            "pool_risk": self.pool_risk,
-            "ratio": self.ratio,
-            "rounds": self.rounds,
-            "bytes": self.bytes,
-            "seconds": self.seconds,
-            "converged": self.converged,
-            "reason": self.reason,
-            "teachers": list(self.teachers),
-            "objective": self.objective.tolist(),
-            "gap": self.gap.tolist(),
-            "lower_bound": self.lower_bound,
-            "prediction_distance": self.prediction_distance,
-            "prediction_spread": self.prediction_spread,
-            "cost": self.cost,
-            "certificate": self.certificate.as_dict() if self.certificate else None,
-            "path": [point.as_dict() for point in self.path],
-            "ledger": [entry.as_dict() for entry in self.ledger],
-            "interruptions": list(self.interruptions),
-            "words": asdict(self.words),
-            "settings": self.settings,
-            "versions": self.versions,
-        }
+        own = {one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.name != "intercept"}
+        derived = {name: getattr(self, name) for name in ("fraction", "ratio", "rounds", "bytes")}
+        return own | {"model": {"coef": self.coef.tolist(), "intercept": self.offset}} | derived
 
     def save(self, path: str | Path) -> None:
         """Write the lesson as JSON; the file appears whole or not at all."""
@@ -283,34 +227,34 @@ class Lesson:
     def load(cls, path: str | Path) -> Lesson:
         """Read a lesson that `save` wrote."""
         stored = json.loads(Path(path).read_text(encoding="utf-8"))
-        goal = np.array(stored["goal"])
-        intercept = len(goal) > len(stored["model"]["coef"])
-        slope = stored["model"]["coef"]
-        return cls(
-            model=np.array([*slope, stored["model"]["intercept"]] if intercept else slope),
-            goal=goal,
-            intercept=intercept,
-            objective=np.array(stored["objective"]),
-            gap=np.array(stored["gap"]),
-            path=tuple(PathPoint(**point) for point in stored["path"]),
-            ledger=tuple(Entry(**entry) for entry in stored["ledger"]),
-            teachers=tuple(stored["teachers"]),
-            certificate=_certificate(stored["certificate"]),
-            interruptions=tuple(stored.get("interruptions", ())),
-            words=Words.of(stored.get("words", {})),
-            **{name: stored[name] for name in _PLAIN},
-            prediction_distance=_number(stored.get("prediction_distance")),
-            prediction_spread=_number(stored.get("prediction_spread")),
-        )
+        coef, goal = stored["model"]["coef"], stored["goal"]
+        intercept = len(goal) > len(coef)
+        whole = [*coef, stored["model"]["intercept"]] if intercept else coef
+        values = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
+        told = stored.get("words", {})
+        words = Words(**told | {"unused": tuple(told.get("unused", ()))})
+        values |= {"model": whole, "intercept": intercept, "words": words}
+        values |= {name: np.array(values[name]) for name in ("model", "goal", "objective", "gap")}
+        values["path"] = tuple(PathPoint(**point) for point in stored["path"])
+        values["ledger"] = tuple(Entry(**entry) for entry in stored["ledger"])
+        if (proof := stored["certificate"]) is not None:
+            values["certificate"] = Certificate(np.array(proof["direction"]), proof["margin"])
+        for name in ("teachers", "interruptions"):
+            values[name] = tuple(values.get(name, ()))
+        for name in ("prediction_distance", "prediction_spread"):  # null where they are not finite
+            values[name] = math.nan if values.get(name) is None else values[name]
+        return cls(**values)
 
 
-def _number(stored: float | None) -> float:
-    """A number that JSON keeps as null where it is not finite."""
-    return math.nan if stored is None else float(stored)
-
-
-def _certificate(stored: dict[str, Any] | None) -> Certificate | None:
-    return Certificate(np.array(stored["direction"]), stored["margin"]) if stored else None
+def _plain(value: Any) -> Any:
+    """Arrays, tuples and dataclasses as JSON has them."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    return value
 
 
 def to_json(value: Any) -> str:

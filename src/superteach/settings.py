@@ -165,14 +165,10 @@ def _solver(name: str, value: Any) -> Any:
 
 
 def _setting(default: Any, help: str, check: Callable[[str, Any], Any], **more: Any) -> Any:
-    """Declare a setting.
+    """Declare a setting, with the sentence of the command line's help and its check: (name, value) -> value as it is kept.
 
-    check : (name, value) -> the value as it is kept, or an error; not asked for None where None is the default.
-    help : sentence of the command line's help.
-    option : name on the command line, where it is another than the field's.
-    text : type that the command line reads (default: str), and read : what makes a value of it.
-    choices : function that lists the words which the command line accepts.
-    shown : default as the command line's help shows it.
+    More: `option`, the command line's name for it; `text`, the type it reads, `read`, which makes a value of that, and
+    `choices`, which lists the words it accepts; `shown`, the default that its help shows. None as default is not checked.
     """
     return field(default=default, metadata={"help": help, "check": check, **more})
 

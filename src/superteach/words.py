@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,8 +23,3 @@ class Words:
     """Whether it aims at the goal exactly: its objective predicts the risk, its verdict says more than a distance."""
     unused: tuple[str, ...] = ()
     """Settings that only other methods look at."""
-
-    @staticmethod
-    def of(stored: Mapping[str, Any]) -> Words:
-        """Read words from JSON."""
-        return Words(**{**stored, "unused": tuple(stored.get("unused", ()))})

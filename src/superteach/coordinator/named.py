@@ -30,14 +30,12 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
         raise SettingError(f"--C={C:g} does not go with --learner {kind}; its penalty is --alpha")
     strength = C if kind in INVERSE else alpha
     strength = 1.0 if strength is None else strength
-    if kind == "logistic":
-        return LogisticRegression(C=strength, fit_intercept=intercept)
-    if kind == "svc":
-        return LinearSVC(C=strength, fit_intercept=intercept)
-    if kind == "ridge":
-        return Ridge(alpha=strength, fit_intercept=intercept)
-    if kind == "poisson":
-        return PoissonRegressor(alpha=strength, fit_intercept=intercept)
+    inverse = {"logistic": LogisticRegression, "svc": LinearSVC}
+    direct = {"ridge": Ridge, "poisson": PoissonRegressor}
+    if kind in inverse:
+        return inverse[kind](C=strength, fit_intercept=intercept)
+    if kind in direct:
+        return direct[kind](alpha=strength, fit_intercept=intercept)
     return Learner(Huber(), strength, "free" if intercept else "none")
 
 

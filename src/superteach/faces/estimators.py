@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, log_expit
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags, _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
@@ -23,6 +27,20 @@ from superteach.settings import Given, Settings, check_whole
 from superteach.teacher.inputs import Part, find_missing
 from superteach.types import Array
 
+_KINDS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+"""Rows that are taken as they are."""
+
+
+@contextmanager
+def _our_errors() -> Iterator[None]:
+    """Turn the errors of scikit-learn's checks into ours."""
+    try:
+        yield
+    except TypeError as error:
+        raise DataTypeError(str(error)) from error
+    except (ValueError, OverflowError) as error:
+        raise DataError(str(error)) from error
+
 
 def _tell(entry: Entry) -> None:
     risk = "" if entry.risk is None else f", risk {entry.risk:.3g}"
@@ -32,12 +50,8 @@ def _tell(entry: Entry) -> None:
     )
 
 
-def _has_probabilities(estimator: SuperTeacher) -> bool:
-    return isinstance(_loss_of(estimator.learner), Logistic)
-
-
-def _has_decision(estimator: SuperTeacher) -> bool:
-    return estimator._classifies()
+_DECIDES = available_if(lambda teacher: teacher._classifies())
+_PROBABLE = available_if(lambda teacher: isinstance(_loss_of(teacher.learner), Logistic))
 
 
 class SuperTeacher(BaseEstimator):  # type: ignore[misc]
@@ -60,12 +74,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        learner: Any = None,
-        goal: Any = None,
-        *,
-        verbose: int = 0,
-        **settings: Unpack[Given],
+        self, learner: Any = None, goal: Any = None, *, verbose: int = 0, **settings: Unpack[Given]
     ) -> None:
         self.learner = learner
         self.goal = goal
@@ -123,62 +132,46 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             return self.classes_[(scores > 0.0).astype(int)]
         return np.exp(scores) if isinstance(_loss_of(self.learner), Poisson) else scores
 
-    @available_if(_has_decision)  # type: ignore[untyped-decorator]
+    @_DECIDES  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
         """x'θ + intercept; positive means the second class."""
         return self._scores(X)
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @_PROBABLE  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of both classes (logistic learners)."""
-        from scipy.special import expit
-
         second = expit(self._scores(X))
         return np.column_stack([1.0 - second, second])
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @_PROBABLE  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of predict_proba."""
-        from scipy.special import log_expit
-
         scores = self._scores(X)
         return np.column_stack([log_expit(-scores), log_expit(scores)])
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy of a classifier, r² of a regression."""
         predicted = self.predict(X)
-        try:
+        with _our_errors():
             return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
-        except (TypeError, ValueError) as error:
-            raise DataError(str(error)) from error
 
     def _classifies(self) -> bool:
         return _loss_of(self.learner).classifies
 
     def _checked(self, X: Any, y: Any, student: Learner) -> tuple[Any, Any]:
         """scikit-learn's own checks of shapes and types; missing values are looked for later, by teacher."""
-        try:
+        with _our_errors():
             if y is None:
                 raise ValueError("SuperTeacher requires y to be passed, but the target y is None")
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False
-            )
+            X = validate_data(self, X, **_KINDS, ensure_all_finite=False)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
-        except TypeError as error:
-            raise DataTypeError(str(error)) from error
-        except (ValueError, OverflowError) as error:
-            raise DataError(str(error)) from error
         return X, y
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
-        try:
-            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        except TypeError as error:
-            raise DataTypeError(str(error)) from error
-        except (ValueError, OverflowError) as error:
-            raise DataError(str(error)) from error
+        with _our_errors():
+            X = validate_data(self, X, **_KINDS, reset=False)
         return np.asarray(X @ self.lesson_.coef + self.lesson_.offset)
 
     def _set_model(self, student: Learner) -> None:
@@ -195,14 +188,10 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         if self._classifies():
-            from sklearn.utils import ClassifierTags
-
             tags.estimator_type = "classifier"
             # The goal decides how well the model predicts, and a goal may be bad on purpose.
             tags.classifier_tags = ClassifierTags(multi_class=False, poor_score=True)
         else:
-            from sklearn.utils import RegressorTags
-
             tags.estimator_type = "regressor"
             tags.regressor_tags = RegressorTags(poor_score=True)
             tags.target_tags.positive_only = isinstance(_loss_of(self.learner), Poisson)
@@ -260,8 +249,6 @@ def _split(groups: Any, rows: int) -> tuple[npt.NDArray[Any], list[npt.NDArray[n
 
 def _take(container: Any, rows: npt.NDArray[np.int64]) -> Any:
     """Rows of an array, a sparse matrix, a data frame, a series, an Arrow table or a list."""
-    from sklearn.utils import _safe_indexing
-
     if hasattr(container, "take") and hasattr(container, "schema") and not hasattr(container, "iloc"):
         try:
             return container.take(rows)

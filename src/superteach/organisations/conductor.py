@@ -15,14 +15,7 @@ from superteach.coordinator.teaching import teach
 from superteach.engines.base import Engine
 from superteach.engines.journal import Journal, Journalled
 from superteach.engines.remote import SECONDS, Line
-from superteach.errors import (
-    BadReply,
-    InputError,
-    QueryRefused,
-    SettingError,
-    SuperteachError,
-    TeacherLost,
-)
+from superteach.errors import BadReply, InputError, QueryRefused, SettingError, SuperteachError, TeacherLost
 from superteach.lesson import Entry, Lesson, Taught, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import Agreement, agree, end

@@ -163,11 +163,7 @@ def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
         return
     section = page.section("How it was found")
     if refined:
-        section.figure(
-            figures.turns_chart(lessons),
-            refined[0].words.objective,
-            "turns",
-        )
+        section.figure(figures.turns_chart(lessons), refined[0].words.objective, "turns")
     if solved:
         section.figure(
             figures.objective_chart(lessons),

@@ -93,35 +93,35 @@ def asked(lesson: Lesson) -> list[Markup]:
     width = len(lesson.coef)
     ridge = learner.get("ridge")
     per_row = " per row" if learner.get("ridge_per_row") else ""
-    penalty = join([", penalty Λ\u00a0=\u00a0", number(float(ridge)), per_row]) if ridge is not None else ""
+    penalty = "" if ridge is None else join([", penalty Λ\u00a0=\u00a0", number(float(ridge)), per_row])
     teachers = len(lesson.teachers)
+    one = teachers == 1
     return [
-        join(
-            [
-                number(teachers),
-                " teacher holds " if teachers == 1 else " teachers hold ",
-                number(lesson.rows),
-                " rows" if teachers == 1 else " rows between them",
-                ", and no row may leave its owner. The learner is ",
-                f"{kind} on ",
-                number(width),
-                " column" if width == 1 else " columns",
-                " and an intercept" if lesson.intercept else ", without an intercept",
-                penalty,
-                ".",
-            ]
+        _said(
+            "{} teacher"
+            + (" holds {} rows" if one else "s hold {} rows between them")
+            + ", and no row may leave its owner. "
+            f"The learner is {kind} on {{}} column" + ("" if width == 1 else "s") + "{}{}.",
+            number(teachers),
+            number(lesson.rows),
+            number(width),
+            " and an intercept" if lesson.intercept else ", without an intercept",
+            penalty,
         ),
-        join(
-            [
-                "It is to learn a given model, the goal θ* (length ‖θ*‖\u00a0=\u00a0",
-                number(float(np.linalg.norm(lesson.goal))),
-                "), by training on a few of those rows and nothing else. ",
-                _budget(lesson.settings.get("budget")),
-                " ",
-                lesson.words.chosen,
-            ]
+        _said(
+            "It is to learn a given model, the goal θ* (length ‖θ*‖\u00a0=\u00a0{}), by training on a few of those rows and "
+            "nothing else. {} {}",
+            number(float(np.linalg.norm(lesson.goal))),
+            _budget(lesson.settings.get("budget")),
+            lesson.words.chosen,
         ),
     ]
+
+
+def _said(text: str, *parts: Any) -> Markup:
+    """Fill the gaps {} of a sentence with parts."""
+    first, *rest = text.split("{}")
+    return join([first, *(one for pair in zip(parts, rest, strict=True) for one in pair)])
 
 
 def _learner(lesson: Lesson) -> dict[str, Any]:
@@ -145,20 +145,13 @@ def _amount(budget: Any) -> str:
 
 def answer(lesson: Lesson) -> list[Markup]:
     """The answer in one plain sentence, and a second where something is proved or went wrong."""
-    first = join(
-        [
-            "Trained on ",
-            strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"])),
-            " (",
-            percent(lesson.fraction),
-            "), the learner ends ",
-            strong(number(lesson.risk)),
-            " away from the goal; trained on all rows it ends ",
-            number(lesson.pool_risk),
-            " away",
-            _times(lesson.ratio),
-            ".",
-        ]
+    first = _said(
+        "Trained on {} ({}), the learner ends {} away from the goal; trained on all rows it ends {} away{}.",
+        strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"])),
+        percent(lesson.fraction),
+        strong(number(lesson.risk)),
+        number(lesson.pool_risk),
+        _times(lesson.ratio),
     )
     found = [first]
     if lesson.words.exact:
@@ -192,48 +185,26 @@ def agreement(lesson: Lesson) -> str:
 def proof(lesson: Lesson) -> list[Markup]:
     """What is certain, and what is not."""
     found: list[Markup] = []
+    proved = strong("Proved: ")
     if lesson.certificate is not None:
-        found.append(
-            join(
-                [
-                    strong("Proved: "),
-                    "no lesson of ",
-                    number(lesson.size),
-                    " of these rows, not even of fractions of rows, teaches this goal exactly. The direction u below "
-                    "shows it: every choice of rows stays at least ",
-                    number(lesson.certificate.margin),
-                    " short of what the goal needs along u. Anyone who may ask for the sum Σ max(0, u'(g, 1)) can "
-                    "check it in one round.",
-                ]
-            )
+        text = (
+            "{}no lesson of {} of these rows, not even of fractions of rows, teaches this goal exactly. The direction u "
+            "below shows it: every choice of rows stays at least {} short of what the goal needs along u. Anyone who may "
+            "ask for the sum Σ max(0, u'(g, 1)) can check it in one round."
         )
+        found.append(_said(text, proved, number(lesson.size), number(lesson.certificate.margin)))
     if lesson.lower_bound > 0.0:
-        found.append(
-            join(
-                [
-                    strong("Proved: "),
-                    "no lesson of any size ends nearer than ",
-                    number(lesson.lower_bound),
-                    " to this goal; this one ends ",
-                    number(lesson.risk),
-                    " away.",
-                ]
-            )
-        )
+        text = "{}no lesson of any size ends nearer than {} to this goal; this one ends {} away."
+        found.append(_said(text, proved, number(lesson.lower_bound), number(lesson.risk)))
     if len(lesson.gap):
+        text = (
+            "The paper's teaching problem {} an objective of {}, which is at most {} above its optimum (certified duality "
+            "gap). That certifies the solution of the problem, not that the problem's solution teaches the goal: its risk "
+            "is measured, above."
+        )
+        solved = "was solved to" if lesson.converged else "was left at"
         found.append(
-            join(
-                [
-                    "The paper's teaching problem ",
-                    "was solved to" if lesson.converged else "was left at",
-                    " an objective of ",
-                    number(float(lesson.objective[-1]), 6),
-                    ", which is at most ",
-                    number(float(lesson.gap[-1])),
-                    " above its optimum (certified duality gap). That certifies the solution of the problem, not that "
-                    "the problem's solution teaches the goal: its risk is measured, above.",
-                ]
-            )
+            _said(text, solved, number(float(lesson.objective[-1]), 6), number(float(lesson.gap[-1])))
         )
     if not found:
         found.append(join([lesson.words.unproved]))

@@ -18,22 +18,8 @@ _ROWS, _MODEL, _LESSON, _RESULT = "Rows", "Learner and goal", "Lesson", "Result"
 _FAULTS = "Faults of a federation"
 
 
-class LearnerName(StrEnum):
-    """Learners by name."""
-
-    logistic = "logistic"
-    ridge = "ridge"
-    svc = "svc"
-    poisson = "poisson"
-    huber = "huber"
-
-
-class OnLoss(StrEnum):
-    """What to do when a teacher is lost."""
-
-    abort = "abort"
-    drop = "drop"
-    wait = "wait"
+LearnerName = StrEnum("LearnerName", ["logistic", "ridge", "svc", "poisson", "huber"])
+OnLoss = StrEnum("OnLoss", ["abort", "drop", "wait"])
 
 
 def _option(panel: str, help: str, *names: str, **more: Any) -> Any:
