@@ -7,8 +7,6 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import superteach
 
 ROOT = Path(superteach.__file__).parent
@@ -20,8 +18,6 @@ MOST_LINES = 15_002
 """Asked for: 12,000."""
 MOST_ANY = 380
 """Asked for: 150, and only where a third party forces it."""
-SHARED_NAMES = {"Agreement", "Certificate", "Classroom", "Order"}
-"""Classes that have one name and are two things; asked for: none."""
 
 
 @cache
@@ -37,14 +33,7 @@ def classes() -> dict[str, list[str]]:
 
 def test_no_two_classes_have_one_name():
     """One word, one thing: a class that would share its name needs another."""
-    shared = {name: places for name, places in classes().items() if len(places) > 1}
-    assert {name: places for name, places in shared.items() if name not in SHARED_NAMES} == {}
-
-
-@pytest.mark.parametrize("name", sorted(SHARED_NAMES))
-def test_the_list_of_shared_names_only_shrinks(name):
-    """A name that is shared no longer leaves the list, so that it cannot come back."""
-    assert len(classes()[name]) > 1, f"take {name!r} off SHARED_NAMES"
+    assert {name: places for name, places in classes().items() if len(places) > 1} == {}
 
 
 def test_any_becomes_rarer():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import r2_score
 
-from superteach.coordinator.metrics import agreement, risk
+from superteach.coordinator.metrics import likeness, risk
 from superteach.losses import LOSSES
 
 teachers = pytest.mark.parametrize("K", [1, 3, 7])
@@ -27,7 +27,7 @@ def test_share_of_equal_labels(K, kind, constant, pool, federation_of):
     rng = np.random.default_rng(1)
     model, goal = rng.standard_normal((2, 4 + bool(constant)))
     whole = np.column_stack([X, np.full(len(X), constant)]) if constant else X
-    told = agreement(federation_of(X, y, K, LOSSES[kind](), constant), model, goal, True)
+    told = likeness(federation_of(X, y, K, LOSSES[kind](), constant), model, goal, True)
     found = told.consistency
     assert told.distance == pytest.approx(np.sqrt(np.mean((whole @ (model - goal)) ** 2)), rel=1e-12)
     assert told.spread == pytest.approx(np.std(whole @ goal), rel=1e-12)
@@ -45,9 +45,9 @@ def test_r2_of_predictions(K, kind, offset, pool, federation_of):
     goal = np.append(rng.standard_normal(4), offset)
     model = goal + np.append(0.3 * rng.standard_normal(4), 0.1)
     whole = np.column_stack([X, np.ones(len(X))])
-    found = agreement(federation_of(X, y, K, LOSSES[kind](), 1.0), model, goal, False).consistency
+    found = likeness(federation_of(X, y, K, LOSSES[kind](), 1.0), model, goal, False).consistency
     assert found == pytest.approx(r2_score(whole @ goal, whole @ model), rel=1e-7)
-    swapped = agreement(federation_of(X, y, K, LOSSES[kind](), 1.0), goal, model, False).consistency
+    swapped = likeness(federation_of(X, y, K, LOSSES[kind](), 1.0), goal, model, False).consistency
     assert swapped == pytest.approx(r2_score(whole @ model, whole @ goal), rel=1e-7)
     assert swapped != pytest.approx(found, rel=1e-4)
 
@@ -56,7 +56,7 @@ def test_r2_of_predictions(K, kind, offset, pool, federation_of):
 def test_r2_of_a_constant_goal(model, pool, federation_of):
     """A goal that predicts one number for all rows scores 1 when met and 0 otherwise, as r2_score has it."""
     X, y = pool("squared", 50, 1, 0)
-    found = agreement(
+    found = likeness(
         federation_of(X, y, 2, LOSSES["squared"](), 1.0), np.array(model), np.array([0.0, 3.0]), False
     ).consistency
     assert found == r2_score(np.full(50, 3.0), np.full(50, model[1]))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from superteach.line.queries.match import BINS, Order, Report
+from superteach.line.queries.match import BINS, Instruction, Report
 from superteach.mathematics import rounding
 from superteach.mathematics.rounding import (
     ENOUGH,
@@ -40,11 +40,13 @@ def in_play(rows: np.ndarray, fractions: np.ndarray, seed: int = 0) -> InPlay:
     return InPlay.begin(rows, fractions, index, longest_of(rows), np.random.default_rng(seed))
 
 
-def an_order(width: int, cut: int, seed: int = 0, **rest) -> Order:
+def an_order(width: int, cut: int, seed: int = 0, **rest) -> Instruction:
     """Some tilt, a metric and a residual."""
     draw = np.random.default_rng([seed, cut + 1])
     root = np.tril(draw.standard_normal((width, width))) + 3.0 * np.eye(width)
-    return Order(0.3 * draw.standard_normal(width), cut, root, 0.1 * draw.standard_normal(width), **rest)
+    return Instruction(
+        0.3 * draw.standard_normal(width), cut, root, 0.1 * draw.standard_normal(width), **rest
+    )
 
 
 @settings(max_examples=80, deadline=None)
@@ -160,7 +162,7 @@ def test_an_order_can_be_taken_back():
     first = in_play(rows_of(300, 3, 5), np.random.default_rng(2).uniform(0.1, 0.9, 300))
     second = first.obey(an_order(4, 20), np.random.default_rng(0))
     third = second.obey(an_order(4, 60), np.random.default_rng(1))
-    nothing = Order(np.zeros(4), -1, np.eye(4), np.zeros(4), take_back=True)
+    nothing = Instruction(np.zeros(4), -1, np.eye(4), np.zeros(4), take_back=True)
     same_play(third.obey(nothing, np.random.default_rng(9)), second)
     other = an_order(4, 35, 7)
     same_play(
@@ -177,7 +179,7 @@ class Owners:
     def __init__(self, parts: list[InPlay], seed: int = 0) -> None:
         self.parts, self._draws = parts, [np.random.default_rng([seed, i]) for i in range(len(parts))]
 
-    def ask(self, order: Order) -> Report:
+    def ask(self, order: Instruction) -> Report:
         self.parts = [part.obey(order, draw) for part, draw in zip(self.parts, self._draws, strict=True)]
         return self.report()
 
@@ -220,7 +222,7 @@ def test_settling_ends_with_few_free_rows_and_on_target(owners):
     held = Owners(split(whole, owners))
     asked = []
 
-    def ask(order: Order) -> Report:
+    def ask(order: Instruction) -> Report:
         asked.append(order)
         return held.ask(order)
 

@@ -135,7 +135,7 @@ BAD = {
     (SettingError, "method"): ["exact", None, ["dual"], np.array(["dual", "random"])],
     (SettingError, "sparsity"): [-1.0, np.nan, np.inf, "much", [1.0, 2.0], HUGE],
     (SettingError, "goal_weight"): [-1.0, np.inf, 1j, HUGE],
-    (SettingError, "solver"): ["newton", Newton, 3],
+    (SettingError, "solver"): ["simplex", Newton, 3],
     (SettingError, "rounding"): ["apart", None, 1, ["alone"]],
     (SettingError, "restarts"): [0, -1, 1.5, True, "many"],
     (SettingError, "seconds"): [-1.0, np.nan, np.inf, "long"],

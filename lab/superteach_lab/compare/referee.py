@@ -118,7 +118,7 @@ class Referee:
             _federation(X, y, np.zeros(len(rows))), self._learner, None, standardize=False
         )
         model = lesson.fit_pool()
-        agreement = metrics.agreement(
+        agreement = metrics.likeness(
             self._federation, model, self._room.scaling.inside(self._goal), self._learner.loss.classifies
         ).consistency
         risk = metrics.risk(self._room.scaling.raw(model), self._goal)

@@ -165,7 +165,7 @@ def _score_sizes(
         if learner.refuses(kept.rows, kept.positive):
             continue
         model = fit(federation, learner, kept.rows, "chosen", Newton(), model).model
-        agreement = metrics.agreement(federation, model, goal, learner.loss.classifies).consistency
+        agreement = metrics.likeness(federation, model, goal, learner.loss.classifies).consistency
         points.append({"size": size, "risk": metrics.risk(model, goal), "consistency": agreement})
     return points[::-1]
 
@@ -177,7 +177,7 @@ def scored(pool: PaperPool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[
     model = fit(few, pool.learner, len(chosen), "all", Newton(), np.zeros_like(goal)).model
     everybody = Federation(engine_of(pool))
     everybody.sum(Prepare(pool.learner.loss, 0.0))
-    agreement = metrics.agreement(everybody, model, goal, pool.learner.loss.classifies).consistency
+    agreement = metrics.likeness(everybody, model, goal, pool.learner.loss.classifies).consistency
     return {"size": len(chosen), "risk": metrics.risk(model, goal), "consistency": agreement}
 
 

@@ -16,7 +16,7 @@ def risk(model: Array, goal: Array) -> float:
     return float(np.linalg.norm(model - goal))
 
 
-class Agreement(NamedTuple):
+class Likeness(NamedTuple):
     """How a model and the goal agree on the pool."""
 
     consistency: float
@@ -27,7 +27,7 @@ class Agreement(NamedTuple):
     """Root mean square of the goal's own predictions around their mean."""
 
 
-def agreement(federation: Federation, model: Array, goal: Array, classifies: bool) -> Agreement:
+def likeness(federation: Federation, model: Array, goal: Array, classifies: bool) -> Likeness:
     """Compare a model with the goal on all rows, in two rounds."""
     first: Comparison = federation.sum(Compare(model, goal))
     # The spread is asked again around the mean: one pass around 0 would cancel for shifted predictions.
@@ -39,4 +39,4 @@ def agreement(federation: Federation, model: Array, goal: Array, classifies: boo
     else:
         consistency = 1.0 - second.error / second.spread
     distance, spread = (float(np.sqrt(total / first.rows)) for total in (second.error, second.spread))
-    return Agreement(consistency, distance, spread)
+    return Likeness(consistency, distance, spread)

@@ -65,7 +65,7 @@ def teach(
         walk = path.lowest(room, chooser, sizes, raw_goal)
 
     federation.stage = "metrics"
-    agreement = metrics.agreement(federation, walk.model, inside_goal, student.loss.classifies)
+    agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies)
     cost: float | None = federation.sum(ChosenCost())
     outcome = chooser.outcome
     raw_model = room.scaling.raw(walk.model)

@@ -5,8 +5,8 @@ or 1 block by block, longest w_j first. What a block leaves, r = target − Σ a
 tilting the log-odds of all rows still free by a_j'u, u = C⁻¹r with C = Σ b_j(1 − b_j) a_j a_j'. So the last
 residual is as short as the weakest rows. (The cube method of balanced sampling, done scale by scale.)
 
-`settle` needs sums only: who holds rows answers an `Order` with a `Report`. One owner who rounds alone calls it on its own
-rows; owners who round together add their reports up.
+`settle` needs sums only: who holds rows answers an `Instruction` with a `Report`. One owner who rounds alone calls it on
+its own rows; owners who round together add their reports up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy import linalg
 from scipy.spatial import cKDTree
 from scipy.special import expit, logit
 
-from superteach.line.queries.match import BINS, PER_OCTAVE, Order, Report
+from superteach.line.queries.match import BINS, PER_OCTAVE, Instruction, Report
 from superteach.types import Array, Mask, Positions
 
 THIN, AMPLE = 0.25, 1_000
@@ -103,7 +103,7 @@ class InPlay:
             np.bincount(self.classes, minlength=BINS).astype(np.float64),
         )
 
-    def obey(self, order: Order, draw: np.random.Generator) -> InPlay:
+    def obey(self, order: Instruction, draw: np.random.Generator) -> InPlay:
         """Tilt, settle, and go on with the rows that are still free."""
         if order.take_back and self.before is not None:
             return self.before.obey(replace(order, take_back=False), draw)
@@ -129,7 +129,7 @@ class InPlay:
         return np.sort(np.concatenate([*self.chosen, self.index[taken]]))
 
 
-def settle_block(rows: Array, fractions: Array, order: Order, draw: np.random.Generator) -> Mask:
+def settle_block(rows: Array, fractions: Array, order: Instruction, draw: np.random.Generator) -> Mask:
     """Settle rows: by lot, and the last ones one by one to the side that leaves the shorter residual."""
     taken = np.empty(len(rows), dtype=bool)
     first = max(0, len(rows) - ONE_BY_ONE * rows.shape[1])
@@ -150,7 +150,7 @@ def one_by_one(moves: Array, fractions: Array, left: Array) -> Mask:
 
 
 def settle(
-    ask: Callable[[Order], Report],
+    ask: Callable[[Instruction], Report],
     start: Report,
     target: Array,
     longest: float,
@@ -184,7 +184,7 @@ def settle(
         elif cut is None:  # nothing fits: the longest rows have to go, whatever they leave
             cut = int(np.flatnonzero(here.rows)[0])
         expected = (residual - pace * (here.curvature @ step)) / owners
-        there = ask(Order(pace * step, cut, root, expected, until_rows, take_back))
+        there = ask(Instruction(pace * step, cut, root, expected, until_rows, take_back))
         rest = target - there.total
         if cut < 0:
             astray = float(np.sum(np.square(rest @ root))) > decrement
@@ -197,7 +197,7 @@ def settle(
         else:
             here, part, pace, again = there, min(1.0, 2.0 * part), min(1.0, 2.0 * pace), 0
     if take_back:
-        here = ask(Order(np.zeros(size), -1, np.eye(size), np.zeros(size), until_rows, True))
+        here = ask(Instruction(np.zeros(size), -1, np.eye(size), np.zeros(size), until_rows, True))
     return here
 
 
@@ -290,7 +290,7 @@ def _settle_all(
     play = InPlay.begin(rows, fractions, np.arange(len(rows)), longest, draw)
     few = next((count for width, count in EXACT if rows.shape[1] <= width), 0)
 
-    def ask(order: Order) -> Report:
+    def ask(order: Instruction) -> Report:
         nonlocal play
         play = play.obey(order, draw)
         return play.report()

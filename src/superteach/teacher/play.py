@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 from superteach.errors import QueryRefused
 from superteach.line import queries
 from superteach.line.messages import Turn
-from superteach.line.queries.match import OCTAVES, SHORTEST, Order, Report, lowest_octave, strong_octave
+from superteach.line.queries.match import OCTAVES, SHORTEST, Instruction, Report, lowest_octave, strong_octave
 from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
@@ -177,7 +177,7 @@ def _settled_alone(
     for slower in rounding.SLOWER:
         play, limit = begun, slower * rounding.TILT
 
-        def ask(order: Order) -> Report:
+        def ask(order: Instruction) -> Report:
             nonlocal play
             play = play.obey(order, lots)
             return play.report()

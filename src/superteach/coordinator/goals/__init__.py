@@ -5,8 +5,9 @@ with a method `vector(classroom)` that returns such a vector in raw units. A cla
 on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`classroom.scaling`).
 """
 
+from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.goals.auc import MaxAUC
-from superteach.coordinator.goals.base import CheckedGoal, Classroom, Goal, check_goal, check_vector
+from superteach.coordinator.goals.base import CheckedGoal, Goal, check_goal, check_vector
 from superteach.coordinator.goals.perturbed import PerturbedFit
 from superteach.coordinator.goals.reference import FromData
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from superteach.coordinator.classroom import NEWTON_WIDTH
-from superteach.coordinator.goals.base import Classroom
+from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
 from superteach.errors import GoalError, SettingError
 from superteach.line.queries import AskMoments, ColumnSums, Moments, Prepare, RowFunction
 from superteach.mathematics.learner import Learner

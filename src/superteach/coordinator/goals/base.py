@@ -8,23 +8,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from superteach.coordinator.federation import Federation
+from superteach.coordinator.classroom import Classroom
 from superteach.errors import GoalError
 from superteach.mathematics.learner import Learner
-from superteach.mathematics.problem import MOST, Scaling
+from superteach.mathematics.problem import MOST
 from superteach.types import Array
-
-
-class Classroom(Protocol):
-    """What a goal may use to find its vector."""
-
-    federation: Federation
-    learner: Learner
-    scaling: Scaling
-    rows: int
-
-    def fit_pool(self) -> Array:
-        """The learner's model on all teachers' rows, on scaled columns."""
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from superteach.coordinator.goals.base import Classroom
+from superteach.coordinator.classroom import Classroom
 from superteach.errors import SettingError
 from superteach.types import Array
 

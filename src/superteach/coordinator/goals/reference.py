@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from superteach.coordinator.classroom import NEWTON_WIDTH
-from superteach.coordinator.goals.base import Classroom
+from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
 from superteach.errors import GoalError, TeachingError
 from superteach.line.queries import AskMoments, AskValues, Moments, Query
 from superteach.mathematics.learner import Learner, fit

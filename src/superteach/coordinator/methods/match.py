@@ -33,7 +33,7 @@ from superteach.line.queries import (
     Take,
     Tally,
 )
-from superteach.line.queries.match import Order, Report
+from superteach.line.queries.match import Instruction, Report
 from superteach.mathematics import prices, rounding
 from superteach.mathematics.losses import Squared
 from superteach.mathematics.prices import Prices
@@ -399,7 +399,7 @@ class Matcher(Search):
         target = np.append(found.aim if found.balanced else found.total, size * counted)
         start = federation.sum(play)
 
-        def ask(order: Order) -> Report:
+        def ask(order: Instruction) -> Report:
             asked = Settle(order.tilt, order.cut, order.root, order.residual, order.take_back, self._seed)
             report = federation.sum(asked)
             # A residual r in units of M moves the model by M'r.

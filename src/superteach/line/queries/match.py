@@ -120,7 +120,7 @@ class Report(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class Instruction:
     """Tilt all free rows, then settle those of the longest classes."""
 
     tilt: Array
@@ -182,7 +182,7 @@ class Play(Rounding):
 
 
 class Settle(Rounding):
-    """Tilt free rows and settle the longest of them: see `Order`."""
+    """Tilt free rows and settle the longest of them: see `Instruction`."""
 
     tilt: Array
     cut: int
@@ -199,9 +199,9 @@ class Settle(Rounding):
         return len(self.tilt)
 
     @property
-    def order(self) -> Order:
+    def order(self) -> Instruction:
         """As rounding takes it."""
-        return Order(self.tilt, self.cut, self.root, self.residual, take_back=self.take_back)
+        return Instruction(self.tilt, self.cut, self.root, self.residual, take_back=self.take_back)
 
 
 class Tally(Counts):
