@@ -224,14 +224,14 @@ def test_the_ball_of_ridge_without_noise(pool):
 
 def test_a_pool_is_walked_size_by_size(pool):
     """ "best" looks at sizes one after another, and ends on the lowest risk of them."""
-    X, y = pool("logistic", 600, 2, 3)
+    X, y = pool("logistic", 1_200, 2, 3)
     learner = LEARNERS["logistic"][0]
     lesson = st.SuperTeacher(learner, PerturbedFit(1), budget="best").fit(X, y).lesson_
     alone = {
         point.size: st.SuperTeacher(learner, PerturbedFit(1), budget=point.size).fit(X, y).lesson_.risk
         for point in lesson.path
     }
-    assert list(alone) == [3, 6, 12, 24, 48, 96, 192]  # 0.5 to 32 % of 600
+    assert list(alone) == [6, 12, 24, 48, 96, 192, 384]  # 0.5 to 32 % of 1,200
     # Fits that start elsewhere end apart in the last digits.
     assert lesson.risk == pytest.approx(min(alone.values()), rel=1e-6, abs=1e-7)
 

@@ -82,7 +82,7 @@ def test_best_looks_at_every_fraction(pool, method):
     lesson = teacher.lesson_
     wanted = sorted({max(5, round(fraction * LARGE)) for fraction in find(method).fractions})
     assert [point.size for point in lesson.path] == wanted
-    assert all(point.fraction == point.size / ROWS for point in lesson.path)
+    assert all(point.fraction == point.size / LARGE for point in lesson.path)
     assert lesson.risk == min(point.risk for point in lesson.path)
     check_rows(teacher, X, y)
 
@@ -105,7 +105,7 @@ def test_smallest_reaches_its_target(pool, method, target):
 
 def far_goal(pool, factor: float) -> np.ndarray:
     """A multiple of the rows' own coefficients, which ridge regression on a few rows cannot reach."""
-    X, y = pool("squared", rows, 4, 8)
+    X, y = pool("squared", ROWS, 4, 8)
     return factor * np.linalg.lstsq(X, y, rcond=None)[0]
 
 
