@@ -101,6 +101,10 @@ class Line(NamedTuple):
     """Why seeds are missing."""
     by_seed: dict[int, float]
     """The risk of every seed."""
+    distance: float | None = None
+    """Of predictions; None where it was not measured."""
+    proved: int = 0
+    """Seeds on which the contestant proved that the goal is out of reach."""
 
 
 def summary(records: Iterable[Record], rows: int, teachers: Sequence[int]) -> list[Line]:
@@ -131,7 +135,10 @@ def _line(key: tuple[Any, ...], found: list[Record], rows: int) -> Line:
     )
     risk, by_seed = (low, middle, high), {record["cell"]["seed"]: record["risk"] for record in good}
     place = pool, teachers, contestant, size, size / rows
-    return Line(*place, len(good), risk, consistency, seconds, cpu, _once(reasons), by_seed)
+    apart = [record["distance"] for record in good if record.get("distance") is not None]
+    distance = float(np.median(apart)) if len(apart) == len(good) else None
+    proved = sum(bool(record.get("out_of_reach")) for record in good)
+    return Line(*place, len(good), risk, consistency, seconds, cpu, _once(reasons), by_seed, distance, proved)
 
 
 def _once(reasons: Iterable[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import time
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from superteach.errors import MissingExtra, SettingError
-from superteach_lab.compare.task import Contestant, Skipped, Task
+from superteach_lab.compare.task import Contestant, Proven, Skipped, Task
 from superteach_lab.processes.child import Child
 from superteach_lab.processes.inside import silence
 
@@ -31,12 +32,24 @@ class Choice:
     rows: Any = None
     seconds: float = 0.0
     cpu: float = 0.0
+    direction: Any = None
+    """Of a proof that the goal is out of reach, where the contestant gave one; nobody has checked it yet."""
 
 
-def choose(contestant: Contestant, task: Task, size: int, seed: int, grace: float = GRACE) -> Choice:
-    """Let a contestant choose in a child process; the child and all its children end with this call."""
+def choose(
+    contestant: Contestant,
+    task: Task,
+    size: int,
+    seed: int,
+    grace: float = GRACE,
+    processor: float | None = None,
+) -> Choice:
+    """Let a contestant choose in a child process; the child and all its children end with this call.
+
+    `processor` limits the child's own processor time as well, which is the same on a busy machine and on an idle one.
+    """
     limit = task.seconds + grace
-    with Child(_work, contestant, task, size, seed, warm=["superteach_lab.rivals"]) as child:
+    with Child(_work, contestant, task, size, seed, processor, warm=["superteach_lab.rivals"]) as child:
         try:
             answer = child.hear(limit)
         except TimeoutError:
@@ -54,22 +67,38 @@ def _ending(code: int | None) -> str:
     return f"exit status {code}"
 
 
-def _work(line: Connection, contestant: Contestant, task: Task, size: int, seed: int) -> None:
+def _work(
+    line: Connection, contestant: Contestant, task: Task, size: int, seed: int, processor: float | None
+) -> None:
     """In the child: choose, and say how long it took."""
     silence()
     started, cpu = time.perf_counter(), _cpu()
+
+    def give_up(*_: Any) -> None:
+        # At once: an exception would wait for the threads that some contestants work in.
+        used, text = _cpu() - cpu, f"no choice within {processor:g} seconds of processor time; stopped"
+        line.send(Choice("failed", text, None, time.perf_counter() - started, used))
+        os._exit(0)
+
+    if processor is not None:
+        signal.signal(signal.SIGPROF, give_up)
+        signal.setitimer(signal.ITIMER_PROF, processor)
     try:
         with threadpool_limits(1):  # contestants' times can be compared, whatever else the machine does
             rows = contestant.choose(locked(task), size, seed)
-        answer = Choice("chosen", "", _plain(rows))
+        direction = _plain(rows.direction) if isinstance(rows, Proven) else None
+        answer = Choice(
+            "chosen", "", _plain(rows.rows if isinstance(rows, Proven) else rows), direction=direction
+        )
     except (Skipped, MissingExtra) as error:
         answer = Choice("skipped", str(error))
     except MemoryError:
         answer = Choice("failed", "out of memory")
     except Exception as error:
         answer = Choice("failed", f"{type(error).__name__}: {error}"[:500])
+    signal.setitimer(signal.ITIMER_PROF, 0.0)
     took, used = time.perf_counter() - started, _cpu() - cpu
-    line.send(Choice(answer.status, answer.reason, answer.rows, took, used))
+    line.send(Choice(answer.status, answer.reason, answer.rows, took, used, answer.direction))
 
 
 def _plain(rows: Any) -> Any:

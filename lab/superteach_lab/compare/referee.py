@@ -27,7 +27,7 @@ OK, SKIPPED, FAILED = "ok", "skipped", "failed"
 
 @dataclass(frozen=True)
 class Score:
-    """What a choice is worth: risk ‖θ_S − θ*‖, consistency, |S|/N, and the time the choice took."""
+    """What a choice is worth: risk ‖θ_S − θ*‖, how predictions agree, |S|/N, and the time the choice took."""
 
     status: str
     reason: str = ""
@@ -37,6 +37,12 @@ class Score:
     consistency: float | None = None
     seconds: float | None = None
     cpu: float | None = None
+    distance: float | None = None
+    """Root mean square of x'(θ_S − θ*) over the pool: the same whatever units columns have."""
+    spread: float | None = None
+    """Root mean square of the goal's own predictions around their mean, to set the distance beside."""
+    out_of_reach: bool = False
+    """Whether the contestant proved that no lesson of this size teaches the goal exactly."""
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -47,12 +53,24 @@ class Referee:
     """One pool, one learner, one goal: every contestant is measured here."""
 
     def __init__(
-        self, X: Any, y: Any, owner: Any, learner: Any, goal: Any, seconds: float = 120.0, grace: float = 15.0
+        self,
+        X: Any,
+        y: Any,
+        owner: Any,
+        learner: Any,
+        goal: Any,
+        seconds: float = 120.0,
+        grace: float = 15.0,
+        processor: float | None = None,
     ) -> None:
-        """Take copies of the rows (labels −1 and +1 for classifiers), deal them to teachers, settle the goal."""
+        """Take copies of the rows (labels −1 and +1 for classifiers), deal them to teachers, settle the goal.
+
+        A choice is told that it has `seconds`; it is stopped `grace` seconds later, or as soon as it has used `processor`
+        seconds of processor time.
+        """
         self._learner = Learner.of(learner)
         X, y = np.array(X, dtype=np.float64, order="C"), np.array(y, dtype=np.float64)
-        self._rows, self._grace = len(y), grace
+        self._rows, self._grace, self._processor = len(y), grace, processor
         self._federation = _federation(X, y, np.asarray(owner))
         self._room = enter(self._federation, self._learner, None, standardize=False)
         wanted = check_goal(goal, X.shape[1], self._learner.intercept != "none")
@@ -75,12 +93,18 @@ class Referee:
 
     def judge(self, contestant: Contestant, size: int, seed: int) -> Score:
         """Let a contestant choose `size` rows, check them, refit, measure."""
-        size = self._rows if contestant.whole else size
-        task = self.task(contestant)
+        return self.measure(self.choose(contestant, size, seed), self._asked(contestant, size))
+
+    def choose(self, contestant: Contestant, size: int, seed: int) -> child.Choice:
+        """Let a contestant choose, and look at nothing yet; who did not see the goal chose for every goal."""
+        size, task = self._asked(contestant, size), self.task(contestant)
         refusal = contestant.refuses(task, size)
         if refusal is not None:
-            return Score(SKIPPED, refusal)
-        choice = child.choose(contestant, task, size, seed, self._grace)
+            return child.Choice("skipped", refusal)
+        return child.choose(contestant, task, size, seed, self._grace, self._processor)
+
+    def measure(self, choice: child.Choice, size: int) -> Score:
+        """Check a choice of `size` rows, refit, measure; a proof counts only where it holds."""
         if choice.status != "chosen":
             status = SKIPPED if choice.status == "skipped" else FAILED
             return Score(status, choice.reason, seconds=choice.seconds, cpu=choice.cpu)
@@ -88,7 +112,23 @@ class Referee:
         if fault is not None:
             return Score(FAILED, fault, seconds=choice.seconds, cpu=choice.cpu)
         score = self.score(np.asarray(choice.rows, dtype=np.int64))
-        return replace(score, seconds=choice.seconds, cpu=choice.cpu)
+        proved = self.proves(choice.direction, size)
+        return replace(score, seconds=choice.seconds, cpu=choice.cpu, out_of_reach=proved)
+
+    def proves(self, direction: Any, size: int) -> bool:
+        """Whether u'(Λθ*, n) > Σ_j max(0, u'(g_j, 1)): then no n rows, not even fractions of rows, add up to (Λθ*, n)."""
+        aim = self._task.aim
+        if not isinstance(direction, np.ndarray) or direction.shape != (len(aim) + 1,):
+            return False
+        if not (direction.dtype.kind in "iuf" and np.isfinite(direction).all()):
+            return False
+        pulls, _ = self._task.pulls(aim)
+        most = np.maximum(pulls @ direction[:-1] + direction[-1], 0.0).sum()
+        needed = float(direction @ np.append(self._task.penalty(size).gradient(aim), size))
+        return bool(needed - most > 1e-9 * (abs(needed) + most))
+
+    def _asked(self, contestant: Contestant, size: int) -> int:
+        return self._rows if contestant.whole else size
 
     def fault(self, rows: Any, size: int) -> str | None:
         """What is wrong with a choice, if anything: `size` distinct rows of the pool are right."""
@@ -120,9 +160,18 @@ class Referee:
         model = lesson.fit_pool()
         agreement = metrics.likeness(
             self._federation, model, self._room.scaling.inside(self._goal), self._learner.loss.classifies
-        ).consistency
+        )
         risk = metrics.risk(self._room.scaling.raw(model), self._goal)
-        return Score(OK, "", len(rows), share, risk, agreement)
+        return Score(
+            OK,
+            "",
+            len(rows),
+            share,
+            risk,
+            agreement.consistency,
+            distance=agreement.distance,
+            spread=agreement.spread,
+        )
 
 
 def _federation(X: Array, y: Array, owner: npt.NDArray[Any]) -> Federation:

@@ -97,6 +97,15 @@ class Task:
         return model
 
 
+@dataclass(frozen=True, eq=False)
+class Proven:
+    """A choice that comes with the direction of a proof that no lesson of its size teaches the goal exactly."""
+
+    rows: Any
+    direction: Any
+    """One number per column of the design, and one for the count of rows (`superteach.lesson.Certificate`)."""
+
+
 def never(task: Task, size: int) -> str | None:
     """Runs everywhere."""
     return None
@@ -110,7 +119,7 @@ class Contestant:
     about: str
     needs: tuple[str, ...]
     choose: Callable[[Task, int, int], Any]
-    """(task, size, seed) → row indices; Skipped where that is not possible."""
+    """(task, size, seed) → row indices, or Proven; Skipped where that is not possible."""
     refuses: Callable[[Task, int], str | None] = never
     """Why it cannot run on this task at this size, before anything is tried; None where it can."""
     whole: bool = False

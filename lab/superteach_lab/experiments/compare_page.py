@@ -1,7 +1,8 @@
-"""docs/how-we-compare.md: run the bench on the paper's smallest pools, and write the page from its stored cells.
+"""docs/how-we-compare.md: run the bench on real tables and synthetic pools, and write the page from its stored cells.
 
 python -m superteach_lab.experiments.compare_page                         # write the page again from what is stored
 python -m superteach_lab.experiments.compare_page --run                   # run what is missing, all but the slow contestants
+python -m superteach_lab.experiments.compare_page --run --real            # the same for real tables and wide pools
 python -m superteach_lab.experiments.compare_page --run MINLP --seeds 1   # run one contestant, on fewer seeds
 python -m superteach_lab.experiments.compare_page --again match           # forget a contestant's cells and run them anew
 """
@@ -10,14 +11,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from superteach.processes.records import Record, Records
 from superteach_lab.compare import bench, figure
-from superteach_lab.compare.bench import Line
+from superteach_lab.compare.bench import Cell, Line
 from superteach_lab.compare.sources import Synthetic
 from superteach_lab.compare.task import Contestant
+from superteach_lab.experiments import real_tables
+from superteach_lab.experiments.real_tables import Real, Wide
 from superteach_lab.rivals import ALL, by_name
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -25,23 +32,50 @@ SOURCES = tuple(Synthetic(learner, 5000, 10, teachers=(5, 10)) for learner in ("
 SIZES = (0.01, 0.02, 0.04, 0.1, 0.3)
 SEEDS = 3
 SECONDS = 120.0
+MINUTES = 30
+"""What the real tables and wide pools took, rounded up."""
+
+Source = Synthetic | Real | Wide
+EVERY: tuple[Source, ...] = (*SOURCES, *real_tables.SOURCES)
 
 
-def stored(source: Synthetic, folder: Path) -> Path:
+def stored(source: Source, folder: Path) -> Path:
     """Where the cells of a pool are kept."""
+    if not isinstance(source, Synthetic):
+        return real_tables.stored(source, folder)
     return folder / "compare" / f"{source.learner}.jsonl"
 
 
-def run(source: Synthetic, contestants: Sequence[Contestant], seeds: int, folder: Path) -> None:
+def settings(source: Source) -> Record:
+    """The head of that file."""
+    if not isinstance(source, Synthetic):
+        return real_tables.settings(source)
+    return {**source.settings(), "time_limit": SECONDS}
+
+
+def run(source: Source, contestants: Sequence[Contestant], seeds: int | None, folder: Path) -> None:
     """Run the cells that are missing."""
-    records = Records(stored(source, folder), {**source.settings(), "time_limit": SECONDS})
-    cells = bench.plan(source, contestants, bench.counts(SIZES, source.rows), seeds)
-    bench.run(source, cells, records, SECONDS)
+    if not isinstance(source, Synthetic):
+        real_tables.run(source, contestants, seeds, folder)
+        return
+    records = Records(stored(source, folder), settings(source))
+    cells = bench.plan(source, contestants, bench.counts(SIZES, source.rows), seeds or SEEDS)
+
+    def watch(cell: Cell) -> None:
+        place = f"{cells.index(cell) + 1}/{len(cells)}"
+        print(
+            f"{source.name} {place}: {cell.contestant.name}, {cell.size:,} rows, seed {cell.seed}",
+            file=sys.stderr,
+        )
+
+    bench.run(source, cells, records, SECONDS, watch)
 
 
-def forget(source: Synthetic, name: str, folder: Path) -> None:
+def forget(source: Source, name: str, folder: Path) -> None:
     """Take a contestant's cells out of the file."""
     place = stored(source, folder)
+    if not place.exists():
+        return
     head, *lines = place.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if json.loads(line)["cell"]["contestant"] != name]
     place.write_text(head + "".join(kept), encoding="utf-8")
@@ -50,34 +84,49 @@ def forget(source: Synthetic, name: str, folder: Path) -> None:
 def read(folder: Path) -> dict[str, list[Record]]:
     """The stored cells of every pool."""
     found = {}
-    for source in SOURCES:
+    for source in EVERY:
         lines = stored(source, folder).read_text(encoding="utf-8").splitlines()[1:]
         found[source.name] = [json.loads(line) for line in lines]
     return found
 
 
-def lines_of(cells: dict[str, list[Record]]) -> list[Line]:
+def lines_of(cells: dict[str, list[Record]], sources: Iterable[Source] = SOURCES) -> list[Line]:
     """Medians and quartiles, in the bench's order."""
     order = {contestant.name: number for number, contestant in enumerate(ALL)}
     lines = []
-    for source in SOURCES:
+    for source in sources:
         own = bench.summary(cells[source.name], source.rows, source.teachers)
         lines += sorted(own, key=lambda line: (line.teachers, order.get(line.contestant, 99), line.size))
     return lines
 
 
+def by_predictions(cells: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    """The real tables' cells with the distance of predictions in the place of the risk."""
+    return {
+        source.name: [{**record, "risk": record["distance"]} for record in cells[source.name]]
+        for source in REAL
+    }
+
+
+REAL = tuple(source for source in real_tables.SOURCES if isinstance(source, Real))
+WIDE = tuple(source for source in real_tables.SOURCES if isinstance(source, Wide))
+
+
 _TOP = """# How we compare
 
-This page is written by `python -m superteach_lab.experiments.compare_page` from the cells in `docs/compare/`;
-the same command with
-`--run` makes those cells. Pools: N = 5,000 rows, d = 10, four Gaussian clusters, Λ = 1, no intercept; ridge targets have
-noise of standard deviation 20. Goal: the fit on all rows plus noise of the same length, drawn from another seed than the
-rows. Your own pools: `superteach compare` ([command line](command-line.md)).
+This page is written by `python -m superteach_lab.experiments.compare_page` from the cells in `docs/compare/`; the same
+command with `--run` makes the cells. Your own pools: `superteach compare` ([command line](command-line.md)). There are three
+kinds of pools here:
 
-Every contestant works in a process of its own on copies of the rows and hands back row numbers, nothing else. One
-referee checks them, refits the learner on those rows alone, and measures. The goal is shown only to those who say that
-they need it. CPU is the processor time of the choice, one thread for linear algebra; the clock of a busy machine says less.
-A choice may take {seconds:g} seconds by the clock.
+- [Real tables](#real-tables): {tables}.
+- [Wide pools](#wide-pools): synthetic, {widths} columns.
+- [Synthetic pools of 10 columns](#synthetic-pools-of-10-columns): the paper's smallest pools.
+
+Every contestant works in a process of its own on copies of the rows and hands back row numbers. One referee checks them,
+refits the learner on these rows alone, and measures. The goal is shown only to contestants that say that they need it.
+`match` may add a proof that no lesson of this size teaches the goal; the referee checks it by one sum over the rows. CPU
+is the processor time of the choice, one thread for linear algebra; the clock of a busy machine says less. A choice may take
+{seconds:g} seconds by the clock, and {less:g} s of processor time on real tables and wide pools.
 
 ## Who is here
 
@@ -85,8 +134,39 @@ A choice may take {seconds:g} seconds by the clock.
 | --- | --- | --- |
 """
 
+_REAL = """
+## Real tables
+
+Published tables, not made by us. They are not in this repository: `SUPERTEACH_DATA` names the folder that holds them
+([datasets](datasets.md)). Adult is not among them, because no copy was at hand. Make the cells, about {minutes} minutes on
+one core together with the wide pools, and stop and go on as you like:
+
+    SUPERTEACH_DATA=folder python -m superteach_lab.experiments.compare_page --run --real
+
+Risk is ‖θ_S − θ*‖. Where columns have raw units the intercept and the columns of small spread decide it, so the distance
+in predictions stands below it: the root mean square of x'(θ_S − θ*) over the pool. The pool is the same for every goal.
+Contestants that do not see the goal choose once for each size, and are scored on all goals. Limits keep the run short:
+
+- Read `> {less:g} s` as: stopped after {less:g} s of processor time, and not tried with other goals or with more rows.
+- `bit-flip` watches its time: it hands in what it has after {watched:g} s, unless a single step takes too long.
+- A contestant that uses more than {long:g} s of processor time is tried on {few} goals only, one of each kind. Its number of
+  goals is in brackets. The lowest median over all goals is bold.
+- `proved out of reach` counts the goals for which `match` proves that no lesson of this size teaches them exactly.
+
+![Risk by lesson size and by processor time, on real tables.](images/compare-real.png)
+"""
+
+_WIDE = """
+## Wide pools
+
+Synthetic, with many columns; the pools of `benchmarks/match.py`, from the command above.
+"""
+
 _READING = """
-## Risk by lesson size
+## Synthetic pools of 10 columns
+
+Pools: N = 5,000 rows, d = 10, four Gaussian clusters, Λ = 1, no intercept; ridge targets have noise of standard deviation
+20. Goal: the fit on all rows plus noise of the same length, drawn from another seed than the rows.
 
 Distance ‖θ_S − θ*‖, medians over seeds (number of seeds in brackets where it is not {seeds}); the lowest of a column is
 bold. Read `–` as: no lesson, for the reason below the table.
@@ -95,9 +175,12 @@ bold. Read `–` as: no lesson, for the reason below the table.
 
 def render(cells: dict[str, list[Record]]) -> str:
     """The whole page."""
-    lines = lines_of(cells)
+    lines, more = lines_of(cells), lines_of(cells, real_tables.SOURCES)
     present = {line.contestant for line in lines}
-    parts = [_TOP.format(seconds=SECONDS)]
+    less = real_tables.SECONDS
+    tables = ", ".join(source.name for source in REAL)
+    widths = ", ".join(str(source.features) for source in WIDE)
+    parts = [_TOP.format(seconds=SECONDS, less=less, tables=tables, widths=widths)]
     for contestant in ALL:
         if contestant.name in present:
             needs = ", ".join(contestant.needs) or "nothing"
@@ -107,7 +190,34 @@ def render(cells: dict[str, list[Record]]) -> str:
         parts.append(
             f"\nNot run for this page, because they take minutes for each lesson: {', '.join(absent)}.\n"
         )
-    parts.append(_losses(lines))
+    only = [
+        name
+        for name in dict.fromkeys(line.contestant for line in lines)
+        if name not in {line.contestant for line in more}
+    ]
+    if only:
+        parts.append(
+            f"Run on the synthetic pools of 10 columns only, because they take all time they get: {', '.join(only)}.\n"
+        )
+    predictions = lines_of(by_predictions(cells), REAL)
+    parts.append("\n## Where we lose\n\n### On real tables and wide pools\n\n")
+    parts.append(_losses(more, "risk"))
+    parts.append("\n### On real tables, by predictions\n\n")
+    parts.append(_losses(predictions, "distance in predictions"))
+    parts.append("\n### On synthetic pools of 10 columns\n\n")
+    parts.append(_losses(lines, "risk"))
+    parts.append(
+        _REAL.format(
+            less=less, watched=0.9 * less, minutes=MINUTES, long=real_tables.LONG, few=real_tables.FEW
+        )
+    )
+    for source in REAL:
+        own = [line for line in more if line.pool == source.name]
+        apart = [line for line in predictions if line.pool == source.name]
+        parts.append(_chapter(source, own))
+        parts.append(_spread(cells[source.name]) + _columns(source, apart, "predictions", cpu=False))
+    parts.append(_WIDE)
+    parts += [_chapter(wide, [line for line in more if line.pool == wide.name]) for wide in WIDE]
     parts.append(_READING.format(seeds=SEEDS))
     parts.append(
         "\n![Risk by lesson size and by processor time, for every contestant.](images/compare.png)\n"
@@ -118,23 +228,22 @@ def render(cells: dict[str, list[Record]]) -> str:
     return "".join(parts)
 
 
-def _losses(lines: Sequence[Line]) -> str:
-    """Where somebody's median risk is below match's."""
-    text = "\n## Where we lose\n\n"
+def _losses(lines: Sequence[Line], what: str) -> str:
+    """Where somebody's median is below match's."""
+    text = ""
     for ours in bench.OURS:
         columns = {
             (line.pool, line.teachers, line.size) for line in lines if line.contestant == ours and line.risk
         }
         lost = {(one.line.pool, one.line.teachers, one.line.size) for one in bench.beaten(lines, ours)}
-        text += (
-            f"`{ours}` has the lowest median risk in {len(columns - lost)} of {len(columns)} columns below. "
-        )
+        text += f"`{ours}` has the lowest median {what} in {len(columns - lost)} of {len(columns)} columns. "
     found = list(bench.beaten(lines))
     if not found:
         return text + "No contestant beats `match` anywhere.\n"
     text += (
-        "It is beaten here (medians over the seeds that both have; ratio: their risk over that of `match`):\n\n"
-        "| pool | K | rows | by | risk | match | ratio | match long | seeds | CPU | match's CPU |\n"
+        "`match` is beaten here (medians over the seeds or goals that both have; ratio: their figure over that of "
+        "`match`):\n\n"
+        f"| pool | K | rows | by | {what} | match | ratio | match long | seeds or goals | CPU | match's CPU |\n"
     )
     text += "| --- " * 11 + "|\n"
     long = {
@@ -154,6 +263,62 @@ def _losses(lines: Sequence[Line]) -> str:
     return text
 
 
+def _chapter(source: Real | Wide, lines: Sequence[Line]) -> str:
+    """One table or pool: what it is, risk and time."""
+    about = textwrap.fill(source.about, 125, break_long_words=False, break_on_hyphens=False)
+    return f"\n### {source.name}\n\n{about}\n" + _columns(source, lines, "risk", cpu=True)
+
+
+def _spread(records: Sequence[Record]) -> str:
+    """What to set distances in predictions beside."""
+    found = float(
+        np.median([record["spread"] for record in records if record["cell"]["contestant"] == "full pool"])
+    )
+    return f"\nDistance in predictions; the goals' own predictions spread by {found:.2g} around their mean:\n"
+
+
+def _columns(source: Real | Wide, lines: Sequence[Line], what: str, cpu: bool) -> str:
+    """Contestants by lesson sizes, and their processor time."""
+    least = {
+        size: min(
+            (line.risk[1] for line in lines if line.risk and (line.size, line.seeds) == (size, source.seeds)),
+            default=0.0,
+        )
+        for size in source.sizes
+    }
+    heads = [f"{what}, {size:,} rows" for size in source.sizes]
+    heads += [f"CPU, {size:,} rows" for size in source.sizes if cpu]
+    text = f"\n| contestant | {' | '.join(heads)} |\n" + "| --- " * (len(heads) + 1) + "|\n"
+    reasons: dict[str, None] = {}
+    for name in dict.fromkeys(line.contestant for line in lines):
+        own = {line.size: line for line in lines if line.contestant == name}
+        slow = min((line.size for line in own.values() if _was_stopped(line)), default=sys.maxsize)
+        shown = [own.get(source.rows) if name == "full pool" else own.get(size) for size in source.sizes]
+        cells, times = [], []
+        for size, line in zip(source.sizes, shown, strict=True):
+            stopped = size >= slow and (line is None or line.risk is None)
+            limit = f"> {real_tables.SECONDS:g} s"
+            cells.append(limit if stopped else _risk(line, least, source.seeds))
+            times.append(limit if stopped else "–" if line is None or not line.risk else f"{line.cpu:.2g} s")
+        text += f"| {name} | {' | '.join(cells + times * cpu)} |\n"
+        said = [
+            reason for line in own.values() for reason in line.reasons if line.risk or not _was_stopped(line)
+        ]
+        reasons.update({f"{name}: {reason}": None for reason in said})
+    proofs = [
+        sum(line.proved for line in lines if (line.contestant, line.size) == ("match", size))
+        for size in source.sizes
+    ]
+    if cpu:
+        text += f"| proved out of reach | {' | '.join(f'{count} of {source.seeds}' for count in proofs)} |"
+        text += " |" * len(proofs) + "\n"
+    return text + "".join(f"\n- {reason}" for reason in reasons if cpu) + ("\n" if reasons and cpu else "")
+
+
+def _was_stopped(line: Line) -> bool:
+    return any(real_tables.STOPPED in reason for reason in line.reasons)
+
+
 def _table(lines: Sequence[Line], title: str) -> str:
     sizes = [round(size * SOURCES[0].rows) for size in SIZES]
     least = {
@@ -171,7 +336,7 @@ def _table(lines: Sequence[Line], title: str) -> str:
             own.get(size) or (own.get(SOURCES[0].rows) if name == "full pool" else None) for size in sizes
         ]
         middle = shown[SIZES.index(0.04)]
-        cells = [_risk(line, least) for line in shown]
+        cells = [_risk(line, least, SEEDS) for line in shown]
         if middle is not None and middle.risk is not None:
             cells += [f"{middle.consistency:.4f}", f"{middle.seconds:.2g}", f"{middle.cpu:.2g}"]
         else:
@@ -181,13 +346,13 @@ def _table(lines: Sequence[Line], title: str) -> str:
     return text + "".join(f"\n- {reason}" for reason in reasons) + ("\n" if reasons else "")
 
 
-def _risk(line: Line | None, least: dict[int, float]) -> str:
+def _risk(line: Line | None, least: dict[int, float], seeds: int) -> str:
     if line is None or line.risk is None:
         return "–"
     text = f"{line.risk[1]:.2g}"
     if line.risk[1] == least.get(line.size):
         text = f"**{text}**"
-    return text if line.seeds == SEEDS else f"{text} ({line.seeds})"
+    return text if line.seeds == seeds else f"{text} ({line.seeds})"
 
 
 def main() -> None:
@@ -201,26 +366,31 @@ def main() -> None:
     parser.add_argument(
         "--again", nargs="+", metavar="NAME", default=[], help="forget these contestants' cells, rerun"
     )
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--learner", choices=[source.learner for source in SOURCES], help="only this pool")
+    parser.add_argument("--seeds", type=int, help="fewer seeds or goals than the page has")
+    parser.add_argument(
+        "--real", action="store_true", help="real tables and wide pools, not the pools of 10 columns"
+    )
+    parser.add_argument("--pool", choices=[source.name for source in EVERY], help="only this one")
     parser.add_argument("--folder", type=Path, default=DOCS)
     asked = parser.parse_args()
     names = asked.again or asked.run
     chosen = by_name(names) if names else tuple(one for one in ALL if not one.slow)
-    for source in SOURCES:
-        if asked.learner not in (None, source.learner):
+    for source in EVERY:
+        wanted = source.name == asked.pool if asked.pool else asked.real != isinstance(source, Synthetic)
+        if not wanted:
             continue
         for name in asked.again:
             forget(source, name, asked.folder)
         if asked.again or asked.run is not None:
             run(source, chosen, asked.seeds, asked.folder)
-    if not all(stored(source, asked.folder).exists() for source in SOURCES):
+    if not all(stored(source, asked.folder).exists() for source in EVERY):
         return
     cells = read(asked.folder)
     (asked.folder / "how-we-compare.md").write_text(render(cells), encoding="utf-8")
     (asked.folder / "images").mkdir(exist_ok=True)
-    svg = figure.draw(lines_of(cells), asked.folder / "images", "compare")[1]
-    svg.unlink()
+    for sources, stem in ((SOURCES, "compare"), (REAL, "compare-real")):
+        svg = figure.draw(lines_of(cells, sources), asked.folder / "images", stem)[1]
+        svg.unlink()
 
 
 if __name__ == "__main__":

@@ -55,6 +55,9 @@ class Child:
             theirs.close()
         with _lock:
             _running.add(self)
+        if _interrupted.is_set():  # whoever interrupted before this child was noted could not end it
+            self.end()
+            check_interrupted()
         try:
             # A child that is gone already is noticed where it is heard.
             with contextlib.suppress(OSError):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from superteach.solvers import Block
-from superteach_lab.compare.task import GOAL, SUMS, Contestant, Indices, Task
+from superteach_lab.compare.task import GOAL, SUMS, Contestant, Indices, Proven, Task
 from superteach_lab.rivals.ours import chosen_by
 
 ROUNDS = 100
 """The paper's T."""
 
 
-def certified(task: Task, size: int, seed: int) -> Indices:
+def certified(task: Task, size: int, seed: int) -> Indices | Proven:
     """The largest |α_j| of the optimum."""
     return chosen_by(task, size, seed, method="dual")
 
 
-def by_blocks(task: Task, size: int, seed: int) -> Indices:
+def by_blocks(task: Task, size: int, seed: int) -> Indices | Proven:
     """The largest |α_j| after so many rounds of the paper's block rule."""
     return chosen_by(task, size, seed, method="dual", solver=Block(max_steps=ROUNDS))
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from superteach_lab.compare.task import ALONE, GOAL, Contestant, Indices, Task
+from superteach_lab.compare.task import ALONE, GOAL, Contestant, Indices, Proven, Task
 from superteach_lab.rivals.ours import chosen_by
 
 
-def exact(task: Task, size: int, seed: int) -> Indices:
+def exact(task: Task, size: int, seed: int) -> Indices | Proven:
     """Exact teaching inside each teacher."""
     return chosen_by(task, size, seed, method="oblivious")
 
 
-def programme(task: Task, size: int, seed: int) -> Indices:
+def programme(task: Task, size: int, seed: int) -> Indices | Proven:
     """A mixed-integer programme inside each teacher; they share the time, one after the other."""
     seconds = task.seconds / task.teachers
     return chosen_by(task, size, seed, method="oblivious-minlp", solver_seconds=seconds)

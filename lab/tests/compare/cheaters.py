@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from superteach_lab.compare.task import GOAL, Contestant
+from superteach_lab.compare.task import GOAL, Contestant, Proven
 
 
 def _attempt(action):
@@ -53,6 +53,26 @@ def patch(task, size, seed):
 def peek(task, size, seed):
     """Ask for the goal without having declared it."""
     return np.arange(size) if task.goal is None else None
+
+
+def prove_nothing(task, size, seed):
+    """Claim that a goal is out of reach, for no reason."""
+    return Proven(np.arange(size), np.ones(task.X.shape[1] + 1))
+
+
+def toil(task, size, seed):
+    """Never come back, and catch what can be caught."""
+    while True:
+        try:
+            sum(range(1000))
+        except Exception:
+            continue
+
+
+def nap(task, size, seed):
+    """Take a second by the clock and hardly any processor time."""
+    time.sleep(1.0)
+    return np.arange(size)
 
 
 def sleep(task, size, seed):

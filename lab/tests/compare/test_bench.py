@@ -66,6 +66,18 @@ def test_lines_are_medians_and_quartiles():
     assert first.reasons == ("failed: no idea",)
 
 
+def test_lines_count_proofs_and_take_the_median_of_distances():
+    records = [
+        {**record("match", 1.0, seed), "distance": apart, "out_of_reach": apart > 2.0}
+        for seed, apart in enumerate([1.0, 5.0, 3.0])
+    ]
+    (line,) = bench.summary(records, 100, (5,))
+    assert (line.distance, line.proved) == (3.0, 2)
+    del records[0]["distance"], records[0]["out_of_reach"]  # as a file of an older version has it
+    (line,) = bench.summary(records, 100, (5,))
+    assert (line.distance, line.proved) == (None, 2)
+
+
 def test_losses_are_found_on_the_seeds_that_both_have():
     records = [
         record("match", 0.2, teachers=5), record("match", 0.2, teachers=5, size=20),

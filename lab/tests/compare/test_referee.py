@@ -9,6 +9,7 @@ import time
 import cheaters
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 
@@ -44,6 +45,8 @@ def test_scores_are_scikit_learns_refit(data, referee):
     assert score.risk == pytest.approx(np.linalg.norm(model - goal), rel=1e-6)
     assert score.consistency == np.mean((X @ model > 0) == (X @ goal > 0))
     assert (score.size, score.share) == (SIZE, SIZE / ROWS)
+    assert score.distance == pytest.approx(np.sqrt(np.mean(np.square(X @ (model - goal)))), rel=1e-6)
+    assert score.spread == pytest.approx(np.std(X @ goal))
 
 
 def test_scores_of_a_regression_with_an_intercept():
@@ -122,6 +125,17 @@ def test_who_takes_too_long_is_stopped_with_all_its_children(data, tmp_path, mon
     assert gone(int((tmp_path / "pid").read_text()))
 
 
+def test_who_uses_too_much_processor_time_is_stopped(data):
+    """Whatever the clock says: sleeping uses none of it."""
+    X, y, owner, goal = data
+    referee = Referee(X, y, owner, LogisticRegression(fit_intercept=False), goal, processor=0.5)
+    score = referee.judge(Contestant("toiler", "a test", (), cheaters.toil), SIZE, 0)
+    assert (score.status, score.risk) == ("failed", None)
+    assert score.reason == "no choice within 0.5 seconds of processor time; stopped"
+    assert 0.4 < score.cpu < 5.0
+    assert referee.judge(Contestant("napper", "a test", (), cheaters.nap), SIZE, 0).status == "ok"
+
+
 class _Placed:
     """cheaters.sleep_with_a_child, told where to write its child's number."""
 
@@ -135,6 +149,37 @@ class _Placed:
 
 def _with_place(place):
     return Contestant("sleeper", "a test", (), _Placed(str(place)))
+
+
+def test_whoever_does_not_see_the_goal_is_scored_on_every_goal(data, referee):
+    """One choice, measured by two referees over the same rows, is what each of them judges by itself."""
+    X, y, owner, goal = data
+    other = Referee(X, y, owner, LogisticRegression(fit_intercept=False), -goal, seconds=30.0)
+    (random,) = by_name(["random"])
+    choice = referee.choose(random, SIZE, 0)
+    for judge in (referee, other):
+        assert judge.measure(choice, SIZE).risk == judge.judge(random, SIZE, 0).risk
+
+
+@pytest.mark.parametrize("length", [0.3, 3.0, 30.0])
+def test_match_proves_what_a_linear_programme_finds(data, length):
+    """A proof is accepted where no fractions of rows add up to the goal's pull, and there is none elsewhere."""
+    X, y, owner, goal = data
+    referee = Referee(X, y, owner, LogisticRegression(fit_intercept=False), length * goal, seconds=30.0)
+    pulls = X * (y / (1.0 + np.exp(y * (X @ (length * goal)))))[:, None]
+    sums, total = np.vstack([pulls.T, np.ones(ROWS)]), np.append(length * goal, SIZE)
+    possible = linprog(np.zeros(ROWS), A_eq=sums, b_eq=total, bounds=(0.0, 1.0)).status == 0
+    score = referee.judge(by_name(["match"])[0], SIZE, 0)
+    assert score.status == "ok"
+    assert score.out_of_reach != possible
+
+
+def test_a_claim_without_a_proof_is_not_believed(referee):
+    wanted = Contestant("liar", "a test", (), cheaters.prove_nothing)
+    score = referee.judge(wanted, SIZE, 0)
+    assert (score.status, score.out_of_reach) == ("ok", False)
+    for wrong in (None, "a proof", np.ones(2), np.full(4, np.nan), np.array(["a"] * 4), np.zeros(4)):
+        assert not referee.proves(wrong, SIZE)
 
 
 def test_a_refusal_is_a_reason_not_a_failure(referee):
