@@ -14,9 +14,9 @@ SOURCES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))
 }
 
-MOST_LINES = 15_002
+MOST_LINES = 14_799
 """Asked for: 12,000."""
-MOST_ANY = 380
+MOST_ANY = 224
 """Asked for: 150, and only where a third party forces it."""
 
 
