@@ -186,7 +186,7 @@ def test_match_stops_at_its_target(pool):
 
 def test_one_class_alone_is_refused_or_passed_over(pool):
     """A lesson of one row has one class: refused for a count, passed over in a range and on the way to "smallest"."""
-    X, y = pool("logistic", 300, 3, 1)
+    X, y = pool("logistic", 80, 3, 1)
     learner = LogisticRegression(fit_intercept=False)
     with pytest.raises(BudgetError, match="single class"):
         st.SuperTeacher(learner, PerturbedFit(0), budget=1, method="match").fit(X, y)
