@@ -268,13 +268,19 @@ def test_engines_take_sealed_replies_alone(pool):
 
 @pytest.mark.parametrize("kind", sorted(LOSSES))
 def test_sums_do_not_depend_on_threads(kind, pool, federation_of):
-    """One thread and two give the same sums to the last bit, whoever finishes first."""
-    X, y = pool(kind, 3001, WIDTH, 0)
+    """One thread and two give the same sums to the last bit, whoever finishes first.
+
+    What a teacher does alone takes longest, and is looked at for one loss and few rows.
+    """
+    X, y = pool(kind, 301 if kind == "squared" else 3001, WIDTH, 0)
     totals = []
     for threads in (1, 2, 2):
         federation = federation_of(X, y, 7, threads=threads)
         engine, seen = federation.engine, []
-        for query in talk_on(LOSSES[kind]()):
+        talk = [
+            one for one in talk_on(LOSSES[kind]()) if kind == "squared" or not isinstance(one, queries.Alone)
+        ]
+        for query in talk:
             seen.append(engine.sum(asked_of(engine, query), len(seen) + 1).tobytes())
         engine.close()
         totals.append(seen)

@@ -57,8 +57,8 @@ def chosen(one, task, size, seed):
 @pytest.mark.parametrize("kind", ["logistic", "squared"])
 @pytest.mark.parametrize("one", QUICK, ids=IDS)
 def test_the_asked_number_of_distinct_rows_and_the_same_seed_the_same_rows(one, kind):
-    task = make_task(kind, rows=60)
-    size = task.rows if one.whole else 15
+    task = make_task(kind, rows=30)
+    size = task.rows if one.whole else 10
     if one.refuses(task, size):
         pytest.skip(one.refuses(task, size))
     rows = chosen(one, task, size, 3)
