@@ -16,9 +16,7 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`pytest --shuffle 7` runs files, and the tests in each, in an order drawn from the seed 7."""
-    parser.addoption(
-        "--shuffle", type=int, metavar="SEED", help="run the tests in an order drawn from this seed"
-    )
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in an order drawn from this seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -19,9 +19,7 @@ BENCHMARKS = {
 def main() -> None:
     """Run what is named, or everything."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", metavar="name", help=f"any of {', '.join(BENCHMARKS)} (default: all)"
-    )
+    parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join(BENCHMARKS)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="leave out the largest pools")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in BENCHMARKS]

@@ -127,9 +127,7 @@ def _against_cvxpy() -> Measurements:
     runs = [_solve(federation, problem, Newton(tolerance=1e-8)) for _ in range(20)]
     took = min(run[2] for run in runs)
     # A conic solver cannot take thresholds of a million; above a thousand a row is out in any case.
-    thresholds = np.minimum(
-        1e3, SPARSITY / np.abs(X @ (problem.ridge * np.linalg.pinv(X.T @ X) @ problem.goal))
-    )
+    thresholds = np.minimum(1e3, SPARSITY / np.abs(X @ (problem.ridge * np.linalg.pinv(X.T @ X) @ problem.goal)))
     share = cvxpy.Variable(len(y))
     model = (X * y[:, None]).T @ share / problem.ridge
     objective = (

@@ -100,9 +100,7 @@ def _teach(town: Town, *options: str) -> tuple[dict[str, Any], float]:
 def _idle(town: Town, seconds: float) -> Measurements:
     before = {name: _cpu(town, name) for name in ("server", *TEACHERS)}
     time.sleep(seconds)
-    table = Measurements(
-        f"Nobody teaches, {seconds:g} seconds", ("who", "processes", "resident MB", "% of a core")
-    )
+    table = Measurements(f"Nobody teaches, {seconds:g} seconds", ("who", "processes", "resident MB", "% of a core"))
     for name in ("server", TEACHERS[0]):
         members = town.processes(name)
         memory = sum(member.memory_info().rss for member in members) / 1e6
@@ -149,8 +147,7 @@ def _lesson(town: Town, files: list[Path], rows: int) -> Measurements:
         raise RuntimeError("the two lessons differ")
     work = 0.0
     answers = [
-        {entry["number"]: entry["seconds"] for entry in town.audit(name) if entry["kind"] == "ask"}
-        for name in TEACHERS
+        {entry["number"]: entry["seconds"] for entry in town.audit(name) if entry["kind"] == "ask"} for name in TEACHERS
     ]
     for entry in there["ledger"]:
         work += max(answer[entry["number"]] for answer in answers)

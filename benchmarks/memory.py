@@ -50,9 +50,7 @@ def run(quick: bool) -> Iterator[Measurements]:
         "Peak memory of SuperTeacher.fit beyond the caller's arrays",
         ("N", "d", "K", "dual × data", "match × data"),
     )
-    for rows, features, teachers in [(500_000, 10, 10), (500_000, 28, 10)] + (
-        [] if quick else [(5_000_000, 10, 10)]
-    ):
+    for rows, features, teachers in [(500_000, 10, 10), (500_000, 28, 10)] + ([] if quick else [(5_000_000, 10, 10)]):
         peaks = []
         for method in ("dual", "match"):
             with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -85,9 +85,7 @@ class Town:
         while not done():
             if time.monotonic() > end:
                 said = {name: self.said(name)[-2000:] for name in self._running}
-                raise TimeoutError(
-                    f"{what} is not there after {seconds:g} seconds: {json.dumps(said, indent=1)}"
-                )
+                raise TimeoutError(f"{what} is not there after {seconds:g} seconds: {json.dumps(said, indent=1)}")
             time.sleep(0.2)
 
     def _start(self, name: str, arguments: list[str], environment: Mapping[str, str] | None) -> None:
@@ -138,11 +136,7 @@ class Town:
     def audit(self, name: str) -> list[dict[str, Any]]:
         """A teacher's audit log."""
         path = self.kit(name) / "superteach-audit.jsonl"
-        return (
-            [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            if path.exists()
-            else []
-        )
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
     def __enter__(self) -> Self:
         return self

@@ -48,9 +48,7 @@ above.set_ylabel("share chosen, %")
 above.set_title(f"Which states teach {home}'s model: share of each state's rows in the lesson", loc="left")
 place, everything = np.arange(X.shape[1]), learner.fit(X[away], data.target[away]).coef_[0]
 below.bar(place, everything - lesson.goal[:-1], color="#D0D0D0", label="all rows of the other states")
-below.plot(
-    place, lesson.coef - lesson.goal[:-1], "D", color=COLOURS[0], label=f"the lesson, {lesson.size:,} rows"
-)
+below.plot(place, lesson.coef - lesson.goal[:-1], "D", color=COLOURS[0], label=f"the lesson, {lesson.size:,} rows")
 below.axhline(0.0, color="black", lw=0.8)
 below.set_xticks(place, ["age", "schooling", "hours a week", "married", "female", "white alone"])
 below.set_ylabel(f"coefficient − {home}'s")

@@ -58,10 +58,7 @@ def pooled_choice(federation: st.Federation) -> np.ndarray:
     """Global numbers of the rows the teachers have chosen."""
     states = federation.engine.states()
     return np.concatenate(
-        [
-            teacher.ids[state.chosen].astype(np.int64)
-            for teacher, state in zip(federation.everyone, states, strict=True)
-        ]
+        [teacher.ids[state.chosen].astype(np.int64) for teacher, state in zip(federation.everyone, states, strict=True)]
     )
 
 

@@ -129,9 +129,7 @@ def test_names_of_teachers_survive_in_any_script(pool, tmp_path):
     """Teachers with names beyond ASCII, quotes and line ends come back as they were."""
     X, y = pool("logistic", 60, 2, 0)
     names = np.array(["Łódź", 'a "quoted" one', "line\nend"])
-    teacher = st.SuperTeacher(goal=PerturbedFit(0), budget=20, method="dual").fit(
-        X, y, names[np.arange(60) % 3]
-    )
+    teacher = st.SuperTeacher(goal=PerturbedFit(0), budget=20, method="dual").fit(X, y, names[np.arange(60) % 3])
     teacher.lesson_.save(tmp_path / "lesson.json")
     assert set(st.Lesson.load(tmp_path / "lesson.json").teachers) == set(names.tolist())
 
@@ -152,9 +150,7 @@ def test_names_of_teachers_survive_in_any_script(pool, tmp_path):
 def test_numpy_numbers_as_settings_can_be_saved(settings, pool, tmp_path):
     """What NumPy computed is as good a setting as what was typed in."""
     X, y = pool("logistic", 80, 2, 0)
-    teacher = st.SuperTeacher(
-        **{"goal": PerturbedFit(np.int64(0)), "budget": 20, "method": "dual", **settings}
-    )
+    teacher = st.SuperTeacher(**{"goal": PerturbedFit(np.int64(0)), "budget": 20, "method": "dual", **settings})
     lesson = teacher.fit(X, y).lesson_
     lesson.save(tmp_path / "lesson.json")
     assert st.Lesson.load(tmp_path / "lesson.json").settings == lesson.settings

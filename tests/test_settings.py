@@ -41,15 +41,11 @@ def test_every_face_has_every_setting():
 def test_the_types_for_keywords_are_those_of_the_fields():
     hints = {one.name: one.type for one in fields(Settings)}
     assert Given.__annotations__.keys() == hints.keys()
-    assert {
-        name: getattr(hint, "__forward_arg__", hint) for name, hint in Given.__annotations__.items()
-    } == hints
+    assert {name: getattr(hint, "__forward_arg__", hint) for name, hint in Given.__annotations__.items()} == hints
     assert get_type_hints(st.SuperTeacher.__init__)["verbose"] is int
 
 
-@pytest.mark.parametrize(
-    "given", [{}, SOME, {"solver": LBFGS()}, {"budget": 0.5, "solver": Newton(max_steps=3)}]
-)
+@pytest.mark.parametrize("given", [{}, SOME, {"solver": LBFGS()}, {"budget": 0.5, "solver": Newton(max_steps=3)}])
 def test_settings_come_back_from_json(given):
     settings = Settings(**given)
     again = Settings(**json.loads(json.dumps(settings.as_dict())))

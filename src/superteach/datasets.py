@@ -65,9 +65,7 @@ def _generator(rows: int, features: int, teachers: int, random_state: int) -> np
         if not _is_whole(value) or value < bound:
             raise SettingError(f"{name}={value!r} must be an int of at least {bound}")
     if teachers > rows:
-        raise SettingError(
-            f"teachers={teachers} is more than the {rows} rows; every teacher needs at least one"
-        )
+        raise SettingError(f"teachers={teachers} is more than the {rows} rows; every teacher needs at least one")
     return np.random.default_rng(random_state)
 
 

@@ -157,11 +157,7 @@ class Lesson:
     def _surprise(self) -> str:
         """What to say where prediction and measurement of the risk differ."""
         expected = self.predicted_risk
-        if (
-            expected is None
-            or self.certificate is not None
-            or self.risk <= 1e-12 * float(np.linalg.norm(self.goal))
-        ):
+        if expected is None or self.certificate is not None or self.risk <= 1e-12 * float(np.linalg.norm(self.goal)):
             return ""
         if 1.0 / SURPRISE <= expected / self.risk <= SURPRISE:
             return ""
@@ -179,7 +175,9 @@ class Lesson:
             return f"the taught model is at distance {self.risk:.4g} from the goal"
         apart = ""
         if math.isfinite(self.prediction_distance):
-            apart = f"; predictions differ by {self.prediction_distance:.2g}, of a spread of {self.prediction_spread:.2g}"
+            apart = (
+                f"; predictions differ by {self.prediction_distance:.2g}, of a spread of {self.prediction_spread:.2g}"
+            )
         if self.taught:
             return f"the goal is taught to within {self.risk:.2g}{apart}"
         return f"the nearest model found is at distance {self.risk:.4g}{apart}; there is no proof either way"

@@ -40,9 +40,7 @@ def check_budget(budget: Any) -> Any:
             raise BudgetError(f"budget={budget!r} is not a range (low, high): {BUDGETS}")
         low, high = (check_budget(end) for end in budget)
         if is_count(low) != is_count(high) or low > high:
-            raise BudgetError(
-                f"budget={budget!r}: a range has two counts or two fractions, the smaller first"
-            )
+            raise BudgetError(f"budget={budget!r}: a range has two counts or two fractions, the smaller first")
         return low, high
     if is_count(budget):
         if budget < 1:
@@ -207,9 +205,7 @@ class Settings:
         _number(0.0),
         text=float,
     )
-    sparsity: float | None = _setting(
-        None, "Weight of the l1 term (0.1; regression 1).", _number(0.0), text=float
-    )
+    sparsity: float | None = _setting(None, "Weight of the l1 term (0.1; regression 1).", _number(0.0), text=float)
     goal_weight: float | None = _setting(
         None, "Pull towards the goal (1000; regression 2000).", _number(0.0), text=float
     )
@@ -230,9 +226,7 @@ class Settings:
         choices=lambda: ROUNDINGS,
         shown="together; with --federation: alone",
     )
-    restarts: int = _setting(
-        1, "Searches of match from other starts; the best is kept.", check_whole(1), text=int
-    )
+    restarts: int = _setting(1, "Searches of match from other starts; the best is kept.", check_whole(1), text=int)
     seconds: float | None = _setting(
         None,
         "Seconds after which match tries nothing more and returns its best lesson.",

@@ -134,9 +134,7 @@ def requests(browser: Any) -> list[str]:
     """What the browser asked for since the last look."""
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     return [
-        message["params"]["request"]["url"]
-        for message in messages
-        if message["method"] == "Network.requestWillBeSent"
+        message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"
     ]
 
 
@@ -197,10 +195,7 @@ def test_words_of_figures_fit(browser: Any, pages: dict[str, Path], page: str, w
 def test_on_paper(browser: Any, pages: dict[str, Path], page: str) -> None:
     """Printed from a dark screen: black on white, a few sheets, nothing wider than the sheet."""
     show(browser, pages[page], SHEET, "dark", "print")
-    assert (
-        browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-        == "rgb(255, 255, 255)"
-    )
+    assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert browser.execute_script("return document.documentElement.scrollWidth") <= SHEET
     paper = browser.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69})
     content = base64.b64decode(paper["data"])

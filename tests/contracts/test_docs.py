@@ -28,9 +28,7 @@ def python_blocks(page: Path) -> list[tuple[int, str]]:
 BLOCKS = [(page, line, source) for page in EXECUTED for line, source in python_blocks(page)]
 
 
-@pytest.mark.parametrize(
-    ("page", "line", "source"), BLOCKS, ids=[f"{page.name}:{line}" for page, line, _ in BLOCKS]
-)
+@pytest.mark.parametrize(("page", "line", "source"), BLOCKS, ids=[f"{page.name}:{line}" for page, line, _ in BLOCKS])
 def test_block_runs_by_itself(page, line, source, tmp_path, monkeypatch):
     """Every block runs in an empty folder with nothing but its own names, without a warning of ours."""
     monkeypatch.chdir(tmp_path)
@@ -57,9 +55,7 @@ def test_links_resolve(page):
         path, _, anchor = target.partition("#")
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{page.name} links to {target}"
-        assert not anchor or anchor in anchors(there), (
-            f"{page.name} links to {target}, which has no such heading"
-        )
+        assert not anchor or anchor in anchors(there), f"{page.name} links to {target}, which has no such heading"
 
 
 def test_the_table_of_queries_is_the_closed_list():

@@ -204,9 +204,7 @@ def test_one_room_loads_nvflare_and_nothing_loads_the_laboratory():
     """All of the product but organisations.nvflare, in one interpreter."""
     names = [name for name in PRODUCT if not inside(name, ("organisations.nvflare", "__main__"))]
     found = loaded_by(tuple(names))
-    ours = {*FEDERATED, "superteach_lab"} - {
-        "psutil"
-    }  # scikit-learn's joblib loads psutil where it is installed
+    ours = {*FEDERATED, "superteach_lab"} - {"psutil"}  # scikit-learn's joblib loads psutil where it is installed
     assert not {name for name in found if name.split(".")[0] in ours}
 
 

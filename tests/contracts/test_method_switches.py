@@ -33,11 +33,7 @@ def switches(source: str) -> list[str]:
     """Comparisons of a method with a name, tables of names, and isinstance on methods or their choosers."""
     found = []
     for node in ast.walk(ast.parse(source)):
-        words = {
-            one.value
-            for one in ast.walk(node)
-            if isinstance(one, ast.Constant) and isinstance(one.value, str)
-        }
+        words = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
         text = ast.unparse(node) if isinstance(node, ast.Compare | ast.Call | ast.Match | ast.Dict) else ""
         if isinstance(node, ast.Compare | ast.Match) and NAMES & words and "method" in text.lower():
             found.append(text)

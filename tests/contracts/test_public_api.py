@@ -98,8 +98,7 @@ def test_the_estimator_brings_no_files_or_figures():
         "typer",
     )
     script = (
-        "import sys; from superteach import SuperTeacher; "
-        f"print([name for name in {parts!r} if name in sys.modules])"
+        f"import sys; from superteach import SuperTeacher; print([name for name in {parts!r} if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

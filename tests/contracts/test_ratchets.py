@@ -10,13 +10,11 @@ from pathlib import Path
 import superteach
 
 ROOT = Path(superteach.__file__).parent
-SOURCES = {
-    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))
-}
+SOURCES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 
-MOST_LINES = 14_799
+MOST_LINES = 14_500
 """Asked for: 12,000."""
-MOST_ANY = 224
+MOST_ANY = 222
 """Asked for: 150, and only where a third party forces it."""
 
 
@@ -39,8 +37,7 @@ def test_no_two_classes_have_one_name():
 def test_any_becomes_rarer():
     """Annotations that say nothing."""
     found = sum(
-        (isinstance(node, ast.Name) and node.id == "Any")
-        or (isinstance(node, ast.Attribute) and node.attr == "Any")
+        (isinstance(node, ast.Name) and node.id == "Any") or (isinstance(node, ast.Attribute) and node.attr == "Any")
         for source in SOURCES.values()
         for node in ast.walk(ast.parse(source))
     )

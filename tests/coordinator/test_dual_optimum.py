@@ -97,17 +97,13 @@ def case_of(pool):
     """`case_of(kind, intercept, goal_weight, sparsity)`, each solved once."""
 
     @cache
-    def build(
-        kind: str, intercept: str = "none", goal_weight: float = 20.0, sparsity: float = SPARSITY
-    ) -> Case:
+    def build(kind: str, intercept: str = "none", goal_weight: float = 20.0, sparsity: float = SPARSITY) -> Case:
         return conic_case(*pool(kind, ROWS, FEATURES, 11), kind, intercept, goal_weight, sparsity)
 
     return build
 
 
-def conic_case(
-    X: np.ndarray, y: np.ndarray, kind: str, intercept: str, goal_weight: float, sparsity: float
-) -> Case:
+def conic_case(X: np.ndarray, y: np.ndarray, kind: str, intercept: str, goal_weight: float, sparsity: float) -> Case:
     """Build a problem and solve it with CLARABEL."""
     constant = COLUMNS[intercept]
     rows = np.column_stack([X, np.full(ROWS, constant)]) if constant else X

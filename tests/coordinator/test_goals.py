@@ -37,9 +37,7 @@ def pairs_minimiser(X: np.ndarray, y: np.ndarray, ridge: float) -> np.ndarray:
         gradient = -pairs.T @ short / len(pairs) + ridge * theta
         return 0.5 * np.mean(short**2) + 0.5 * ridge * theta @ theta, gradient
 
-    return optimize.minimize(
-        objective, np.zeros(X.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-11}
-    ).x
+    return optimize.minimize(objective, np.zeros(X.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-11}).x
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
@@ -69,8 +67,7 @@ def test_max_auc_in_raw_units_dense_or_sparse(pool, federation_of, standardize, 
     X = X * [1.0, 100.0, 0.01] + [0.0, 1000.0, 1.0]
     X[np.abs(X) < 0.4] = 0.0
     dense, thin = (
-        MaxAUC().vector(room_of(federation_of, form, y, 3, learner, standardize))
-        for form in (X, sparse.csr_array(X))
+        MaxAUC().vector(room_of(federation_of, form, y, 3, learner, standardize)) for form in (X, sparse.csr_array(X))
     )
     unit = X.std(axis=0)
     np.testing.assert_allclose(dense[:-1] * unit, pairs_minimiser(X / unit, y, 0.0), atol=1e-7)
@@ -118,9 +115,7 @@ def test_gaussian_classes_get_the_largest_auc_there_is(federation_of):
     rng = np.random.default_rng(0)
     shift, root = np.array([1.0, 0.6]), np.array([[0.3, 0.0], [1.5, 2.0]])
     y = np.where(np.arange(20_000) < 18_000, 1.0, -1.0)
-    X = np.where(
-        y[:, None] > 0, rng.standard_normal((len(y), 2)) @ root + shift, rng.standard_normal((len(y), 2))
-    )
+    X = np.where(y[:, None] > 0, rng.standard_normal((len(y), 2)) @ root + shift, rng.standard_normal((len(y), 2)))
     best = norm.cdf(np.sqrt(shift @ np.linalg.solve(root.T @ root + np.eye(2), shift)))
 
     def true_auc(w):

@@ -163,9 +163,7 @@ def test_alone_means_a_teachers_own_sum(pool):
     parts = np.array_split(np.random.default_rng(0).permutation(3000), 3)
     engine = st.InProcess([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
     learner = st.Learner(Squared(), 1.0)
-    lesson = st.teach(
-        st.Federation(engine), learner, PerturbedFit(2), budget=150, method="match", rounding="alone"
-    )
+    lesson = st.teach(st.Federation(engine), learner, PerturbedFit(2), budget=150, method="match", rounding="alone")
     assert lesson.certificate is None
     for part, state in zip(parts, engine.states(), strict=True):
         pulls = pulls_of("squared", X[part], y[part], lesson.goal)

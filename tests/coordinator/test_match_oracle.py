@@ -31,9 +31,7 @@ def tiny_task(kind: str, width: int, seed: int):
     learner = Ridge(alpha=RIDGE[kind], fit_intercept=False, solver="cholesky")
     if kind == "logistic":
         y = np.where(y + rng.standard_normal(16) > 0.0, 1.0, -1.0)
-        learner = LogisticRegression(
-            C=1.0 / RIDGE[kind], fit_intercept=False, solver="newton-cholesky", tol=1e-12
-        )
+        learner = LogisticRegression(C=1.0 / RIDGE[kind], fit_intercept=False, solver="newton-cholesky", tol=1e-12)
     truth, noise = learner.fit(X, y).coef_.ravel(), rng.standard_normal(width)
     return X, y, truth + noise * np.linalg.norm(truth) / np.linalg.norm(noise), learner
 
@@ -57,9 +55,7 @@ def test_tiny_pools_get_the_best_of_all_subsets(kind, width, K):
     for seed in range(2):
         X, y, goal, learner = tiny_task(kind, width, seed)
         lowest = lowest_risk(kind, width, seed)
-        teacher = st.SuperTeacher(learner, goal, budget=(1, 16), random_state=seed).fit(
-            X, y, np.arange(16) % K
-        )
+        teacher = st.SuperTeacher(learner, goal, budget=(1, 16), random_state=seed).fit(X, y, np.arange(16) % K)
         check_refit(learner, teacher, X, y)
         assert teacher.lesson_.risk == pytest.approx(lowest, rel=1e-4, abs=1e-9)
 
@@ -129,9 +125,7 @@ def test_a_certificate_holds_for_the_lesson_it_comes_with(seed, kind, budget, re
     asked = {"count": high, "range": (low, high), "fraction": high / rows, "best": "best"}[budget]
     owner = np.arange(rows) % int(rng.integers(1, 4))
     try:
-        lesson = st.SuperTeacher(learner, goal, budget=asked, restarts=restarts, rounding=rounding).fit(
-            X, y, owner
-        )
+        lesson = st.SuperTeacher(learner, goal, budget=asked, restarts=restarts, rounding=rounding).fit(X, y, owner)
     except BudgetError:
         return  # every lesson found had one class
     lesson, chosen = lesson.lesson_, lesson.sample_indices_
@@ -248,10 +242,7 @@ def test_best_covers_all_sizes_of_a_small_pool(pool):
     X, y = pool("logistic", 60, 2, 3)
     learner = LEARNERS["logistic"][0]
     lesson = st.SuperTeacher(learner, PerturbedFit(1), budget="best").fit(X, y).lesson_
-    alone = [
-        st.SuperTeacher(learner, PerturbedFit(1), budget=size).fit(X, y).lesson_.risk
-        for size in (3, 5, 10, 19)
-    ]
+    alone = [st.SuperTeacher(learner, PerturbedFit(1), budget=size).fit(X, y).lesson_.risk for size in (3, 5, 10, 19)]
     assert lesson.risk <= 2.0 * min(alone)
 
 

@@ -59,9 +59,7 @@ def test_a_fraction_is_a_count(pool, fraction, count, method):
 
 
 @methods
-@pytest.mark.parametrize(
-    ("budget", "low", "high"), [((20, 60), 20, 60), ((0.05, 0.1), 60, 120), ((9, 9), 9, 9)]
-)
+@pytest.mark.parametrize(("budget", "low", "high"), [((20, 60), 20, 60), ((0.05, 0.1), 60, 120), ((9, 9), 9, 9)])
 def test_a_range_ends_on_its_lowest_risk(pool, budget, low, high, method):
     """Both ends are looked at, no size outside, and the rows at the end are those of the best size."""
     teacher, X, y = taught(pool, budget, method, rows=LARGE)
@@ -87,9 +85,7 @@ def test_best_looks_at_every_fraction(pool, method):
     check_rows(teacher, X, y)
 
 
-@pytest.mark.parametrize(
-    ("method", "target"), [("match", 0.05), ("match", 0.3), ("dual", 2.0), ("random", 2.2)]
-)
+@pytest.mark.parametrize(("method", "target"), [("match", 0.05), ("match", 0.3), ("dual", 2.0), ("random", 2.2)])
 def test_smallest_reaches_its_target(pool, method, target):
     """The target is met, and the next smaller size that was tried misses it."""
     teacher, X, y = taught(pool, "smallest", method, risk_target=target)
@@ -193,9 +189,7 @@ def test_one_class_alone_is_refused_or_passed_over(pool):
     ranged = st.SuperTeacher(learner, PerturbedFit(0), budget=(1, 40), method="match").fit(X, y)
     assert 1 not in [point.size for point in ranged.lesson_.path]
     assert len(ranged.sample_indices_) == ranged.lesson_.size
-    least = st.SuperTeacher(learner, PerturbedFit(0), budget="smallest", risk_target=0.5, method="match").fit(
-        X, y
-    )
+    least = st.SuperTeacher(learner, PerturbedFit(0), budget="smallest", risk_target=0.5, method="match").fit(X, y)
     assert least.lesson_.risk <= 0.5
     assert len(least.sample_indices_) == least.lesson_.size
 

@@ -69,9 +69,7 @@ def test_every_count_matches_a_lexsort(K, seed, federation_of, chosen_rows):
 def test_any_scores(federation_of, chosen_rows, scores, K, data):
     """Any finite or infinite scores, with shuffled ids of any size."""
     scores = np.array(scores)
-    ids = data.draw(
-        some.lists(some.integers(0, 2**64 - 1), min_size=len(scores), max_size=len(scores), unique=True)
-    )
+    ids = data.draw(some.lists(some.integers(0, 2**64 - 1), min_size=len(scores), max_size=len(scores), unique=True))
     ids = np.array(ids, dtype=np.uint64)
     count = data.draw(some.integers(1, len(scores)))
     federation = ranked(scores, K, federation_of, ids)

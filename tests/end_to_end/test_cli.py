@@ -55,15 +55,11 @@ def test_files_owner_column_and_direct_call_give_one_lesson(pool: Path, tmp_path
         assert stored["size"] == direct.size == 60
         assert stored["risk"] == pytest.approx(direct.risk)
         assert stored["teachers"] == OWNERS
-    own = [
-        np.loadtxt(tmp_path / "files" / "chosen" / f"{name}.csv", dtype=int, skiprows=1, ndmin=1)
-        for name in OWNERS
-    ]
+    own = [np.loadtxt(tmp_path / "files" / "chosen" / f"{name}.csv", dtype=int, skiprows=1, ndmin=1) for name in OWNERS]
     for rows, state in zip(own, engine.states(), strict=True):
         np.testing.assert_array_equal(rows, np.sort(state.chosen))
     shared = [
-        np.loadtxt(tmp_path / "owner" / "chosen" / f"{name}.csv", dtype=int, skiprows=1, ndmin=1)
-        for name in OWNERS
+        np.loadtxt(tmp_path / "owner" / "chosen" / f"{name}.csv", dtype=int, skiprows=1, ndmin=1) for name in OWNERS
     ]
     for name, rows, in_pool in zip(OWNERS, own, shared, strict=True):
         here = pyarrow.csv.read_csv(pool / f"{name}.csv").to_pandas()
@@ -71,9 +67,7 @@ def test_files_owner_column_and_direct_call_give_one_lesson(pool: Path, tmp_path
 
 
 @pytest.mark.parametrize("standardize", [False, True])
-def test_refitting_on_the_chosen_rows_gives_the_written_model(
-    pool: Path, tmp_path: Path, standardize: bool
-) -> None:
+def test_refitting_on_the_chosen_rows_gives_the_written_model(pool: Path, tmp_path: Path, standardize: bool) -> None:
     out = tmp_path / "out"
     arguments = [*USUAL[:-1], "--C", "0.5", "--out", out] + ["--standardize"] * standardize
     result = run("teach", *files_of(pool), *arguments)
@@ -349,9 +343,7 @@ def test_demo_shows_five_lessons_and_writes_a_figure(tmp_path: Path) -> None:
     assert Lesson.load(tmp_path / "out" / "lesson.json").rows == 600
 
 
-def test_demo_without_matplotlib_says_how_to_get_the_figure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_demo_without_matplotlib_says_how_to_get_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("demo", "--rows", "400", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output

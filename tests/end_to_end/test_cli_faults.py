@@ -51,9 +51,7 @@ def test_places_that_cannot_be_written_are_found_before_any_work(pool: Path, tmp
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_rights_is_found_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
-    assert_refused(
-        run("teach", "nowhere.csv", *USUAL, "--out", tmp_path / "closed" / "out"), "cannot be written"
-    )
+    assert_refused(run("teach", "nowhere.csv", *USUAL, "--out", tmp_path / "closed" / "out"), "cannot be written")
 
 
 @pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt()])
@@ -98,9 +96,7 @@ def test_a_fault_while_swapping_keeps_the_old_folder(
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_overwrite_replaces_the_whole_folder_or_keeps_it_when_input_is_bad(
-    pool: Path, tmp_path: Path
-) -> None:
+def test_overwrite_replaces_the_whole_folder_or_keeps_it_when_input_is_bad(pool: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("teach", *files_of(pool), *USUAL, "--budget", "40", "--out", out).exit_code == 0
     before = contents(out)
@@ -138,9 +134,7 @@ def test_a_full_disk_leaves_nothing(pool: Path, tmp_path: Path) -> None:
 
 def test_interrupting_a_real_process_leaves_nothing(tmp_path: Path) -> None:
     X, y, owner = make_classification_pool(200_000, 10, 2, random_state=0)
-    table = pa.table(
-        {**{f"x{column}": values for column, values in enumerate(X.T)}, "label": y, "site": owner}
-    )
+    table = pa.table({**{f"x{column}": values for column, values in enumerate(X.T)}, "label": y, "site": owner})
     pyarrow.parquet.write_table(table, tmp_path / "pool.parquet")
     order = command(
         "teach",

@@ -237,9 +237,7 @@ def assert_sound(pool: Pool, name: str, columns: tuple[str, ...], rows: int) -> 
 
 @MANY
 @given(content=st.binary(max_size=300), suffix=st.sampled_from([".csv", ".parquet"]), header=st.booleans())
-def test_random_bytes_are_rows_or_an_input_error(
-    tmp_path: Path, content: bytes, suffix: str, header: bool
-) -> None:
+def test_random_bytes_are_rows_or_an_input_error(tmp_path: Path, content: bytes, suffix: str, header: bool) -> None:
     """Bytes are no Parquet; as CSV they may be rows, of which none is lost and none is made up."""
     path = tmp_path / f"noise{suffix}"
     path.write_bytes(b"x,y\n" * header + content)
@@ -280,9 +278,7 @@ def test_tables_are_read_as_they_are_written_or_refused(tmp_path: Path, table: l
 
 @MANY
 @given(place=st.floats(0.0, 1.0, exclude_max=True), byte=st.integers(0, 255), cut=st.booleans())
-def test_damaged_parquet_is_rows_or_an_input_error(
-    tmp_path: Path, place: float, byte: int, cut: bool
-) -> None:
+def test_damaged_parquet_is_rows_or_an_input_error(tmp_path: Path, place: float, byte: int, cut: bool) -> None:
     """A file that is cut is refused, one that is whole is read; a wrong byte in between is seen, or is a value."""
     path = save(tmp_path / "damaged.parquet", {"x": np.arange(50.0), "y": np.arange(50) % 2})
     content = bytearray(path.read_bytes())
@@ -363,9 +359,7 @@ def test_goals_in_npy(tmp_path: Path) -> None:
 
 @MANY
 @given(content=st.binary(max_size=200), suffix=st.sampled_from([".json", ".npy"]), header=st.booleans())
-def test_random_bytes_are_a_goal_or_a_goal_error(
-    tmp_path: Path, content: bytes, suffix: str, header: bool
-) -> None:
+def test_random_bytes_are_a_goal_or_a_goal_error(tmp_path: Path, content: bytes, suffix: str, header: bool) -> None:
     """A file without the marks of its format is no goal; where one is read, it is the file's numbers."""
     path = tmp_path / f"goal{suffix}"
     path.write_bytes((b"\x93NUMPY\x01\x00" if suffix == ".npy" else b"[") * header + content)

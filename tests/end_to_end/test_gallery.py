@@ -75,16 +75,12 @@ def test_unequal_teachers(tmp_path, monkeypatch):
 
 def test_census_by_state(tmp_path, monkeypatch):
     if not (DATA / "acs_income_2018.parquet").is_file():
-        pytest.skip(
-            f"acs_income_2018.parquet is not in {DATA}; set SUPERTEACH_DATA to the folder that holds it"
-        )
+        pytest.skip(f"acs_income_2018.parquet is not in {DATA}; set SUPERTEACH_DATA to the folder that holds it")
     monkeypatch.setenv("SUPERTEACH_DATA", str(DATA))
     found = run("census_by_state", tmp_path, monkeypatch, "VT", "WY", "AK", "ND")
     rows = np.flatnonzero(found["away"])[found["teacher"].sample_indices_]
     assert set(found["data"].groups[rows]) <= {"WY", "AK", "ND"}
-    learner = LogisticRegression(C=0.1, tol=1e-10, max_iter=1000).fit(
-        found["X"][rows], found["data"].target[rows]
-    )
+    learner = LogisticRegression(C=0.1, tol=1e-10, max_iter=1000).fit(found["X"][rows], found["data"].target[rows])
     assert np.linalg.norm(learner.coef_ - found["goal"].coef_) < 0.1 * found["lesson"].pool_risk
 
 

@@ -104,9 +104,7 @@ def test_the_demonstration_can_be_reported_too(tmp_path: Path) -> None:
     assert "is not in a lesson" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_without_matplotlib_there_are_no_png_files(
-    pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib_there_are_no_png_files(pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page and the SVG files need no extra, and the command that installs it is named."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     teach(pool, tmp_path / "out", "--budget", "60")

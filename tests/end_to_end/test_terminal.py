@@ -10,9 +10,7 @@ from tests.end_to_end.terminal import Terminal
 
 
 def test_a_lesson_on_a_terminal(pool: Path, tmp_path: Path) -> None:
-    with Terminal(
-        command("teach", *files_of(pool), *USUAL, "--budget", "30", "--out", "out"), tmp_path
-    ) as person:
+    with Terminal(command("teach", *files_of(pool), *USUAL, "--budget", "30", "--out", "out"), tmp_path) as person:
         assert person.status() == 0, person.text
     assert "\x1b[" in person.raw
     assert "Trained on 30 of 600 rows (5 %)" in person.text

@@ -14,11 +14,7 @@ WEAK = 1e8
 
 
 def taught(X, y, owner, goal):
-    return (
-        SuperTeacher(LogisticRegression(C=WEAK), goal, budget=200, random_state=0)
-        .fit(X, y, groups=owner)
-        .lesson_
-    )
+    return SuperTeacher(LogisticRegression(C=WEAK), goal, budget=200, random_state=0).fit(X, y, groups=owner).lesson_
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -94,9 +94,7 @@ def test_asynchronous_rounds_over_every_engine_end_at_one_optimum(pool, site_of)
     solver = Block(tolerance=1e-9, max_steps=1000, staleness=2)
     best = teach(st.Federation(local), Learner(Logistic(), 30.0), PerturbedFit(3), **how)
     for engine in (local, remote):
-        lesson = teach(
-            st.Federation(engine), Learner(Logistic(), 30.0), PerturbedFit(3), solver=solver, **how
-        )
+        lesson = teach(st.Federation(engine), Learner(Logistic(), 30.0), PerturbedFit(3), solver=solver, **how)
         assert lesson.converged, lesson.reason
         assert lesson.gap[-1] <= 1e-9 * abs(lesson.objective[-1])
         assert lesson.objective[-1] == pytest.approx(best.objective[-1], rel=2e-9)
@@ -129,9 +127,7 @@ class Cut(Loopback):
 
     def ask(self, requests, seconds):
         lost = any(b'"BlockOffer"' in data for data in requests.values())
-        return super().ask(
-            {name: data for name, data in requests.items() if not (lost and name == "t1")}, 1.0
-        )
+        return super().ask({name: data for name, data in requests.items() if not (lost and name == "t1")}, 1.0)
 
 
 def test_a_teacher_lost_in_an_asynchronous_round_is_named(pool, site_of):
@@ -204,9 +200,7 @@ def test_posts_of_a_lesson_that_failed_do_not_reach_the_next(make, pool):
     used, fresh = make(teachers), make(teachers)
     with pytest.raises(Stopped):
         teach(st.Federation(used, stop), Learner(Logistic()), PerturbedFit(3), **how)
-    one, other = (
-        teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(3), **how) for engine in (used, fresh)
-    )
+    one, other = (teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(3), **how) for engine in (used, fresh))
     assert one.model.tobytes() == other.model.tobytes()
     assert [entry.query for entry in one.ledger] == [entry.query for entry in other.ledger]
 

@@ -27,9 +27,7 @@ def test_a_look_leaves_a_teacher_as_it_was(kind, pool):
         state, _ = teacher.answer(asked, state, Turn(number, 0, 1))
         if state is not before:
             changed.add(type(asked))
-        other = {
-            entry.name for entry in fields(state) if vars(state)[entry.name] is not vars(before)[entry.name]
-        }
+        other = {entry.name for entry in fields(state) if vars(state)[entry.name] is not vars(before)[entry.name]}
         assert asked.changes == queries.EVERYTHING or other <= set(asked.changes), asked.name
     assert changed == {query for query in queries.QUERIES if query.changes}
 

@@ -25,9 +25,7 @@ from superteach.losses import LOSSES, Logistic
 TIGHT = {"tol": 1e-12, "max_iter": 100_000}
 ESTIMATORS = {
     "logistic": lambda i: LogisticRegression(C=0.5, fit_intercept=i, **TIGHT),
-    "logistic cholesky": lambda i: LogisticRegression(
-        C=2.0, fit_intercept=i, solver="newton-cholesky", **TIGHT
-    ),
+    "logistic cholesky": lambda i: LogisticRegression(C=2.0, fit_intercept=i, solver="newton-cholesky", **TIGHT),
     "logistic liblinear": lambda i: LogisticRegression(
         C=0.5, fit_intercept=i, solver="liblinear", intercept_scaling=2.5, **TIGHT
     ),
@@ -374,9 +372,7 @@ def test_containers(container, K, task):
     np.testing.assert_allclose(teacher.coef_, plain.coef_, rtol=1e-8)
     assert isinstance(rows, kind)
     assert type(targets) is type(wrap_target(y))
-    values = (
-        rows.toarray() if sparse.issparse(rows) else np.column_stack(rows) if container == "pyarrow" else rows
-    )
+    values = rows.toarray() if sparse.issparse(rows) else np.column_stack(rows) if container == "pyarrow" else rows
     np.testing.assert_array_equal(np.asarray(values, dtype=float), X[chosen])
     np.testing.assert_array_equal(np.asarray(targets), y[chosen])
     assert hasattr(teacher, "feature_names_in_") == (container in FRAMES)
@@ -437,9 +433,7 @@ def test_works_inside_scikit_learn(task):
     """A pipeline and a grid search over the learner's own parameter run as with any estimator."""
     X, y, _, _ = task("logistic", True)
     teacher = SuperTeacher(LogisticRegression(), PerturbedFit(0), budget=0.3, method="dual")
-    search = GridSearchCV(
-        make_pipeline(StandardScaler(), teacher), {"superteacher__learner__C": [0.1, 1.0]}, cv=2
-    )
+    search = GridSearchCV(make_pipeline(StandardScaler(), teacher), {"superteacher__learner__C": [0.1, 1.0]}, cv=2)
     search.fit(X, y)
     assert set(search.predict(X)) <= {-1.0, 1.0}
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()

@@ -22,11 +22,7 @@ def no_laboratory(monkeypatch):
     found = extensions.parts
 
     def own(group):
-        return {
-            name: entry
-            for name, entry in found(group).items()
-            if not entry.value.startswith("superteach_lab")
-        }
+        return {name: entry for name, entry in found(group).items() if not entry.value.startswith("superteach_lab")}
 
     monkeypatch.setattr(extensions, "parts", own)
 
@@ -83,9 +79,7 @@ def test_loaders_name_what_to_install(no_laboratory):
 @pytest.mark.parametrize("group", extensions.LABORATORY)
 def test_the_laboratory_brings_what_the_product_says_of_it(group):
     """Names in the product and entry points of the laboratory are the same, and each can be loaded."""
-    from_there = {
-        name for name, entry in extensions.parts(group).items() if entry.value.startswith("superteach_lab")
-    }
+    from_there = {name for name, entry in extensions.parts(group).items() if entry.value.startswith("superteach_lab")}
     assert from_there == set(extensions.LABORATORY[group])
     for name in extensions.parts(group):
         assert callable(extensions.load(group, name))

@@ -25,9 +25,7 @@ def town(tmp_path_factory, data) -> Iterator[Town]:
     with Town(home, TEACHERS) as town:
         permissions = town.kit("server") / "local" / "authorization.json"
         stored = json.loads(permissions.read_text())
-        stored["permissions"]["lead"]["byoc"] = (
-            "any"  # a careless coordinator: the teachers must not rely on it
-        )
+        stored["permissions"]["lead"]["byoc"] = "any"  # a careless coordinator: the teachers must not rely on it
         permissions.write_text(json.dumps(stored))
         for name in TEACHERS:
             policy = town.kit(name) / "policy.toml"
@@ -36,9 +34,7 @@ def town(tmp_path_factory, data) -> Iterator[Town]:
         for name in ("north", "south"):
             town.allow_asynchronous(name)
         west = town.kit("west") / "policy.toml"
-        west.write_text(
-            "\n".join(line for line in west.read_text().splitlines() if "BlockRound" not in line) + "\n"
-        )
+        west.write_text("\n".join(line for line in west.read_text().splitlines() if "BlockRound" not in line) + "\n")
         assert "BlockRound" in NAMES
         tap = Path(__file__).parent / "tap"
         town.serve({"PYTHONPATH": str(tap), "SUPERTEACH_TAP": str(home / "tap.bin")})

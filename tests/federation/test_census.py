@@ -22,9 +22,7 @@ HOW = (
 def test_ten_states_teach_the_same_lesson_to_the_last_bit(tmp_path, monkeypatch):
     """Model, risk, chosen counts and rounds are those of one process; no state's rows leave its folder."""
     if not (DATA / "acs_income_2018.parquet").is_file():
-        pytest.skip(
-            f"acs_income_2018.parquet is not in {DATA}; set SUPERTEACH_DATA to the folder that holds it"
-        )
+        pytest.skip(f"acs_income_2018.parquet is not in {DATA}; set SUPERTEACH_DATA to the folder that holds it")
     monkeypatch.setenv("SUPERTEACH_DATA", str(DATA))
     files = write_states(tmp_path, SMALL, ROWS)
     with Town(tmp_path, SMALL) as town:

@@ -93,9 +93,7 @@ def cut_and_heal(town: Town, out: Path) -> None:
     )
     try:
         first = int(np.random.default_rng(scenario.seed).integers(30, 61))
-        town.wait(
-            lambda: len(town.audit("north")) >= first or lesson.poll() is not None, 120, f"message {first}"
-        )
+        town.wait(lambda: len(town.audit("north")) >= first or lesson.poll() is not None, 120, f"message {first}")
         assert lesson.poll() is None, lesson.communicate()
         ip("-n", NAMES[1], "link", "set", "cable", "down")
         at, _ = len(town.audit("north")), time.sleep(6)

@@ -25,17 +25,13 @@ def test_a_teachers_kit_is_closed(home):
     local = home / "teachers" / "north" / "local"
     permissions = json.loads((local / "authorization.json").read_text())["permissions"]
     assert list(permissions) == ["lead"]
-    assert {
-        permissions["lead"][right] for right in ("byoc", "shell_commands", "operate", "download_job")
-    } == {"none"}
+    assert {permissions["lead"][right] for right in ("byoc", "shell_commands", "operate", "download_job")} == {"none"}
     resources = json.loads((local / "resources.json").read_text())
     assert resources["class_allow_list"] == ["superteach.organisations.nvflare.client.TeacherExecutor"]
     assert resources["class_list_enforcement_mode"] == "enforce"
     assert resources["allow_log_streaming"] is False
     assert not any("log" in component["id"] for component in resources["components"])
-    assert read_policy(home / "teachers" / "north" / "policy.toml").coordinators == (
-        read_project(home).coordinator,
-    )
+    assert read_policy(home / "teachers" / "north" / "policy.toml").coordinators == (read_project(home).coordinator,)
 
 
 def test_the_servers_kit_refuses_code_too(home):

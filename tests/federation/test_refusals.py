@@ -120,7 +120,4 @@ def test_a_job_that_names_another_class_is_refused(town, tmp_path):
     with pytest.raises(TeachingError, match=r"is lost|too few teachers"):
         hand_in(town, job)
     logs = [path.read_text() for path in town.kit("north").glob("*/log.txt")]
-    assert any(
-        "'nvflare.app_common.np.np_trainer.NPTrainer'" in log and "is not in allow_list" in log
-        for log in logs
-    )
+    assert any("'nvflare.app_common.np.np_trainer.NPTrainer'" in log and "is not in allow_list" in log for log in logs)

@@ -48,9 +48,7 @@ def test_asynchronous_rounds_end_at_the_certified_optimum(town, data, tmp_path):
         assert {"teacher": name, "rows": len(state.chosen), "held": ROWS} in stored["files"]
         mine = [entry for entry in stored["ledger"] if entry["teacher"] in (name, None)]
         logged = [entry for entry in town.audit(name) if entry.get("lesson") == stored["lesson"]]
-        assert [entry["query"] for entry in mine] == [
-            entry["query"] for entry in logged if entry["kind"] == "ask"
-        ]
+        assert [entry["query"] for entry in mine] == [entry["query"] for entry in logged if entry["kind"] == "ask"]
         assert any(entry["teacher"] == name for entry in mine)
     numbers = (town.kit("north") / "chosen" / f"{stored['lesson']}.csv").read_text().split()[1:]
     assert [int(number) for number in numbers] == np.sort(engine.states()[0].chosen).tolist()

@@ -89,9 +89,7 @@ def test_a_teacher_of_the_federation_is_accepted(town):
 
 def test_a_valid_certificate_of_the_authority_is_accepted(town, authority, tmp_path):
     """So is one made here, which shows that what is refused below is refused for its fault."""
-    assert accepted(
-        answer(town, context_of(town, *make_certificate(tmp_path, *authority, now() - DAY, now() + DAY)))
-    )
+    assert accepted(answer(town, context_of(town, *make_certificate(tmp_path, *authority, now() - DAY, now() + DAY))))
 
 
 def test_plain_text_is_refused(town):

@@ -84,9 +84,7 @@ class Run:
         self._coordinator().resume()
 
     def _coordinator(self) -> psutil.Process:
-        (found,) = [
-            process for process in self.town.processes("server") if self.job in " ".join(process.cmdline())
-        ]
+        (found,) = [process for process in self.town.processes("server") if self.job in " ".join(process.cmdline())]
         return found
 
     def end(self) -> tuple[int, str, str]:
@@ -186,9 +184,7 @@ def test_one_kill_and_three_policies(stage, data, tmp_path):
     assert time.monotonic() - killed < 120
     assert status == 1
     assert re.search(aborted.scenario.says, said)
-    assert re.search(
-        r"\(round \d+, dual\); see that it is there again .* with --resume .* --on-loss drop", said
-    )
+    assert re.search(r"\(round \d+, dual\); see that it is there again .* with --resume .* --on-loss drop", said)
     assert not aborted.out.exists()
     join(stage, data, "south")
     (facts,) = dropped.check(data, ("north", "west"))["interruptions"]

@@ -277,9 +277,7 @@ def test_sums_do_not_depend_on_threads(kind, pool, federation_of):
     for threads in (1, 2, 2):
         federation = federation_of(X, y, 7, threads=threads)
         engine, seen = federation.engine, []
-        talk = [
-            one for one in talk_on(LOSSES[kind]()) if kind == "squared" or not isinstance(one, queries.Alone)
-        ]
+        talk = [one for one in talk_on(LOSSES[kind]()) if kind == "squared" or not isinstance(one, queries.Alone)]
         for query in talk:
             seen.append(engine.sum(asked_of(engine, query), len(seen) + 1).tobytes())
         engine.close()
@@ -343,16 +341,12 @@ def test_sums_are_those_of_one_teacher(position, pool, federation_of):
         for query in TALK[: position + 1]:
             if isinstance(query, OWN) or getattr(query, "by", "") == "block":
                 continue
-            if isinstance(
-                query, queries.Play
-            ):  # which rows are strong, and settled by no lot, is each teacher's own
+            if isinstance(query, queries.Play):  # which rows are strong, and settled by no lot, is each teacher's own
                 query = replace(query, thin=EDGE)
             result = federation.engine.sum(asked_of(federation.engine, query), 1)
             if isinstance(query, queries.Play):  # lots of each teacher's own decide on classes of length
                 report = query.read(result)
-                result = np.array(
-                    [*report.total, *report.curvature.flat, report.freedom.sum(), report.rows.sum()]
-                )
+                result = np.array([*report.total, *report.curvature.flat, report.freedom.sum(), report.rows.sum()])
         results.append(result)
     np.testing.assert_allclose(results[0], results[1], rtol=1e-10, atol=1e-10)
 

@@ -107,8 +107,7 @@ def test_the_share_taken_never_raises_the_objective(seed, scale):
     model, change = X.T @ alpha / scale, X.T @ (offer - alpha) / scale
     loss = LOSSES["logistic"]()
     rise = float(
-        loss.penalised_conjugate(offer, y, threshold).sum()
-        - loss.penalised_conjugate(alpha, y, threshold).sum()
+        loss.penalised_conjugate(offer, y, threshold).sum() - loss.penalised_conjugate(alpha, y, threshold).sum()
     )
     share = problem.share(model, change, rise)
     assert 0.0 <= share <= 1.0
@@ -117,9 +116,7 @@ def test_the_share_taken_never_raises_the_objective(seed, scale):
     assert bounds[0] <= min(bounds) + 1e-10 * max(map(abs, bounds))
 
 
-@given(
-    K=some.integers(1, 6), staleness=some.integers(1, 8), picks=some.lists(some.integers(0, 99), max_size=200)
-)
+@given(K=some.integers(1, 6), staleness=some.integers(1, 8), picks=some.lists(some.integers(0, 99), max_size=200))
 def test_staleness_is_bounded(K, staleness, picks):
     """While a question is open no other teacher answers more than staleness + 1 times, and nobody waits for nothing."""
     waiting, asked, answers = Waiting(K, staleness), {}, [0] * K

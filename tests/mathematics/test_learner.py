@@ -31,9 +31,7 @@ from superteach.solvers import LBFGS, Newton
 
 TIGHT = {"tol": 1e-12, "max_iter": 100_000}
 ESTIMATORS = {
-    "logistic cholesky": lambda i: LogisticRegression(
-        C=0.7, solver="newton-cholesky", fit_intercept=i, **TIGHT
-    ),
+    "logistic cholesky": lambda i: LogisticRegression(C=0.7, solver="newton-cholesky", fit_intercept=i, **TIGHT),
     "logistic lbfgs": lambda i: LogisticRegression(C=2.0, fit_intercept=i, **TIGHT),
     "logistic liblinear": lambda i: LogisticRegression(
         C=0.5, solver="liblinear", fit_intercept=i, intercept_scaling=2.5, **TIGHT
@@ -178,9 +176,7 @@ def test_standardize_leaves_constant_columns_alone(pool, federation_of):
     """A column without spread keeps its scale, as StandardScaler has it."""
     X, y = pool("squared", 100, 3, 0)
     X[:, 1] = 7.3
-    lesson = st.teach(
-        federation_of(X, y, 2), Ridge(), np.ones(4), budget=1.0, method="random", standardize=True
-    )
+    lesson = st.teach(federation_of(X, y, 2), Ridge(), np.ones(4), budget=1.0, method="random", standardize=True)
     scaler = StandardScaler().fit(X)
     model = Ridge().fit(scaler.transform(X), y)
     slope = model.coef_ / scaler.scale_
@@ -227,9 +223,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("estimator", "words"), REFUSED, ids=lambda value: value if isinstance(value, str) else ""
-)
+@pytest.mark.parametrize(("estimator", "words"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_cannot_be_taught_is_named(estimator, words):
     """Estimators and options outside the method's reach are refused by name."""
     with pytest.raises(LearnerError, match=words):

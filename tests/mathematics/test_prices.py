@@ -63,9 +63,7 @@ class Question:
         bend = expit(eta) * expit(-eta) if kind == "logistic" else np.ones(len(y))
         curvature = (rows.T * bend) @ rows * (size / len(y)) + np.diag(weights + 1e-9)
         self.metric = np.linalg.cholesky(np.linalg.inv(curvature)).T
-        self.prices = prices.agree(
-            self.federation.sum, goal, self.target[:-1], self.metric, size, seed, **how
-        )
+        self.prices = prices.agree(self.federation.sum, goal, self.target[:-1], self.metric, size, seed, **how)
         self.proof = None
         if not self.prices.balanced:
             self.proof = prices.prove(self.federation.sum, self.prices.point, self.target[:-1], size)
@@ -144,9 +142,7 @@ def test_log_odds_go_by_strength(pool, federation_of):
     """Every row has the ladder's odds of its own octave, of ‖M g_j‖; rows drawn by lot at least 1/8."""
     X, y, goal, size = goals_near_and_far("logistic", False, pool, 2)
     size = 40
-    whole, thinned = (
-        Question(federation_of, "logistic", X, y, goal, size, K=1, thin=thin) for thin in (False, True)
-    )
+    whole, thinned = (Question(federation_of, "logistic", X, y, goal, size, K=1, thin=thin) for thin in (False, True))
     octave = np.floor(np.log2(np.linalg.norm(whole.pulls @ whole.metric.T, axis=1))).astype(int) - SHORTEST
     odds = prices.ladder(np.bincount(octave, minlength=OCTAVES), size, len(goal) + 1)[octave]
     (state,) = whole.federation.engine.states()
@@ -219,9 +215,7 @@ def test_no_proof_is_false(federation_of, data, rows, features, K):
     direction = [Fraction(float(number)) for number in asked.proof[0]]
     margin = sum(u * Fraction(float(t)) for u, t in zip(direction, asked.target, strict=True))
     for lifted in equations_of(asked.pulls).T:
-        margin -= max(
-            Fraction(0), sum(u * Fraction(float(g)) for u, g in zip(direction, lifted, strict=True))
-        )
+        margin -= max(Fraction(0), sum(u * Fraction(float(g)) for u, g in zip(direction, lifted, strict=True)))
     assert margin > 0
     if margin > 1e-4:  # HiGHS forgives violations of 1e-7
         assert not can_be_balanced(asked.pulls, asked.target)
@@ -324,9 +318,7 @@ def test_the_bound_is_where_the_proof_ends(federation_of):
     for _ in range(100):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if margin(middle) > 0.0 else (low, middle)
-    found = prices.lower_bound(
-        asked.federation.sum, u, asked.target[:-1], np.full(2, ridge), size, np.eye(2), 0.25
-    )
+    found = prices.lower_bound(asked.federation.sum, u, asked.target[:-1], np.full(2, ridge), size, np.eye(2), 0.25)
     assert 0.99 * low <= found <= low
     unbounded = prices.lower_bound(
         asked.federation.sum, u, asked.target[:-1], np.full(2, ridge), size, np.eye(2), np.inf

@@ -44,9 +44,7 @@ def an_order(width: int, cut: int, seed: int = 0, **rest) -> Instruction:
     """Some tilt, a metric and a residual."""
     draw = np.random.default_rng([seed, cut + 1])
     root = np.tril(draw.standard_normal((width, width))) + 3.0 * np.eye(width)
-    return Instruction(
-        0.3 * draw.standard_normal(width), cut, root, 0.1 * draw.standard_normal(width), **rest
-    )
+    return Instruction(0.3 * draw.standard_normal(width), cut, root, 0.1 * draw.standard_normal(width), **rest)
 
 
 @settings(max_examples=80, deadline=None)
@@ -110,9 +108,7 @@ def test_an_order_keeps_account_of_every_row(seed):
         assert len(np.unique(np.concatenate([free, chosen]))) == len(free) + len(chosen)
         assert set(free) <= set(before.index - 1000)
         assert np.all(play.classes > cut)
-        np.testing.assert_allclose(
-            report.total, rows[chosen].sum(axis=0) + play.fractions @ rows[free], atol=1e-9
-        )
+        np.testing.assert_allclose(report.total, rows[chosen].sum(axis=0) + play.fractions @ rows[free], atol=1e-9)
         weight = play.fractions * (1.0 - play.fractions)
         np.testing.assert_allclose(report.curvature, rows[free].T @ (weight[:, None] * rows[free]), atol=1e-9)
         assert report.freedom.sum() == pytest.approx(weight.sum())
@@ -309,9 +305,7 @@ def test_what_lies_beyond_is_aimed_at_last():
     """Rows are settled around the fractional sum; polishing goes for what the fractional lesson itself lacks."""
     rows, fractions = rows_of(80, 3, 2, 3.0), np.full(80, 0.5)
     beyond = np.array([0.3, -0.2, 0.2])
-    near, far = (
-        finish(rows, fractions, np.zeros(4), 30, 50, np.random.default_rng(0), aim) for aim in (0.0, beyond)
-    )
+    near, far = (finish(rows, fractions, np.zeros(4), 30, 50, np.random.default_rng(0), aim) for aim in (0.0, beyond))
     wanted = (fractions @ rows)[:-1]
     assert np.linalg.norm(wanted - near @ rows[:, :-1]) < 0.01
     assert np.linalg.norm(wanted + beyond - far @ rows[:, :-1]) < 0.2 * np.linalg.norm(beyond)

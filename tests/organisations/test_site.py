@@ -43,8 +43,7 @@ def pair(pool, site_of):
     def make(kind="logistic", **rules):
         X, y = pool(kind, 60, WIDTH, 0)
         sites = {
-            name: site_of(name, X[part], y[part], **rules)
-            for name, part in (("a", slice(0, 40)), ("b", slice(40, 60)))
+            name: site_of(name, X[part], y[part], **rules) for name, part in (("a", slice(0, 40)), ("b", slice(40, 60)))
         }
         line = Loopback({name: site.answer for name, site in sites.items()})
         learner = Learner(Logistic() if kind == "logistic" else Squared())
@@ -255,9 +254,7 @@ def test_columns_are_settled_in_one_order(pool, site_of):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_chosen_rows_are_written_whole_and_as_they_were(suffix, tmp_path):
     """Rows are copied with every column as the file has it, in a file that appears at once."""
-    table = pa.table(
-        {"id": ["007", "a,b", 'say "x"', "é"] * 5, "x": [0.1 + i for i in range(20)], "y": [0, 1] * 10}
-    )
+    table = pa.table({"id": ["007", "a,b", 'say "x"', "é"] * 5, "x": [0.1 + i for i in range(20)], "y": [0, 1] * 10})
     path = tmp_path / f"rows{suffix}"
     csv.write_csv(table, path) if suffix == ".csv" else parquet.write_table(table, path)
     holding = open_holding("a", path, "y", ["x"])
@@ -375,9 +372,7 @@ def test_a_damaged_secret_is_said(tmp_path):
 
 
 def hello(site, lesson, follows=None):
-    return wire.read_reply(
-        site.answer(wire.pack("hello", {"lesson": lesson, "loss": "logistic", "follows": follows}))
-    )
+    return wire.read_reply(site.answer(wire.pack("hello", {"lesson": lesson, "loss": "logistic", "follows": follows})))
 
 
 def agreed(site, lesson, follows=None):

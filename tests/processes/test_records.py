@@ -45,9 +45,7 @@ def test_another_runs_file_is_left_alone(tmp_path):
     assert path.read_bytes() == whole
 
 
-@pytest.mark.parametrize(
-    "text", ["hello\n", '{"settings": {"rows": 5}}\n[1]\n', '{"settings": {"rows": 5}}\n{}\n']
-)
+@pytest.mark.parametrize("text", ["hello\n", '{"settings": {"rows": 5}}\n[1]\n', '{"settings": {"rows": 5}}\n{}\n'])
 def test_a_file_of_something_else_is_refused(tmp_path, text):
     path = tmp_path / "cells.jsonl"
     path.write_text(text)

@@ -42,9 +42,7 @@ def numbers_found(data: bytes, canaries: np.ndarray, public: Sequence[float]) ->
     texts = {_text(value) for value in canaries} - {_text(value) for value in public}
     tokens = set(re.findall(r"\d+\.\d{6,}(?:[eE][-+]?\d+)?", data.decode("latin-1")))
     # Fewer digits would meet a duration or a time of day by chance.
-    written = {
-        _text(float(token)) for token in tokens if len(token.split("e")[0].replace(".", "").strip("0")) >= 9
-    }
+    written = {_text(float(token)) for token in tokens if len(token.split("e")[0].replace(".", "").strip("0")) >= 9}
     return found + sorted(texts & written)
 
 

@@ -53,9 +53,7 @@ def test_no_row_crosses_the_line(method, pool, site_of):
     finish(line, agreement)
 
     ids = np.split(np.arange(ROWS), 3)
-    teachers = [
-        st.Teacher(name, X[part], y[part], own) for (name, part), own in zip(parts.items(), ids, strict=True)
-    ]
+    teachers = [st.Teacher(name, X[part], y[part], own) for (name, part), own in zip(parts.items(), ids, strict=True)]
     engine = Watched(teachers)
     same = teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(0), **how)
     assert same.model.tobytes() == lesson.model.tobytes()
@@ -107,9 +105,7 @@ def test_no_canary_gets_into_the_lesson(pool, far, own_costs, rounding):
         ]
     )
     goal = far * np.array([0.6, -0.4, 0.8])
-    lesson = teach(
-        st.Federation(engine), Learner(Logistic()), goal, budget=50, method="match", rounding=rounding
-    )
+    lesson = teach(st.Federation(engine), Learner(Logistic()), goal, budget=50, method="match", rounding=rounding)
     assert (lesson.certificate is None) == (far == 1.0)
     text = to_json(lesson.as_dict())
     told = numbers_in(json.loads(text))

@@ -81,9 +81,7 @@ def test_coordinators_are_known_by_name_or_fingerprint(tmp_path):
 
 def test_queries_rounds_and_rows(tmp_path):
     """Each rule refuses with its own number in the reason."""
-    policy = policy_of(
-        {"coordinators": [], "queries": ["Census"], "most_rounds": 3, "least_rows": 5}, tmp_path / "p"
-    )
+    policy = policy_of({"coordinators": [], "queries": ["Census"], "most_rounds": 3, "least_rows": 5}, tmp_path / "p")
     guard = Guard(policy)
     guard.admit(Census(), 2, 3)
     with pytest.raises(QueryRefused, match="does not allow AskMoments"):

@@ -46,8 +46,7 @@ def test_every_kind_of_lesson_has_its_figures(case, taught):
     lesson = taught(case).lesson_
     html = page_of(lesson, contributions={str(i): lesson.size * (i == 0) for i in range(TEACHERS)}).html()
     drawn = {
-        tree.get("aria-label")
-        for tree in map(ElementTree.fromstring, re.findall(r"<svg .*?</svg>", html, re.DOTALL))
+        tree.get("aria-label") for tree in map(ElementTree.fromstring, re.findall(r"<svg .*?</svg>", html, re.DOTALL))
     }
     wanted = {RISK, "The taught model beside the goal", "Rows chosen from each teacher"}
     wanted |= {SPEED} if len(lesson.gap) else {TURNS} if len(lesson.objective) else set()
@@ -63,11 +62,7 @@ def test_points_stand_where_the_axes_say(taught):
     """A ruler laid between the ticks of the figure reads the path of the lesson."""
     lesson = taught("dual").lesson_
     drawing = figure(page_of(lesson).html(), RISK)
-    ticks = [
-        text
-        for text in drawing.iter("text")
-        if text.get("class") == "tick" and any(map(str.isdigit, text.text))
-    ]
+    ticks = [text for text in drawing.iter("text") if text.get("class") == "tick" and any(map(str.isdigit, text.text))]
     percents = [text for text in ticks if "%" in text.text]
     numbers = [text for text in ticks if "%" not in text.text]
     assert len(percents) >= 3
@@ -75,9 +70,7 @@ def test_points_stand_where_the_axes_say(taught):
     across = np.polyfit([float(t.get("x")) for t in percents], [math.log(shown(t.text)) for t in percents], 1)
     upward = np.polyfit([float(t.get("y")) for t in numbers], [math.log(shown(t.text)) for t in numbers], 1)
     # Words hang a little below their line; the line of the pool's risk says how much.
-    level = next(
-        line for line in drawing.iter("line") if line.get("class") == "level" and float(line.get("x2")) > 300
-    )
+    level = next(line for line in drawing.iter("line") if line.get("class") == "level" and float(line.get("x2")) > 300)
     upward[1] += math.log(lesson.pool_risk) - np.polyval(upward, float(level.get("y1")))
     dots = [group.find("circle") for group in drawing.iter("g") if group.find("title") is not None]
     assert len(dots) == len(lesson.path)
@@ -138,9 +131,7 @@ def test_one_optimum_for_all_lessons_of_one_problem(rows):
     html = page_of(solved, against=rule).html()
     names = {
         row[0]
-        for row in read(html).table(
-            "lesson", "rows", "|S|/N", "risk", "consistency", "rounds", "bytes", "seconds"
-        )
+        for row in read(html).table("lesson", "rows", "|S|/N", "risk", "consistency", "rounds", "bytes", "seconds")
     }
     assert names == {"paper's method (dual)", "paper's rule (block)"}
     assert "The paper's own rule is not drawn" not in html
@@ -183,9 +174,7 @@ def lab(colour: str, sight: np.ndarray) -> np.ndarray:
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     linear = np.clip(sight @ linear, 0.0, 1.0)
     xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ linear
-    f = np.where(
-        xyz > 0.008856, np.cbrt(xyz / [0.9505, 1.0, 1.089]), 7.787 * xyz / [0.9505, 1.0, 1.089] + 16 / 116
-    )
+    f = np.where(xyz > 0.008856, np.cbrt(xyz / [0.9505, 1.0, 1.089]), 7.787 * xyz / [0.9505, 1.0, 1.089] + 16 / 116)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 

@@ -239,9 +239,7 @@ number = some.floats(width=64) | some.sampled_from([0.0, 1e-320, 1e30, 1e99, 1e1
     as_sparse=some.booleans(),
     standardize=some.booleans(),
 )
-def test_any_numbers_work_or_are_refused(
-    kind, places, goal, sparsity, goal_weight, budget, as_sparse, standardize
-):
+def test_any_numbers_work_or_are_refused(kind, places, goal, sparsity, goal_weight, budget, as_sparse, standardize):
     """Any float64 anywhere, in rows, targets, goal and settings, ends in a lesson or in an error of ours."""
     learner, y = LEARNERS[kind]
     rows, target = X.copy(), y.astype(float)
@@ -265,9 +263,7 @@ def test_any_numbers_work_or_are_refused(
 
 
 @pytest.mark.parametrize("form", [np.asarray, np.float32, sparse.csr_matrix, sparse.csc_array])
-@pytest.mark.parametrize(
-    ("value", "word"), [(np.nan, "NaN"), (-np.inf, "infinity"), (1e200, "large|infinity")]
-)
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (-np.inf, "infinity"), (1e200, "large|infinity")])
 def test_bad_values_name_teacher_and_column(value, word, form):
     """Row 7 belongs to teacher 1 and is its third row: the message says so, and names the column."""
     with np.errstate(over="ignore"):
@@ -338,9 +334,7 @@ def test_labels_are_one_set_over_all_teachers():
     parts = [Part("a", X[:4], np.full(4, 7)), Part("b", X[4:6], np.full(2, -3))]
     teachers, classes = make_teachers(parts, ["x", "y", "z"], Logistic())
     np.testing.assert_array_equal(classes, [-3, 7])
-    np.testing.assert_array_equal(
-        np.concatenate([teacher.target for teacher in teachers]), [1] * 4 + [-1] * 2
-    )
+    np.testing.assert_array_equal(np.concatenate([teacher.target for teacher in teachers]), [1] * 4 + [-1] * 2)
 
 
 @pytest.mark.parametrize("form", [np.array, list, tuple, pd.Series, lambda goal: np.array([goal]), Own])
@@ -428,9 +422,7 @@ def test_solvers_without_sensible_limits_are_refused(make):
         teach(learner=LogisticRegression(fit_intercept=False), solver=make())
 
 
-@pytest.mark.parametrize(
-    "bad", [spoil(X, np.nan), X[:, :2], X[0], None, "text", [[HUGE] * 3], X + 1j, [["a"] * 3]]
-)
+@pytest.mark.parametrize("bad", [spoil(X, np.nan), X[:, :2], X[0], None, "text", [[HUGE] * 3], X + 1j, [["a"] * 3]])
 def test_predict_refuses_bad_rows(bad):
     """Rows to predict meet the same door."""
     with pytest.raises(InputError):

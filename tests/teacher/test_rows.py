@@ -140,8 +140,7 @@ def test_sums_are_exact_to_float64(form):
     features = FORMS[form](np.full((200_000, 1), 0.1))
     value = float(np.float32(0.1)) if form.endswith("32") else 0.1
     total = sum(
-        block.weighted_sum(np.ones(where.stop - where.start))[0]
-        for where, block in Rows(features).blocks(Scaling())
+        block.weighted_sum(np.ones(where.stop - where.start))[0] for where, block in Rows(features).blocks(Scaling())
     )
     assert total == pytest.approx(200_000 * value, rel=1e-11)
     squares = sum(block.square_sums()[0] for _, block in Rows(features).blocks(Scaling()))

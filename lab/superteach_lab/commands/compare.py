@@ -36,14 +36,10 @@ def compare(
     learner: Annotated[
         str, typer.Option(help="logistic, ridge, svc, poisson or huber.", rich_help_panel=_POOL)
     ] = "logistic",
-    rows: Annotated[
-        int, typer.Option(min=10, help="Rows of a synthetic pool.", rich_help_panel=_POOL)
-    ] = 5000,
+    rows: Annotated[int, typer.Option(min=10, help="Rows of a synthetic pool.", rich_help_panel=_POOL)] = 5000,
     features: Annotated[
         str | None,
-        typer.Option(
-            help="Columns of a synthetic pool (10); feature columns of files.", rich_help_panel=_POOL
-        ),
+        typer.Option(help="Columns of a synthetic pool (10); feature columns of files.", rich_help_panel=_POOL),
     ] = None,
     noise: Annotated[
         float, typer.Option(min=0.0, help="Target noise of synthetic ridge pools.", rich_help_panel=_POOL)
@@ -51,9 +47,7 @@ def compare(
     teachers: Annotated[
         str, typer.Option(help="How many teachers share a synthetic pool: 5 or 5,10.", rich_help_panel=_POOL)
     ] = "5",
-    target: Annotated[
-        str | None, typer.Option(help="Column to be predicted (files).", rich_help_panel=_POOL)
-    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column to be predicted (files).", rich_help_panel=_POOL)] = None,
     owner: Annotated[
         str | None, typer.Option(help="Column that names each row's teacher (files).", rich_help_panel=_POOL)
     ] = None,
@@ -81,12 +75,8 @@ def compare(
     sizes: Annotated[
         str, typer.Option(help="Lesson sizes: fractions or counts.", rich_help_panel=_BENCH)
     ] = "0.01,0.02,0.04,0.1,0.3",
-    seeds: Annotated[
-        int, typer.Option(min=1, help="Seeds 0, 1, … of pools and goals.", rich_help_panel=_BENCH)
-    ] = 3,
-    time_limit: Annotated[
-        float, typer.Option(help="Seconds one choice may take.", rich_help_panel=_BENCH)
-    ] = 120.0,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0, 1, … of pools and goals.", rich_help_panel=_BENCH)] = 3,
+    time_limit: Annotated[float, typer.Option(help="Seconds one choice may take.", rich_help_panel=_BENCH)] = 120.0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the result, and to go on from.", rich_help_panel=_RESULT)
     ] = None,
@@ -128,14 +118,10 @@ def compare(
                 bench.run(source, cells, records, time_limit, watch)
         except KeyboardInterrupt:
             if out is not None:
-                sys.stderr.write(
-                    f"{len(records)} finished cells are in {out}; the same command goes on from there\n"
-                )
+                sys.stderr.write(f"{len(records)} finished cells are in {out}; the same command goes on from there\n")
             raise
         wanted = [cell.key(source.name) for cell in cells]
-        lines = bench.summary(
-            [record for record in records if record["cell"] in wanted], source.rows, source.teachers
-        )
+        lines = bench.summary([record for record in records if record["cell"] in wanted], source.rows, source.teachers)
         _report(lines, source, time_limit, out, as_json)
 
 
@@ -267,9 +253,7 @@ def _show(lines: list[Line]) -> None:
             if line.risk:
                 least[line.size] = min(least.get(line.size, float("inf")), line.risk[1])
         title = f"{pool}, K = {teachers}: medians over seeds, quartiles of risk in brackets"
-        table = Table(
-            title=title, title_justify="left", box=box.SIMPLE_HEAD if terminal else None, pad_edge=False
-        )
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
         table.add_column("")
         for heading in ("rows", "|S|/N", "risk", "consistency", "seconds", "CPU", "seeds"):
             table.add_column(heading, justify="right", no_wrap=True)

@@ -62,9 +62,7 @@ def _progress() -> Iterator[Callable[[Headway], None] | None]:
         def watch(state: Headway) -> None:
             left = "" if state.left is None else f"about {duration(state.left)} left"
             cells = f"{state.done:,}/{state.cells:,} cells"
-            bar.update(
-                task, total=state.cells, completed=state.done, description=state.label, cells=cells, left=left
-            )
+            bar.update(task, total=state.cells, completed=state.done, description=state.label, cells=cells, left=left)
 
         yield watch
 

@@ -48,9 +48,7 @@ def reproduce(
         Path | None,
         typer.Option(help="Also write results.md and its figures into this folder of documentation."),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Cells done side by side (default: one per core).")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Cells done side by side (default: one per core).")] = None,
 ) -> None:
     """Hand the command line over."""
     from superteach_lab.commands.progress import reproduce as run

@@ -126,9 +126,7 @@ def _line(key: tuple[Any, ...], found: list[Record], rows: int) -> Line:
     ]
     pool, teachers, contestant, size = key
     if not good:
-        return Line(
-            pool, teachers, contestant, size, size / rows, 0, None, None, None, None, _once(reasons), {}
-        )
+        return Line(pool, teachers, contestant, size, size / rows, 0, None, None, None, None, _once(reasons), {})
     low, middle, high = np.quantile([record["risk"] for record in good], [0.25, 0.5, 0.75]).tolist()
     consistency, seconds, cpu = (
         float(np.median([record[name] for record in good])) for name in ("consistency", "seconds", "cpu")

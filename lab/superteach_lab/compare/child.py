@@ -56,9 +56,7 @@ def choose(
             return Choice("failed", f"no choice within {limit:g} seconds; stopped", seconds=limit)
         except EOFError:
             return Choice("failed", f"its process ended without an answer ({_ending(child.code())})")
-    return (
-        answer if isinstance(answer, Choice) else Choice("failed", f"answered with {type(answer).__name__}")
-    )
+    return answer if isinstance(answer, Choice) else Choice("failed", f"answered with {type(answer).__name__}")
 
 
 def _ending(code: int | None) -> str:
@@ -67,9 +65,7 @@ def _ending(code: int | None) -> str:
     return f"exit status {code}"
 
 
-def _work(
-    line: Connection, contestant: Contestant, task: Task, size: int, seed: int, processor: float | None
-) -> None:
+def _work(line: Connection, contestant: Contestant, task: Task, size: int, seed: int, processor: float | None) -> None:
     """In the child: choose, and say how long it took."""
     silence()
     started, cpu = time.perf_counter(), _cpu()
@@ -87,9 +83,7 @@ def _work(
         with threadpool_limits(1):  # contestants' times can be compared, whatever else the machine does
             rows = contestant.choose(locked(task), size, seed)
         direction = _plain(rows.direction) if isinstance(rows, Proven) else None
-        answer = Choice(
-            "chosen", "", _plain(rows.rows if isinstance(rows, Proven) else rows), direction=direction
-        )
+        answer = Choice("chosen", "", _plain(rows.rows if isinstance(rows, Proven) else rows), direction=direction)
     except (Skipped, MissingExtra) as error:
         answer = Choice("skipped", str(error))
     except MemoryError:

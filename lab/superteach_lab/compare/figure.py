@@ -18,9 +18,7 @@ _LEAST = 1e-16
 def draw(lines: Sequence[Line], folder: Path, stem: str = "figure") -> list[Path]:
     """Write stem.png and stem.svg: one row of two panels for every pool and number of teachers."""
     groups = list(dict.fromkeys((line.pool, line.teachers) for line in lines))
-    names = [
-        contestant.name for contestant in ALL if any(line.contestant == contestant.name for line in lines)
-    ]
+    names = [contestant.name for contestant in ALL if any(line.contestant == contestant.name for line in lines)]
     names += sorted({line.contestant for line in lines} - set(names))
 
     def fill(figure: Any) -> None:

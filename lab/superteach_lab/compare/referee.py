@@ -139,9 +139,7 @@ class Referee:
         if len(rows) != size:
             return f"returned {len(rows)} rows, {size} were asked for"
         if len(rows) and (rows.min() < 0 or rows.max() >= self._rows):
-            return (
-                f"returned row {int(rows.max() if rows.max() >= self._rows else rows.min())} of {self._rows}"
-            )
+            return f"returned row {int(rows.max() if rows.max() >= self._rows else rows.min())} of {self._rows}"
         if len(np.unique(rows)) != len(rows):
             return f"returned {len(rows) - len(np.unique(rows))} rows twice"
         return None
@@ -154,9 +152,7 @@ class Referee:
         share = len(rows) / self._rows
         if refusal is not None:
             return Score(FAILED, refusal, len(rows), share)
-        lesson: Classroom = enter(
-            _federation(X, y, np.zeros(len(rows))), self._learner, None, standardize=False
-        )
+        lesson: Classroom = enter(_federation(X, y, np.zeros(len(rows))), self._learner, None, standardize=False)
         model = lesson.fit_pool()
         agreement = metrics.likeness(
             self._federation, model, self._room.scaling.inside(self._goal), self._learner.loss.classifies

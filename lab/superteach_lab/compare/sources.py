@@ -76,9 +76,7 @@ class Synthetic:
         goal = PerturbedFit(GOAL_SEED + seed)
         if self.learner == "logistic":
             X, labels, owner = make_classification_pool(self.rows, self.features, teachers, seed)
-            return Referee(
-                X, np.where(labels > 0, 1.0, -1.0), owner, Learner(Logistic(), ridge), goal, seconds
-            )
+            return Referee(X, np.where(labels > 0, 1.0, -1.0), owner, Learner(Logistic(), ridge), goal, seconds)
         X, y, owner = make_regression_pool(self.rows, self.features, teachers, self.noise, seed)
         return Referee(X, y, owner, Learner(Squared(), ridge), goal, seconds)
 

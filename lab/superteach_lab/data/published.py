@@ -100,13 +100,9 @@ def load_acs_income(
     parts = [part for file in files for part in _read_census(file, wanted)]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
     if not parts or not len(columns["label"]):
-        raise DataError(
-            f"{_listed(sources)} holds no row of {'any state' if wanted is None else sorted(wanted)}"
-        )
+        raise DataError(f"{_listed(sources)} holds no row of {'any state' if wanted is None else sorted(wanted)}")
     if wanted is not None and (lacking := wanted - set(np.unique(columns["state"]))):
-        raise DataError(
-            f"{_listed(sources)} holds no row of state {sorted(lacking)[0]!r}; leave it out of states"
-        )
+        raise DataError(f"{_listed(sources)} holds no row of state {sorted(lacking)[0]!r}; leave it out of states")
     names: tuple[str, ...] = catalogue.ACS_FEATURES
     table = np.column_stack([columns[name] for name in names])
     if categories == "one-hot":
@@ -131,9 +127,7 @@ def load_beijing_air(
     """
     _check_missing(missing)
     if threshold is not None and missing == "keep":
-        raise SettingError(
-            "missing='keep' does not go with a threshold: a missing PM2.5 has no label; use 'drop'"
-        )
+        raise SettingError("missing='keep' does not go with a threshold: a missing PM2.5 has no label; use 'drop'")
     known = catalogue.BEIJING_AIR
     files = find_files(known, path)
     sources = [recognise(known, file) for file in files]
@@ -145,9 +139,7 @@ def load_beijing_air(
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     _one_file_each(files, parts, "station")
     angle = _compass(columns["wd"])
-    X = np.column_stack(
-        [*(columns[name] for name in catalogue.BEIJING_NUMBERS), np.cos(angle), np.sin(angle)]
-    )
+    X = np.column_stack([*(columns[name] for name in catalogue.BEIJING_NUMBERS), np.cos(angle), np.sin(angle)])
     X, y, time = X.astype(np.float32), columns["PM2.5"], _hours(columns)
     names = (*catalogue.BEIJING_NUMBERS, "wd_north", "wd_east")
     keep = np.ones(len(y), dtype=bool)
@@ -255,9 +247,7 @@ def _check_states(states: Sequence[str]) -> set[str]:
         raise SettingError(f"states={states!r} must be a list of postal codes, such as ['NY', 'TX']")
     unknown = [state for state in states if state not in catalogue.STATES.values()]
     if unknown or not len(states):
-        raise SettingError(
-            f"states={list(states)!r} must name states by their postal codes, such as ['NY', 'TX']"
-        )
+        raise SettingError(f"states={list(states)!r} must name states by their postal codes, such as ['NY', 'TX']")
     return set(states)
 
 
@@ -327,9 +317,7 @@ def _one_file_each(files: Sequence[Path], parts: Sequence[Columns], owner: str) 
     for file, part in zip(files, parts, strict=True):
         for name in np.unique(part[owner]).tolist():
             if name in seen:
-                raise DataError(
-                    f"files {str(seen[name])!r} and {str(file)!r} both hold {owner} {name!r}; keep one"
-                )
+                raise DataError(f"files {str(seen[name])!r} and {str(file)!r} both hold {owner} {name!r}; keep one")
             seen[name] = file
 
 
@@ -378,9 +366,7 @@ def _bunch(
     if groups is not None:
         lines.append(f"Owners: {len(np.unique(groups))}.")
     if dropped["columns"]:
-        lines.append(
-            f"Columns left out because an owner lacks most of their values: {', '.join(dropped['columns'])}."
-        )
+        lines.append(f"Columns left out because an owner lacks most of their values: {', '.join(dropped['columns'])}.")
     if dropped["rows"]:
         lines.append(f"Rows left out because a value is missing: {dropped['rows']:,}.")
     lines += [f"Publisher: {known.page}", *(f"Read from {source}" for source in sources)]

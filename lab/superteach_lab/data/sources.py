@@ -64,9 +64,7 @@ def find_files(known: Published, path: Any) -> list[Path]:
         found = sorted(place.glob(pattern)) or sorted(place.glob(f"**/{pattern}"))
         if len(found) > 1 and not (known.several and "*" in pattern):
             shown = ", ".join(str(file) for file in found[:3])
-            raise DataError(
-                f"folder {str(place)!r} holds more than one {pattern}: {shown}; name the one to read"
-            )
+            raise DataError(f"folder {str(place)!r} holds more than one {pattern}: {shown}; name the one to read")
         if found:
             return found
     raise DataError(

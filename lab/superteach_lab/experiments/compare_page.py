@@ -102,10 +102,7 @@ def lines_of(cells: dict[str, list[Record]], sources: Iterable[Source] = SOURCES
 
 def by_predictions(cells: dict[str, list[Record]]) -> dict[str, list[Record]]:
     """The real tables' cells with the distance of predictions in the place of the risk."""
-    return {
-        source.name: [{**record, "risk": record["distance"]} for record in cells[source.name]]
-        for source in REAL
-    }
+    return {source.name: [{**record, "risk": record["distance"]} for record in cells[source.name]] for source in REAL}
 
 
 REAL = tuple(source for source in real_tables.SOURCES if isinstance(source, Real))
@@ -187,9 +184,7 @@ def render(cells: dict[str, list[Record]]) -> str:
             parts.append(f"| {contestant.name} | {contestant.about} | {needs} |\n")
     absent = [contestant.name for contestant in ALL if contestant.name not in present]
     if absent:
-        parts.append(
-            f"\nNot run for this page, because they take minutes for each lesson: {', '.join(absent)}.\n"
-        )
+        parts.append(f"\nNot run for this page, because they take minutes for each lesson: {', '.join(absent)}.\n")
     only = [
         name
         for name in dict.fromkeys(line.contestant for line in lines)
@@ -207,9 +202,7 @@ def render(cells: dict[str, list[Record]]) -> str:
     parts.append("\n### On synthetic pools of 10 columns\n\n")
     parts.append(_losses(lines, "risk"))
     parts.append(
-        _REAL.format(
-            less=less, watched=0.9 * less, minutes=MINUTES, long=real_tables.LONG, few=real_tables.FEW
-        )
+        _REAL.format(less=less, watched=0.9 * less, minutes=MINUTES, long=real_tables.LONG, few=real_tables.FEW)
     )
     for source in REAL:
         own = [line for line in more if line.pool == source.name]
@@ -219,9 +212,7 @@ def render(cells: dict[str, list[Record]]) -> str:
     parts.append(_WIDE)
     parts += [_chapter(wide, [line for line in more if line.pool == wide.name]) for wide in WIDE]
     parts.append(_READING.format(seeds=SEEDS))
-    parts.append(
-        "\n![Risk by lesson size and by processor time, for every contestant.](images/compare.png)\n"
-    )
+    parts.append("\n![Risk by lesson size and by processor time, for every contestant.](images/compare.png)\n")
     for pool, teachers in dict.fromkeys((line.pool, line.teachers) for line in lines):
         own = [line for line in lines if (line.pool, line.teachers) == (pool, teachers)]
         parts.append(_table(own, f"{pool}, K = {teachers}"))
@@ -232,9 +223,7 @@ def _losses(lines: Sequence[Line], what: str) -> str:
     """Where somebody's median is below match's."""
     text = ""
     for ours in bench.OURS:
-        columns = {
-            (line.pool, line.teachers, line.size) for line in lines if line.contestant == ours and line.risk
-        }
+        columns = {(line.pool, line.teachers, line.size) for line in lines if line.contestant == ours and line.risk}
         lost = {(one.line.pool, one.line.teachers, one.line.size) for one in bench.beaten(lines, ours)}
         text += f"`{ours}` has the lowest median {what} in {len(columns - lost)} of {len(columns)} columns. "
     found = list(bench.beaten(lines))
@@ -271,9 +260,7 @@ def _chapter(source: Real | Wide, lines: Sequence[Line]) -> str:
 
 def _spread(records: Sequence[Record]) -> str:
     """What to set distances in predictions beside."""
-    found = float(
-        np.median([record["spread"] for record in records if record["cell"]["contestant"] == "full pool"])
-    )
+    found = float(np.median([record["spread"] for record in records if record["cell"]["contestant"] == "full pool"]))
     return f"\nDistance in predictions; the goals' own predictions spread by {found:.2g} around their mean:\n"
 
 
@@ -301,13 +288,10 @@ def _columns(source: Real | Wide, lines: Sequence[Line], what: str, cpu: bool) -
             cells.append(limit if stopped else _risk(line, least, source.seeds))
             times.append(limit if stopped else "–" if line is None or not line.risk else f"{line.cpu:.2g} s")
         text += f"| {name} | {' | '.join(cells + times * cpu)} |\n"
-        said = [
-            reason for line in own.values() for reason in line.reasons if line.risk or not _was_stopped(line)
-        ]
+        said = [reason for line in own.values() for reason in line.reasons if line.risk or not _was_stopped(line)]
         reasons.update({f"{name}: {reason}": None for reason in said})
     proofs = [
-        sum(line.proved for line in lines if (line.contestant, line.size) == ("match", size))
-        for size in source.sizes
+        sum(line.proved for line in lines if (line.contestant, line.size) == ("match", size)) for size in source.sizes
     ]
     if cpu:
         text += f"| proved out of reach | {' | '.join(f'{count} of {source.seeds}' for count in proofs)} |"
@@ -332,9 +316,7 @@ def _table(lines: Sequence[Line], title: str) -> str:
     reasons: dict[str, None] = {}
     for name in dict.fromkeys(line.contestant for line in lines):
         own = {line.size: line for line in lines if line.contestant == name}
-        shown = [
-            own.get(size) or (own.get(SOURCES[0].rows) if name == "full pool" else None) for size in sizes
-        ]
+        shown = [own.get(size) or (own.get(SOURCES[0].rows) if name == "full pool" else None) for size in sizes]
         middle = shown[SIZES.index(0.04)]
         cells = [_risk(line, least, SEEDS) for line in shown]
         if middle is not None and middle.risk is not None:
@@ -357,19 +339,11 @@ def _risk(line: Line | None, least: dict[int, float], seeds: int) -> str:
 
 def main() -> None:
     """Run what is asked for, then write page and figure."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--run", nargs="*", metavar="NAME", help="run missing cells (default: all but the slow)"
-    )
-    parser.add_argument(
-        "--again", nargs="+", metavar="NAME", default=[], help="forget these contestants' cells, rerun"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", nargs="*", metavar="NAME", help="run missing cells (default: all but the slow)")
+    parser.add_argument("--again", nargs="+", metavar="NAME", default=[], help="forget these contestants' cells, rerun")
     parser.add_argument("--seeds", type=int, help="fewer seeds or goals than the page has")
-    parser.add_argument(
-        "--real", action="store_true", help="real tables and wide pools, not the pools of 10 columns"
-    )
+    parser.add_argument("--real", action="store_true", help="real tables and wide pools, not the pools of 10 columns")
     parser.add_argument("--pool", choices=[source.name for source in EVERY], help="only this one")
     parser.add_argument("--folder", type=Path, default=DOCS)
     asked = parser.parse_args()

@@ -153,9 +153,7 @@ def _row_curvature(pool: ErrataPool) -> Array:
 
 def _objective_per_row(pool: ErrataPool, alpha: Array) -> float:
     """The logistic objective with the norm inside the sum, as printed."""
-    rows = (
-        pool.loss.penalised_conjugate(alpha, pool.y, pool.threshold) + 0.5 * _row_curvature(pool) * alpha**2
-    )
+    rows = pool.loss.penalised_conjugate(alpha, pool.y, pool.threshold) + 0.5 * _row_curvature(pool) * alpha**2
     away = pool.X.T @ alpha / pool.problem.ridge - pool.problem.goal
     return float(rows.sum() + pool.problem.goal_weight * away @ away)
 
@@ -235,9 +233,7 @@ def _unequal_lessons(ridge: float = 10.0, rows: int = 100) -> tuple[float, float
     one = Teacher("one", np.ones((1, 1)), np.array([1.0 + ridge / 2.0]))
     many = Teacher("many", np.ones((rows, 1)), np.zeros(rows))
     lessons = ([one], ridge / 2.0), ([many], ridge / 2.0), ([one, many], ridge)
-    first, second, joint = (
-        0.5 * float(_fitted(own, Squared(), weight)[0] - 1.0) ** 2 for own, weight in lessons
-    )
+    first, second, joint = (0.5 * float(_fitted(own, Squared(), weight)[0] - 1.0) ** 2 for own, weight in lessons)
     alone = 1.0 / ridge + 0.5
     return joint, alone * (first + second), alone * first + (rows / ridge + 0.5) * second
 
@@ -290,9 +286,7 @@ class Rounds(NamedTuple):
     """Objective of the first rounds with β = K."""
 
 
-def rounds(
-    teachers: int = 5, rows: int = 5000, at: tuple[int, ...] = (100, 300), regression: bool = False
-) -> Rounds:
+def rounds(teachers: int = 5, rows: int = 5000, at: tuple[int, ...] = (100, 300), regression: bool = False) -> Rounds:
     """Algorithm 1 as meant, β = 1, against Newton's certified optimum; then β = K."""
     pool = (ridge_pool if regression else logistic_pool)(rows, teachers)
     best = pool.solved(pool.sparsity, pool.problem).trace
@@ -385,9 +379,7 @@ def scaling(rows: int, seeds: Sequence[int] = (0, 1, 2)) -> Scaled:
     for seed in seeds:
         X, y, owner = make_classification_pool(rows, 10, 5, random_state=seed)
         for line, ridge in enumerate((RIDGE_PER_ROW * rows, 1.0)):
-            teacher = SuperTeacher(
-                Learner(Logistic(), ridge), PerturbedFit(seed), method="dual", budget="best"
-            )
+            teacher = SuperTeacher(Learner(Logistic(), ridge), PerturbedFit(seed), method="dual", budget="best")
             lesson = teacher.fit(X, y, groups=owner).lesson_
             found[line] += np.array([lesson.risk, lesson.ratio, lesson.fraction]) / len(seeds)
     (risk, ratio, share), (other, other_ratio, other_share) = found.tolist()
@@ -465,9 +457,7 @@ def _evidence() -> list[tuple[str, str, str, Callable[[], str]]]:
         for rows in (5_000, 50_000, 200_000):
             found = scaling(rows)
             (risk, _, share), (other, _, other_share) = found.per_row, found.constant
-            parts.append(
-                f"N = {rows:,}: risk {risk:.2f} at {share:.1%} against {other:.2f} at {other_share:.1%}"
-            )
+            parts.append(f"N = {rows:,}: risk {risk:.2f} at {share:.1%} against {other:.2f} at {other_share:.1%}")
         return "mean over three pools, Λ = 2e-4·N against Λ = 1. " + "; ".join(parts)
 
     return [

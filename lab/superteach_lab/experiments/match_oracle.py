@@ -75,9 +75,7 @@ def search(learner: str, d: int, goal: str, seed: int, teachers: int) -> dict[st
     X, y, wanted = tiny_task(learner, d, goal, seed)
     owner = np.arange(len(y)) % teachers
     started = time.perf_counter()
-    taught = st.SuperTeacher(estimator(learner), wanted, budget=(1, len(y)), random_state=seed).fit(
-        X, y, groups=owner
-    )
+    taught = st.SuperTeacher(estimator(learner), wanted, budget=(1, len(y)), random_state=seed).fit(X, y, groups=owner)
     seconds = time.perf_counter() - started
     rows = taught.sample_indices_
     return {
@@ -148,9 +146,7 @@ class Edge:
     def verdicts(self, goal: Array) -> dict[str, Any]:
         """Both verdicts: whether match proves the goal out of reach, and whether the programme balances it."""
         parts = [np.flatnonzero(self.owner == teacher) for teacher in range(TEACHERS)]
-        engine = st.InProcess(
-            [st.Teacher(f"t{i}", self.X[part], self.y[part], part) for i, part in enumerate(parts)]
-        )
+        engine = st.InProcess([st.Teacher(f"t{i}", self.X[part], self.y[part], part) for i, part in enumerate(parts)])
         federation = st.Federation(engine)
         federation.sum(Prepare(LOSSES[self.kind], 0.0))
         _, target = self.equations(goal)
@@ -168,22 +164,16 @@ class Edge:
 
 def main() -> None:
     """Run what is missing and print both tables."""
-    reader = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--seeds", type=int, default=50, help="for each learner, width and kind of goal")
-    reader.add_argument(
-        "--rays", type=int, default=25, help="on 5,000 rows, for each learner: 25 make 100 goals"
-    )
+    reader.add_argument("--rays", type=int, default=25, help="on 5,000 rows, for each learner: 25 make 100 goals")
     reader.add_argument("--teachers", type=int, nargs="+", default=[1, 3])
     reader.add_argument("--part", default="0/1", help="i/n: every n-th cell from i on, for n processes")
     reader.add_argument("--records", type=Path, default=Path("results/match_oracle.jsonl"))
     asked = reader.parse_args()
     first, step = map(int, asked.part.split("/"))
     records = Records(asked.records, {"rows": ROWS, "large": LARGE})
-    edges: list[dict[str, Any]] = [
-        {"edge": kind, "seed": seed} for seed in range(asked.rays) for kind in LOSSES
-    ]
+    edges: list[dict[str, Any]] = [{"edge": kind, "seed": seed} for seed in range(asked.rays) for kind in LOSSES]
     for cell in edges[first::step]:
         records.get(cell, partial(verdicts_at, cell["edge"], cell["seed"]))
     cells: list[dict[str, Any]] = [

@@ -108,9 +108,7 @@ def published(seed: int, seconds: float) -> dict[str, Any]:
 
 def main() -> None:
     """Run what is missing and print both tables."""
-    reader = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--seeds", type=int, default=9, help="for each learner and width: 9 make 54 pools")
     reader.add_argument("--trials", type=int, default=40, help="of Ma et al.'s setting")
     reader.add_argument("--seconds", type=float, default=60.0)
@@ -163,9 +161,7 @@ def table(records: Records) -> str:
     for name in ("exhaustive", "bounded", "stationary"):
         ratios = [record[name] for record in trials if record[name] is not None]
         if ratios:
-            lines.append(
-                f"| {name} | " + " | ".join(f"{q:.2g}" for q in np.quantile(ratios, (0.25, 0.5, 0.75))) + " |"
-            )
+            lines.append(f"| {name} | " + " | ".join(f"{q:.2g}" for q in np.quantile(ratios, (0.25, 0.5, 0.75))) + " |")
     return "\n".join(lines)
 
 
@@ -182,8 +178,7 @@ def _line(found: list[dict[str, Any]]) -> list[str]:
 
     def hit(value: str, truth: str) -> int:
         return sum(
-            record[value] is not None and record[value] <= record[truth] * (1.0 + TOLERANCE) + 1e-9
-            for record in found
+            record[value] is not None and record[value] <= record[truth] * (1.0 + TOLERANCE) + 1e-9 for record in found
         )
 
     wrong = sum(bool(wrongs(_outcome(record), record["best"], record["lowest"])) for record in found)

@@ -34,25 +34,17 @@ Chosen = tuple[npt.NDArray[np.int64] | None, str]
 class Contest:
     """One pool, one goal, one size, and what each contestant makes of them."""
 
-    def __init__(
-        self, learner: str, teachers: int, rows: int, fraction: float, seed: int, seconds: float
-    ) -> None:
+    def __init__(self, learner: str, teachers: int, rows: int, fraction: float, seed: int, seconds: float) -> None:
         classifies = learner == "logistic"
         make = make_classification_pool if classifies else make_regression_pool
         self.X, y, self.owner = make(rows, 10, teachers, random_state=seed)
         self.y: Any = y
-        self.estimator: Any = (
-            LogisticRegression(fit_intercept=False) if classifies else Ridge(fit_intercept=False)
-        )
+        self.estimator: Any = LogisticRegression(fit_intercept=False) if classifies else Ridge(fit_intercept=False)
         self.size, self.seed, self.seconds = round(fraction * rows), seed, seconds
         drawn = self._taught("random", goal=PerturbedFit(100 + seed))
         self.goal = drawn.lesson_.goal
-        target: Array = (
-            np.where(self.y > 0, 1.0, -1.0) if classifies else np.asarray(self.y, dtype=np.float64)
-        )
-        self.task = minlp.Programme(
-            self.X, target, Logistic() if classifies else Squared(), 1.0, self.goal, self.size
-        )
+        target: Array = np.where(self.y > 0, 1.0, -1.0) if classifies else np.asarray(self.y, dtype=np.float64)
+        self.task = minlp.Programme(self.X, target, Logistic() if classifies else Squared(), 1.0, self.goal, self.size)
         self.teachers = teachers
 
     def _taught(self, method: str, goal: Any = None) -> SuperTeacher:
@@ -129,11 +121,7 @@ class Contest:
         if rows is not None:
             model = self.task.fit(rows)
             learned, wanted = self.X @ model, self.X @ self.goal
-            same = (
-                np.mean((learned > 0) == (wanted > 0))
-                if self.task.loss.classifies
-                else r2_score(wanted, learned)
-            )
+            same = np.mean((learned > 0) == (wanted > 0)) if self.task.loss.classifies else r2_score(wanted, learned)
             result |= {
                 "risk": self.task.risk(rows),
                 "rows": len(np.unique(rows)),
@@ -150,9 +138,7 @@ def _processor() -> float:
 
 def main() -> None:
     """Run what is missing of one pool and print its table."""
-    reader = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--learner", choices=("logistic", "ridge"), default="logistic")
     reader.add_argument("--teachers", type=int, default=5)
     reader.add_argument("--rows", type=int, default=5000)

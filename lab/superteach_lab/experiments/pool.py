@@ -74,9 +74,7 @@ class ErrataPool:
         order = np.argsort(owner, kind="stable")
         self.X, self.y, self.parts = X[order], y[order], np.bincount(owner)
         ridge = ridge_per_row * rows
-        truth = fit(
-            self.federation(), Learner(loss, ridge), rows, "all", Newton(), np.zeros(X.shape[1])
-        ).model
+        truth = fit(self.federation(), Learner(loss, ridge), rows, "all", Newton(), np.zeros(X.shape[1])).model
         noise = np.random.default_rng(seed).standard_normal(len(truth))
         goal = truth + noise * np.linalg.norm(truth) / np.linalg.norm(noise)
         self.problem = DualProblem(ridge, goal, weight)
@@ -102,9 +100,7 @@ class ErrataPool:
     def _weighed(self, sparsity: float) -> Array:
         """Tell fresh teachers their thresholds, and return them."""
         dual.weigh(self.federation(), self.problem, sparsity, Newton())
-        return np.concatenate(
-            [state.threshold for state in self.engine.states if state.threshold is not None]
-        )
+        return np.concatenate([state.threshold for state in self.engine.states if state.threshold is not None])
 
     def solved(self, sparsity: float, problem: DualProblem) -> Solved:
         """The optimum of a problem whose thresholds come from this pool's own goal."""

@@ -110,9 +110,7 @@ def measure(reading: Reading, trials: int) -> Found:
     best = min(means, key=lambda size: float(means[size][0]))
     pool_risk, risk, consistency, to_fit = np.mean(firsts, axis=0).tolist()
     highest = max(first[2] for first in firsts)
-    return Found(
-        pool_risk, risk, consistency, highest, to_fit, best / pool.rows, *map(float, means[best].tolist())
-    )
+    return Found(pool_risk, risk, consistency, highest, to_fit, best / pool.rows, *map(float, means[best].tolist()))
 
 
 def _at(pool: bench.PaperPool, size: int) -> tuple[float, float, float, float]:

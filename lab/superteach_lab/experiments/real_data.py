@@ -55,9 +55,7 @@ def measure(name: str, X: Any, y: Any, owner: Any, seed: int) -> Iterator[dict[s
     size: int | float | str = "best"
     for method, budget in (("dual", "best"), ("match", None), ("random", None), ("match", 0.04)):
         started = time.perf_counter()
-        teacher = SuperTeacher(
-            learner, PerturbedFit(seed), method=method, budget=size if budget is None else budget
-        )
+        teacher = SuperTeacher(learner, PerturbedFit(seed), method=method, budget=size if budget is None else budget)
         lesson = teacher.fit(X, y, groups=owner).lesson_
         size = lesson.size if method == "dual" else size
         yield {
@@ -86,9 +84,7 @@ def measure(name: str, X: Any, y: Any, owner: Any, seed: int) -> Iterator[dict[s
 
 def main() -> None:
     """Write one line of JSON for every lesson, as soon as it is known."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="+", help="superconduct, higgs, acs, acs-one-hot, beijing, heart")
     parser.add_argument("--path", help="file or folder of the data (default: the data home)")
     parser.add_argument("--seeds", type=int, default=1)

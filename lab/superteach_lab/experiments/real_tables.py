@@ -145,9 +145,7 @@ class Real:
             kinds = f"4 fits, 3 fits with the coefficient of {' or '.join(self.dropped)} set to 0, 3 from `MaxAUC`"
         else:
             student = f"Ridge regression with an intercept, alpha = {self.learner.ridge:g}"
-            kinds = (
-                "4 fits, 3 fits with alpha = 10, 100, 1,000, and 3 fits to targets with noise of 10 K more"
-            )
+            kinds = "4 fits, 3 fits with alpha = 10, 100, 1,000, and 3 fits to targets with noise of 10 K more"
         return (
             f"Real. {self.told} Pool: {self.rows:,} rows, {self.teachers[0]} teachers. {student}. Goals, each from "
             f"{self.other:,} rows outside the pool: {kinds}. Medians over {self.seeds} goals."
@@ -200,9 +198,7 @@ def split(source: Real) -> tuple[Table, npt.NDArray[np.int64], npt.NDArray[np.in
     if source.home:
         assert table.owner is not None
         each = source.rows // len(source.home)
-        parts = [
-            draw.choice(np.flatnonzero(table.owner == name), each, replace=False) for name in source.home
-        ]
+        parts = [draw.choice(np.flatnonzero(table.owner == name), each, replace=False) for name in source.home]
         pool = np.sort(np.concatenate(parts))
         others = np.flatnonzero(~np.isin(table.owner, source.home))
     else:

@@ -144,31 +144,23 @@ def check(
     return solver
 
 
-def _task(
-    X: Any, y: Any, loss: Loss, ridge: float, goal: Any, size: Any, free_intercept: bool, seed: int
-) -> Programme:
+def _task(X: Any, y: Any, loss: Loss, ridge: float, goal: Any, size: Any, free_intercept: bool, seed: int) -> Programme:
     X, y, goal = (np.asarray(values, dtype=np.float64) for values in (X, y, goal))
     if X.ndim != 2 or y.shape != (len(X),) or not len(y):
         raise DataError(f"X has shape {X.shape} and y {y.shape}; expected N rows and N targets, at least one")
     if not (np.isfinite(X).all() and np.isfinite(y).all()):
         raise DataError("X or y has a NaN or infinite value; leave such rows out")
     if loss.classifies and not np.isin(y, (-1.0, 1.0)).all():
-        raise DataError(
-            f"labels must be -1 and 1, got {np.unique(y)[:5]}; superteach_lab.minlp.central takes any two"
-        )
+        raise DataError(f"labels must be -1 and 1, got {np.unique(y)[:5]}; superteach_lab.minlp.central takes any two")
     if goal.shape != (X.shape[1],) or not np.isfinite(goal).all():
-        raise GoalError(
-            f"the goal has shape {goal.shape}; expected {X.shape[1]} finite numbers, one for each column"
-        )
+        raise GoalError(f"the goal has shape {goal.shape}; expected {X.shape[1]} finite numbers, one for each column")
     real = isinstance(ridge, int | float | np.number) and not isinstance(ridge, bool)
     if not (real and math.isfinite(ridge) and ridge > 0):
         raise LearnerError(f"the learner's ridge must be a positive number, got {ridge!r}")
     whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
     if size is not None and not (whole and 1 <= size <= len(y)):
         raise SettingError(f"size={size!r} must be None or an int from 1 to {len(y)}, the number of rows")
-    return Programme(
-        X, y, loss, float(ridge), goal, None if size is None else int(size), free_intercept, int(seed)
-    )
+    return Programme(X, y, loss, float(ridge), goal, None if size is None else int(size), free_intercept, int(seed))
 
 
 def _objective(task: Programme, rows: Positions, formulation: str, solver: str, risk: float) -> float:

@@ -161,9 +161,7 @@ def _matched(task: Programme, unit: float, reach: float | None, deadline: float,
     return programme.solve()
 
 
-def _bounded(
-    task: Programme, known: Positions, radius: float, deadline: float, tell: Tell
-) -> tuple[str, Positions]:
+def _bounded(task: Programme, known: Positions, radius: float, deadline: float, tell: Tell) -> tuple[str, Positions]:
     from pyscipopt import exp
 
     programme = _Programme(task, deadline, tell, radius)

@@ -119,9 +119,7 @@ def _missing(records: Records) -> dict[str, str]:
     return {one["cell"]["data"]: one["missing"] for one in records if "missing" in one}
 
 
-def _curve(
-    records: Records, name: str, method: str, like: str | None = None
-) -> list[tuple[float, float, float]]:
+def _curve(records: Records, name: str, method: str, like: str | None = None) -> list[tuple[float, float, float]]:
     """(share of rows, mean risk, mean consistency) by size, over all trials that have it, or that `like` has too."""
     trials = {
         one["cell"]["trial"]
@@ -140,10 +138,7 @@ def _curve(
     def mean(found: list[Record], key: str) -> float:
         return float(np.mean([point[key] for point in found]))
 
-    return [
-        (size / rows, mean(found, "risk"), mean(found, "consistency"))
-        for size, found in sorted(points.items())
-    ]
+    return [(size / rows, mean(found, "risk"), mean(found, "consistency")) for size, found in sorted(points.items())]
 
 
 def depth(points: Sequence[tuple[float, float, float]]) -> float:
@@ -266,9 +261,7 @@ def _draw_risk(curves: dict[str, Any], methods: Iterable[str], figure: Any) -> N
         for number, (method, title) in enumerate(METHODS.items()):
             if method in methods and found[method]:
                 share, risk, _ = zip(*found[method], strict=True)
-                panel.plot(
-                    share, risk, color=COLOURS[number], marker=MARKERS[number], ms=3.5, lw=1.5, label=title
-                )
+                panel.plot(share, risk, color=COLOURS[number], marker=MARKERS[number], ms=3.5, lw=1.5, label=title)
         panel.axhline(found["dual"][-1][1], color="#555555", lw=1.0, ls="--", label="all rows")
         if name in printed.REAL and "match" in methods:
             fact = printed.REAL[name][0]
@@ -287,9 +280,7 @@ def _draw_risk(curves: dict[str, Any], methods: Iterable[str], figure: Any) -> N
 def _legend(figure: Any) -> None:
     """One for all panels, below them: some lines are in a few of them only."""
     lines = {
-        title: line
-        for panel in figure.axes
-        for line, title in zip(*panel.get_legend_handles_labels(), strict=True)
+        title: line for panel in figure.axes for line, title in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=len(lines) or 1)
 

@@ -36,9 +36,7 @@ def discuss(found: Sequence[tuple[Target, Findings]]) -> Discussed:
 def _lines(numbers: Record, target: str, method: str) -> list[Record]:
     """One method's lines over all N and K, where it was run and chose something."""
     cells = numbers.get(target, {}).get("cells", [])
-    return [
-        line for cell in cells if (line := cell["lines"].get(method)) is not None and line["risk"] is not None
-    ]
+    return [line for cell in cells if (line := cell["lines"].get(method)) is not None and line["risk"] is not None]
 
 
 def _pattern(numbers: Record) -> Iterable[str]:
@@ -188,15 +186,11 @@ def _hundred(numbers: Record) -> Iterable[str]:
                     f"{len(ratios) - len(fail)} of {len(ratios)} cells"
                 )
                 if fail:
-                    named = "; ".join(
-                        f"N = {one['N']:,}, K = {one['K']}: {shown(one['times'])}" for one in fail
-                    )
+                    named = "; ".join(f"N = {one['N']:,}, K = {one['K']}: {shown(one['times'])}" for one in fail)
                     words[-1] += f" (not at {named})"
                     proved, trials = (sum(one[what] for one in fail) for what in ("proved", "trials"))
                     if proved:
-                        words[-1] += (
-                            f"; there {proved} of {trials} goals are proved out of reach with so many rows"
-                        )
+                        words[-1] += f"; there {proved} of {trials} goals are proved out of reach with so many rows"
         yield f"{title}: match's mean risk is lower than that of the paper's problem {', and '.join(words)}."
     for target, title in (("table-logistic", "logistic"), ("table-ridge", "ridge")):
         ratios = [

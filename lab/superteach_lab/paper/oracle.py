@@ -96,9 +96,7 @@ def instance(case: OracleCase, width: int, seed: int) -> Instance:
     signs = y[active] if case.logistic else rng.choice([-1.0, 1.0], ACTIVE)
     alpha[active] = signs * rng.uniform(*((0.3, 0.9) if case.logistic else (0.5, 1.5)), ACTIVE)
     goal = (X.T @ alpha + case.noise * rng.standard_normal(width)) / RIDGE
-    return Instance(
-        loss, X, y, active, alpha, DualProblem(RIDGE, goal, GOAL_WEIGHT), GOAL_WEIGHT * width**case.power
-    )
+    return Instance(loss, X, y, active, alpha, DualProblem(RIDGE, goal, GOAL_WEIGHT), GOAL_WEIGHT * width**case.power)
 
 
 def narrowed(given: Instance) -> Instance:

@@ -92,15 +92,11 @@ def chosen(names: Sequence[str]) -> list[Target]:
     """Targets by name; "all" is every one of them."""
     unknown = [name for name in names if name not in TARGETS and name != "all"]
     if unknown or not names:
-        raise SettingError(
-            f"target {', '.join(unknown)!r} is not known; there are {', '.join(TARGETS)} and all"
-        )
+        raise SettingError(f"target {', '.join(unknown)!r} is not known; there are {', '.join(TARGETS)} and all")
     return [target for name, target in TARGETS.items() if "all" in names or name in names]
 
 
-def publish(
-    docs: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, out: Path, machine: Record
-) -> None:
+def publish(docs: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, out: Path, machine: Record) -> None:
     """results.md for a documentation folder, its figures under images/results."""
     images = docs / "images" / "results"
     images.mkdir(parents=True, exist_ok=True)
@@ -124,9 +120,7 @@ def _without_nan(value: Any) -> Any:
 class _Clock:
     """Time left, from the weights of the steps and the seconds that those of this run took."""
 
-    def __init__(
-        self, tasks: Sequence[tuple[Step, Records]], watch: Callable[[Headway], None] | None
-    ) -> None:
+    def __init__(self, tasks: Sequence[tuple[Step, Records]], watch: Callable[[Headway], None] | None) -> None:
         missing = [step for step, records in tasks if step.cell not in records]
         self._cells, self._done = len(tasks), len(tasks) - len(missing)
         self._left = sum(step.weight for step in missing)

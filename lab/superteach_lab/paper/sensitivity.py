@@ -55,9 +55,7 @@ def _steps(scale: Scale) -> list[Step]:
                                 "theta": theta,
                             }
                             pool = f"{kind} {rows} {K} {trial}"
-                            steps.append(
-                                Step(cell, 0.15 + 5e-6 * rows, partial(_weights, dict(cell)), pool=pool)
-                            )
+                            steps.append(Step(cell, 0.15 + 5e-6 * rows, partial(_weights, dict(cell)), pool=pool))
         for K in ROUND_TEACHERS[1::2] if scale.quick else ROUND_TEACHERS:
             cell = {"pool": kind, "rounds": MOST_ROUNDS, "K": K}
             steps.append(Step(cell, 7.0, partial(_rounds, kind, K)))
@@ -67,9 +65,7 @@ def _steps(scale: Scale) -> list[Step]:
 def _weights(cell: Record) -> Record:
     sparsity, weight = WEIGHTS[cell["pool"]]
     pool = bench.synthetic(cell["pool"], cell["N"], cell["K"], cell["trial"])
-    return bench.walked(
-        pool, method="dual", sparsity=sparsity * cell["alpha"], goal_weight=weight * cell["theta"]
-    )
+    return bench.walked(pool, method="dual", sparsity=sparsity * cell["alpha"], goal_weight=weight * cell["theta"])
 
 
 def _rounds(kind: str, K: int) -> Record:
@@ -79,9 +75,7 @@ def _rounds(kind: str, K: int) -> Record:
     for solver in (None, Block(max_steps=MOST_ROUNDS)):
         engine = bench.engine_of(pool)
         try:
-            lesson = teach(
-                Federation(engine), pool.learner, pool.goal, method="dual", solver=solver, budget=pool.rows
-            )
+            lesson = teach(Federation(engine), pool.learner, pool.goal, method="dual", solver=solver, budget=pool.rows)
         finally:
             engine.close()
         objectives.append(lesson.objective)
@@ -104,9 +98,7 @@ def _findings(records: Records, scale: Scale) -> Findings:
     for one in records:
         cell = one["cell"]
         if "alpha" in cell:
-            cells.setdefault((cell["pool"], cell["N"], cell["K"], cell["alpha"], cell["theta"]), []).append(
-                one
-            )
+            cells.setdefault((cell["pool"], cell["N"], cell["K"], cell["alpha"], cell["theta"]), []).append(one)
     risk: dict[tuple[Any, ...], float] = {}
     for key, found in cells.items():
         size = best_size(found)
@@ -116,9 +108,7 @@ def _findings(records: Records, scale: Scale) -> Findings:
     for place in places:
         here = {key[3:]: value for key, value in risk.items() if key[:3] == place}
         best = min(here, key=lambda pair: here[pair])
-        pool = float(
-            np.mean([one["pool_risk"] for key, found in cells.items() if key[:3] == place for one in found])
-        )
+        pool = float(np.mean([one["pool_risk"] for key, found in cells.items() if key[:3] == place for one in found]))
         lines.append(
             [
                 place[0],
@@ -166,12 +156,9 @@ def _findings(records: Records, scale: Scale) -> Findings:
     )
     numbers = {
         "risk": [
-            {"pool": k[0], "N": k[1], "K": k[2], "alpha": k[3], "theta": k[4], "risk": v}
-            for k, v in risk.items()
+            {"pool": k[0], "N": k[1], "K": k[2], "alpha": k[3], "theta": k[4], "risk": v} for k, v in risk.items()
         ],
-        "rounds": [
-            {**one["cell"], **{k: v for k, v in one.items() if k != "cell"}} for one in rounds.values()
-        ],
+        "rounds": [{**one["cell"], **{k: v for k, v in one.items() if k != "cell"}} for one in rounds.values()],
     }
     return Findings(
         words,
@@ -214,21 +201,15 @@ def _findings(records: Records, scale: Scale) -> Findings:
     )
 
 
-def _draw(
-    risk: dict[tuple[Any, ...], float], factors: tuple[float, ...], places: list[Any], figure: Any
-) -> None:
+def _draw(risk: dict[tuple[Any, ...], float], factors: tuple[float, ...], places: list[Any], figure: Any) -> None:
     shown_places = [place for place in places if place[2] == TEACHERS[0]]
-    for panel, place in zip(
-        figure.subplots(1, len(shown_places), squeeze=False)[0], shown_places, strict=True
-    ):
+    for panel, place in zip(figure.subplots(1, len(shown_places), squeeze=False)[0], shown_places, strict=True):
         values = np.array([[risk[(*place, alpha, theta)] for alpha in factors] for theta in factors])
         panel.imshow(np.log(values), cmap="cividis", origin="lower", aspect="auto")
         for row, column in np.ndindex(*values.shape):
             middle = np.log(values).min() + 0.6 * np.ptp(np.log(values))
             colour = "black" if np.log(values[row, column]) > middle else "white"
-            panel.text(
-                column, row, shown(values[row, column], 2), ha="center", va="center", color=colour, fontsize=8
-            )
+            panel.text(column, row, shown(values[row, column], 2), ha="center", va="center", color=colour, fontsize=8)
         panel.set_xticks(range(len(factors)), [f"{factor:g}" for factor in factors])
         panel.set_yticks(range(len(factors)), [f"{factor:g}" for factor in factors])
         panel.set_xlabel(r"$\lambda_\alpha$ / paper's")

@@ -135,9 +135,7 @@ def _draw_theorem(columns: dict[str, Any], figure: Any) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = columns["risk"] / columns[name]
         good = np.isfinite(ratio) & (ratio > 0.0)
-        panel.plot(
-            columns["crowding"][good], ratio[good], ".", ms=2.5, alpha=0.35, color=colour, rasterized=True
-        )
+        panel.plot(columns["crowding"][good], ratio[good], ".", ms=2.5, alpha=0.35, color=colour, rasterized=True)
         panel.axhline(1.0, color="black", lw=1.0)
         broken = int(np.count_nonzero(ratio > 1.0 + theorem.SLACK))
         panel.set_title(f"{name} bound: broken {broken:,} times of {len(ratio):,}")
@@ -215,12 +213,7 @@ def _oracle_findings(records: Records, scale: Scale) -> Findings:
             f"{share('logistic', widest['logistic'], 'ranked'):.0%} at d = {widest['logistic']:,}: rows can be ranked, "
             "a support cannot be read off.",
         ],
-        {
-            "points": [
-                {**one["cell"], **{key: value for key, value in one.items() if key != "cell"}}
-                for one in records
-            ]
-        },
+        {"points": [{**one["cell"], **{key: value for key, value in one.items() if key != "cell"}} for one in records]},
         [
             (
                 "Share of trials; error is ‖α − α*‖/‖α*‖ (median).",
@@ -259,9 +252,7 @@ def _draw_oracle(by: Any, widths: dict[str, list[int]], figure: Any) -> None:
     for panel, (what, title) in zip(panels, titles.items(), strict=True):
         for number, (name, case) in enumerate(oracle.CASES.items()):
             share = [by[name, width][what] / max(by[name, width]["trials"], 1) for width in widths[name]]
-            panel.plot(
-                widths[name], share, color=COLOURS[number], marker=MARKERS[number], ms=4, label=case.title
-            )
+            panel.plot(widths[name], share, color=COLOURS[number], marker=MARKERS[number], ms=4, label=case.title)
         panel.axvline(oracle.ROWS, color="#555555", lw=0.8, ls=":")
         panel.set_xscale("log")
         panel.set_xlabel(f"columns, d (dotted: d = N = {oracle.ROWS})")
@@ -322,33 +313,21 @@ def _definition_findings(records: Records, scale: Scale) -> Findings:
         if not name.endswith("control") and size >= 64
     )
     still = max(
-        abs(ratio - 1.0)
-        for (name, _), one in by.items()
-        if name.endswith("control")
-        for ratio in one["ratios"]
+        abs(ratio - 1.0) for (name, _), one in by.items() if name.endswith("control") for ratio in one["ratios"]
     )
     return Findings(
         [
             "Both learners are super-taught. "
             + "; ".join(words)
             + ". "
-            + (
-                "From n = 64 on every pool has c_n < 1."
-                if below
-                else "Some pools of 64 rows or more have c_n ≥ 1."
-            ),
+            + ("From n = 64 on every pool has c_n < 1." if below else "Some pools of 64 rows or more have c_n ≥ 1."),
             f"Controls: c_n = 1 (to {still:.0e}) at every n for noise-free ridge and for separable logistic regression in "
             "one column, by a monotone argument: such learners of ours are not super-teachable.",
             "Estimators that no subset improves, such as the maximum of a sample, are not of the form "
             "Σℓ_j + (Λ/2)‖θ‖²; these two controls are their counterparts among the learners taught here.",
             "At n = 16 the best of all subsets can be set beside the ratio 7.8e-3 that Ma et al. publish for ridge.",
         ],
-        {
-            "points": [
-                {**one["cell"], **{key: value for key, value in one.items() if key != "cell"}}
-                for one in records
-            ]
-        },
+        {"points": [{**one["cell"], **{key: value for key, value in one.items() if key != "cell"}} for one in records]},
         [
             (
                 "c_n = risk(S)/risk(pool) with match at the best of five sizes, beside the best of all subsets.",
@@ -380,9 +359,7 @@ def _draw_definition(by: Any, sizes: list[int], figure: Any) -> None:
 
     panel = figure.subplots()
     for number, (name, title) in enumerate(definition.CASES.items()):
-        low, middle, high = np.array(
-            [np.percentile(by[name, size]["ratios"], [25, 50, 75]) for size in sizes]
-        ).T
+        low, middle, high = np.array([np.percentile(by[name, size]["ratios"], [25, 50, 75]) for size in sizes]).T
         panel.errorbar(
             sizes,
             middle,

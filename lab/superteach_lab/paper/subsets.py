@@ -61,9 +61,7 @@ def fit_all(loss: Loss, X: Array, y: Array, masks: Masks, ridge: float) -> Array
     return models
 
 
-def best_subset(
-    loss: Loss, X: Array, y: Array, ridge: float, goal: Array
-) -> tuple[npt.NDArray[np.bool_], Array]:
+def best_subset(loss: Loss, X: Array, y: Array, ridge: float, goal: Array) -> tuple[npt.NDArray[np.bool_], Array]:
     """The subset whose model is nearest to the goal, and that model; among equals the first."""
     masks = all_masks(len(X))
     models = fit_all(loss, X, y, masks, ridge)

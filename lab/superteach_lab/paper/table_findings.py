@@ -15,15 +15,10 @@ def findings_of(kind: str, records: Records, scale: Scale) -> Findings:
     """Both tables, the figure, and what reproduces."""
     table = printed.LOGISTIC if kind == "logistic" else printed.RIDGE
     places = [{"pool": kind, "N": rows, "K": K} for rows in scale.rows for K in tables.TEACHERS]
-    cells: list[Record] = [
-        {"place": place, "lines": tables.lines_of(records, place, table)} for place in places
-    ]
+    cells: list[Record] = [{"place": place, "lines": tables.lines_of(records, place, table)} for place in places]
     extra: list[Record] = []
     if kind == "ridge":
-        quiet = [
-            {"pool": "ridge, no noise", "N": rows, "K": tables.TEACHERS[0]}
-            for rows in tables.quiet_rows(scale)
-        ]
+        quiet = [{"pool": "ridge, no noise", "N": rows, "K": tables.TEACHERS[0]} for rows in tables.quiet_rows(scale)]
         extra = [{"place": place, "lines": tables.lines_of(records, place, table)} for place in quiet]
     return Findings(
         _verdict(kind, cells, extra),
@@ -291,11 +286,7 @@ def _draw(cells: list[Record], figure: Any) -> None:
             [line["risk"] for _, line in lines],
             # A whisker that reaches 0 has no place on a logarithmic axis.
             yerr=[min(line.get("spread") or 0.0, 0.9 * line["risk"]) for _, line in lines],
-            color="black"
-            if name == "printed"
-            else "#555555"
-            if grey
-            else COLOURS[(number - 2) % len(COLOURS)],
+            color="black" if name == "printed" else "#555555" if grey else COLOURS[(number - 2) % len(COLOURS)],
             ls={"printed": "none", "pool": "--"}.get(name, "-"),
             marker="x" if name == "printed" else MARKERS[number % len(MARKERS)],
             ms=8 if name == "printed" else 5,

@@ -166,11 +166,7 @@ def line_of(trials: list[Record], rows: int, size: int | None) -> Record | None:
         # A method that ran and chose nothing says why.
         reasons = [one["reason"] for one in trials if not one["points"]]
         empty = dict.fromkeys(("fraction", "risk", "consistency", "rounds", "bytes"))
-        return (
-            {**empty, "reason": reasons[0], "seconds": trials[0].get("seconds"), "trials": 0}
-            if reasons
-            else None
-        )
+        return {**empty, "reason": reasons[0], "seconds": trials[0].get("seconds"), "trials": 0} if reasons else None
     risks = [point["risk"] for point in points]
     line: Record = {
         "fraction": float(np.mean([point["size"] for point in points])) / rows,

@@ -28,9 +28,7 @@ def machine() -> Record:
     return {"system": platform.system(), "architecture": platform.machine(), "cpus": os.cpu_count()}
 
 
-def write_target(
-    folder: Path, target: Target, findings: Findings, scale: Scale, machine: Record
-) -> list[str]:
+def write_target(folder: Path, target: Target, findings: Findings, scale: Scale, machine: Record) -> list[str]:
     """The target's Markdown, JSON and figures; what could not be drawn is said in a line each."""
     folder.mkdir(parents=True, exist_ok=True)
     summary = {
@@ -103,9 +101,7 @@ measured.
 def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images: str, machine: Record) -> str:
     """All targets as one page of Markdown; {target} in `images` becomes the target's name."""
     names = " ".join(target.name for target, _ in found) if len(found) < 8 else "all"
-    command = (
-        f"superteach reproduce {names}" + (" --quick" if scale.quick else "") + f" --trials {scale.trials}"
-    )
+    command = f"superteach reproduce {names}" + (" --quick" if scale.quick else "") + f" --trials {scale.trials}"
     if scale.minlp:
         command += f" --minlp {scale.minlp:g}"
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())

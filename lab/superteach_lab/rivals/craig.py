@@ -13,7 +13,5 @@ def choose(task: Task, size: int, seed: int) -> Indices:
 
 
 CONTESTANTS = (
-    Contestant(
-        "CRAIG", "rows whose gradients stand for all others'", (ROWS,), choose, facility_location.refuses
-    ),
+    Contestant("CRAIG", "rows whose gradients stand for all others'", (ROWS,), choose, facility_location.refuses),
 )

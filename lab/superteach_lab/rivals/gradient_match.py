@@ -55,6 +55,4 @@ def choose(task: Task, size: int, seed: int) -> Indices:
     return np.concatenate(chosen)
 
 
-CONTESTANTS = (
-    Contestant("gradient matching", "rows that rebuild the pool's gradient (GradMatch)", (ROWS,), choose),
-)
+CONTESTANTS = (Contestant("gradient matching", "rows that rebuild the pool's gradient (GradMatch)", (ROWS,), choose),)

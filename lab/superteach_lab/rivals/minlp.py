@@ -49,7 +49,5 @@ def refuses(task: Task, size: int) -> str | None:
 _NEEDS = (ROWS, GOAL, "superteach-lab[minlp]")
 CONTESTANTS = (
     Contestant("MINLP", "the paper's programme (Bonmin)", _NEEDS, stationary, refuses, slow=True),
-    Contestant(
-        "MINLP gradient", "gradient matching at the goal (HiGHS)", _NEEDS, gradient, refuses, slow=True
-    ),
+    Contestant("MINLP gradient", "gradient matching at the goal (HiGHS)", _NEEDS, gradient, refuses, slow=True),
 )

@@ -12,9 +12,7 @@ from tests.end_to_end.terminal import Terminal
 
 def test_reproduce_shows_its_cells_and_can_be_interrupted(tmp_path: Path) -> None:
     """From the first moment, when it is not known how many cells there are."""
-    with Terminal(
-        command("reproduce", "theorem", "--quick", "--workers", "1", "--out", "out"), tmp_path
-    ) as person:
+    with Terminal(command("reproduce", "theorem", "--quick", "--workers", "1", "--out", "out"), tmp_path) as person:
         person.until("left")
         person.process.send_signal(signal.SIGINT)
         assert person.status() == 130

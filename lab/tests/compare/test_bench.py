@@ -27,9 +27,7 @@ def record(contestant, risk, seed=0, teachers=None, size=10, status="ok", reason
 @pytest.mark.parametrize("make", [make_classification_pool, make_regression_pool])
 def test_rows_do_not_depend_on_how_many_teachers_share_them(make):
     """So a central contestant need run only once for all K."""
-    for one, other in zip(
-        make(90, 4, 3, random_state=7)[:2], make(90, 4, 9, random_state=7)[:2], strict=True
-    ):
+    for one, other in zip(make(90, 4, 3, random_state=7)[:2], make(90, 4, 9, random_state=7)[:2], strict=True):
         assert np.array_equal(one, other)
 
 
@@ -128,9 +126,7 @@ def test_files_are_one_pool_with_a_goal_for_each_seed():
 
 
 def test_the_same_lines_give_the_same_files(tmp_path):
-    records = [
-        record(name, risk, size=size) for name, risk in (("random", 1.0), ("match", 0.0)) for size in (5, 10)
-    ]
+    records = [record(name, risk, size=size) for name, risk in (("random", 1.0), ("match", 0.0)) for size in (5, 10)]
     records.append(record("MINLP", None, status="skipped", reason="too large"))
     lines = bench.summary(records, 100, (5,))
     for name in ("a", "b"):

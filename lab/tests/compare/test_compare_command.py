@@ -79,9 +79,7 @@ def test_json_and_folder_say_the_same(whole):
     assert stored["settings"]["rows"] == 200
     lines = {(line["contestant"], line["size"]): line for line in stored["lines"]}
     assert len(lines) == 6
-    by_hand = sorted(
-        one["risk"] for one in cells(out) if one["cell"]["contestant"] == "match" and one["size"] == 40
-    )
+    by_hand = sorted(one["risk"] for one in cells(out) if one["cell"]["contestant"] == "match" and one["size"] == 40)
     assert lines["match", 40]["risk"][1] == pytest.approx(sum(by_hand) / 2)
     assert lines["match", 40]["risk"][1] < lines["random", 40]["risk"][1]
 
@@ -91,9 +89,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_cells(whole, tmp_path, blo
     """What was finished stays as it was, nothing is left running, and the end is that of a run never stopped."""
     out = tmp_path / "run"
     options = ["--methods", "random,match,dual", "--out", str(out)]
-    started = subprocess.Popen(
-        [*COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    started = subprocess.Popen([*COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120.0
     while time.monotonic() < deadline and started.poll() is None:
         if (out / "cells.jsonl").exists() and len((out / "cells.jsonl").read_text().splitlines()) > 3:

@@ -44,9 +44,7 @@ def test_match_and_the_rivals_have_every_goal(source):
     places = [tuple(record["cell"].values()) for record in cells]
     assert len(set(places)) == len(places)
     for name in ("random", "dual", "match"):
-        found = {
-            (one["cell"]["size"], one["cell"]["seed"]) for one in cells if one["cell"]["contestant"] == name
-        }
+        found = {(one["cell"]["size"], one["cell"]["seed"]) for one in cells if one["cell"]["contestant"] == name}
         assert found == {(size, seed) for size in source.sizes for seed in range(source.seeds)}, name
     for name in ("match long", "bit-flip"):
         stopped = False
@@ -76,13 +74,9 @@ def test_a_real_table_shows_the_medians_of_its_cells(source):
         own = [one for one in cells if (one["cell"]["contestant"], one["cell"]["size"]) == ("match", size)]
         found = [medians(above)["match"][number], medians(below)["match"][number]]
         for shown, name in zip(found, ("risk", "distance"), strict=True):
-            assert float(shown.strip("*")) == pytest.approx(
-                statistics.median(one[name] for one in own), rel=0.05
-            )
+            assert float(shown.strip("*")) == pytest.approx(statistics.median(one[name] for one in own), rel=0.05)
         time = medians(above)["match"][len(source.sizes) + number]
-        assert float(time.removesuffix(" s")) == pytest.approx(
-            statistics.median(one["cpu"] for one in own), rel=0.05
-        )
+        assert float(time.removesuffix(" s")) == pytest.approx(statistics.median(one["cpu"] for one in own), rel=0.05)
         proved = sum(one["out_of_reach"] for one in own)
         assert medians(above)["proved out of reach"][number] == f"{proved} of {source.seeds}"
 

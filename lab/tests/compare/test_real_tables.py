@@ -38,9 +38,7 @@ CLASSES = Real(
     "tiny", "a tiny table", labelled, Learner(Logistic(), 1.0, "free"), 100, 60, (12, 24), (2,), "Made here.",
     dropped=NAMES, home=("north", "south"),
 )  # fmt: skip
-NUMBERS = replace(
-    CLASSES, load=measured, learner=Learner(Squared(), 1.0, "free"), dropped=(), home=(), teachers=(4,)
-)
+NUMBERS = replace(CLASSES, load=measured, learner=Learner(Squared(), 1.0, "free"), dropped=(), home=(), teachers=(4,))
 
 
 def other_rows(source, number):
@@ -99,14 +97,10 @@ def test_a_run_goes_on_and_chooses_once_for_all_goals(tmp_path):
     assert head == {"settings": real_tables.settings(CLASSES)}
     assert len(cells) == 3 * (2 + 2 + 1)
     assert {one["status"] for one in cells} == {"ok"}
-    times = {
-        (one["cell"]["contestant"], one["cell"]["size"], one["cpu"]) for one in cells[: len(cells) * 2 // 3]
-    }
+    times = {(one["cell"]["contestant"], one["cell"]["size"], one["cpu"]) for one in cells[: len(cells) * 2 // 3]}
     assert len([name for name, _, _ in times if name == "random"]) == 2
     assert len([name for name, _, _ in times if name == "bit-flip"]) == 4
-    risks = [
-        one["risk"] for one in cells if one["cell"]["contestant"] == "random" and one["cell"]["size"] == 12
-    ]
+    risks = [one["risk"] for one in cells if one["cell"]["contestant"] == "random" and one["cell"]["size"] == 12]
     assert len(set(risks)) == 3
 
 

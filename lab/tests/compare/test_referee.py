@@ -59,9 +59,7 @@ def test_scores_of_a_regression_with_an_intercept():
     assert found.consistency == pytest.approx(r2_score(X @ goal[:3] + goal[3], model.predict(X)))
 
 
-@pytest.mark.parametrize(
-    "cheat", [cheaters.ALTER, cheaters.OVERWRITE, cheaters.PATCH], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("cheat", [cheaters.ALTER, cheaters.OVERWRITE, cheaters.PATCH], ids=lambda one: one.name)
 def test_nobody_reaches_the_scorers_data(data, referee, cheat):
     """Whatever is tried in the contestant's process, the choice is worth what it was worth before."""
     honest = referee.score(np.arange(SIZE))
@@ -85,9 +83,7 @@ def test_the_goal_is_shown_only_to_those_who_declare_it(referee):
     assert referee.judge(cheaters.PEEK, SIZE, 0).status == "ok"
 
 
-@pytest.mark.parametrize(
-    ("choose", "words"), cheaters.FAULTS.items(), ids=lambda one: getattr(one, "__name__", "")
-)
+@pytest.mark.parametrize(("choose", "words"), cheaters.FAULTS.items(), ids=lambda one: getattr(one, "__name__", ""))
 def test_a_wrong_choice_is_named_and_not_scored(referee, choose, words):
     score = referee.judge(Contestant("wrong", "a test", (), choose), SIZE, 0)
     assert score.status == "failed"

@@ -199,9 +199,7 @@ def test_damaged_higgs_files_are_named(tmp_path):
     }
     for name, content in cases.items():
         (tmp_path / name).write_text("\n".join(content) + "\n")
-        with pytest.raises(
-            DataError, match=name.replace(".", r"\.") + (".*row 7" if name[0] in "lh" else "")
-        ):
+        with pytest.raises(DataError, match=name.replace(".", r"\.") + (".*row 7" if name[0] in "lh" else "")):
             datasets.load_higgs(tmp_path / name)
     for rows in (0, -1, 1.5, True):
         with pytest.raises(SettingError, match="rows="):
@@ -360,9 +358,7 @@ def write_beijing(folder: Path, station: str, rows: int = 60) -> pd.DataFrame:
 
 def test_beijing_from_a_folder_of_stations(tmp_path):
     frames = [write_beijing(tmp_path, station) for station in ("Dongsi", "Tiantan")]
-    with pytest.warns(
-        UserWarning, match="60 rows, the published PRSA_Data_Dongsi_20130301-20170228.csv has 35,064"
-    ):
+    with pytest.warns(UserWarning, match="60 rows, the published PRSA_Data_Dongsi_20130301-20170228.csv has 35,064"):
         bunch = datasets.load_beijing_air(tmp_path)
     kept = pd.concat(frames).dropna()
     assert len(kept) == 2 * 57

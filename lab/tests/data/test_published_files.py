@@ -80,9 +80,7 @@ def test_real_heart_disease():
     bunch = datasets.load_heart_disease(REAL, missing="keep")
     assert bunch.files[0].recognised
     np.testing.assert_array_equal(bunch.target, frame["target"])
-    recorded = frame[bunch.feature_names].mask(
-        lambda table: table.eq(0) & table.columns.isin(["chol", "trestbps"])
-    )
+    recorded = frame[bunch.feature_names].mask(lambda table: table.eq(0) & table.columns.isin(["chol", "trestbps"]))
     np.testing.assert_array_equal(bunch.data, recorded.to_numpy())
     left = datasets.load_heart_disease(REAL)
     assert left.dropped["columns"] == ["chol", "fbs", "slope", "ca", "thal"]

@@ -45,19 +45,14 @@ def test_a_standardised_target_divides_every_risk_by_its_spread():
     X, y, owner = rows_of()
     X = readings.scale_columns(X[:, :3], "standardised")
     centred, unit = (readings.scale_target(y, how) for how in ("centred", "standardised"))
-    first, second = (
-        readings.deal(X, target, owner, Learner(Squared(), 2.0), trial=0) for target in (centred, unit)
-    )
+    first, second = (readings.deal(X, target, owner, Learner(Squared(), 2.0), trial=0) for target in (centred, unit))
     goals = [bench.goal_of(pool) for pool in (first, second)]
     np.testing.assert_allclose(goals[0], goals[1] * y.std(), rtol=1e-9)
     chosen = np.arange(0, len(y), 7)
     scores = [bench.scored(pool, chosen, goal) for pool, goal in zip((first, second), goals, strict=True)]
     assert scores[0]["risk"] == pytest.approx(scores[1]["risk"] * y.std(), rel=1e-9)
     assert scores[0]["consistency"] == pytest.approx(scores[1]["consistency"], abs=1e-9)
-    found = [
-        readings.measure(readings.Reading((), FACT, lambda trial, pool=pool: pool), 1)
-        for pool in (first, second)
-    ]
+    found = [readings.measure(readings.Reading((), FACT, lambda trial, pool=pool: pool), 1) for pool in (first, second)]
     assert found[0].pool_risk == pytest.approx(found[1].pool_risk * y.std(), rel=1e-9)
 
 

@@ -17,9 +17,7 @@ DATA = Path(os.environ.get("SUPERTEACH_DATA") or Path(__file__).parents[4] / "sh
 def test_heart_disease_by_hospital():
     """All methods are asked for one goal and one size, and match comes nearer than the paper's method."""
     if not (DATA / "heart_disease.parquet").is_file():
-        pytest.skip(
-            f"heart_disease.parquet is not in {DATA}; set SUPERTEACH_DATA to the folder that holds it"
-        )
+        pytest.skip(f"heart_disease.parquet is not in {DATA}; set SUPERTEACH_DATA to the folder that holds it")
     X, y, owner = load("heart", str(DATA))
     np.testing.assert_allclose(X.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(X.std(axis=0), 1.0)

@@ -100,9 +100,7 @@ def test_a_limit_without_a_point_says_so(deed):
 def test_an_overrun_is_cut_off_with_all_it_started(deed, monkeypatch):
     """A solver that ignores its limit ends at ours, and its own child with it."""
     before = set(children(os.getpid()))
-    mark = (
-        f"MARK={os.getpid()} {time.monotonic_ns()}"  # so that tests beside this one are not mistaken for it
-    )
+    mark = f"MARK={os.getpid()} {time.monotonic_ns()}"  # so that tests beside this one are not mistaken for it
     monkeypatch.setenv(*mark.split("="))
     found = deed(2, seconds=8.0)
     assert found.status.startswith("time limit, gap ")

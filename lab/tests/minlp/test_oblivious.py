@@ -88,9 +88,9 @@ def test_as_many_rows_as_asked_evenly_and_again(method, size):
     """Distinct rows, the asked number, shares that differ by one at most; the same seed gives the same rows."""
     X, y, owner = make_classification_pool(30 if method == "oblivious-minlp" else 300, 2, 3, random_state=7)
     fits = [
-        st.SuperTeacher(
-            LogisticRegression(fit_intercept=False), GOAL, budget=size, method=method, random_state=1
-        ).fit(X, y, groups=owner)
+        st.SuperTeacher(LogisticRegression(fit_intercept=False), GOAL, budget=size, method=method, random_state=1).fit(
+            X, y, groups=owner
+        )
         for _ in range(2)
     ]
     rows = fits[0].sample_indices_
@@ -105,9 +105,7 @@ def test_as_many_rows_as_asked_evenly_and_again(method, size):
 def test_only_counts_leave():
     """Once the learner is announced and fitted on the pool, every reply of the choice is counts."""
     X, y, owner = make_classification_pool(300, 3, 3, random_state=8)
-    lesson = (
-        st.SuperTeacher(LogisticRegression(), GOAL, budget=30, method="oblivious").fit(X, y, owner).lesson_
-    )
+    lesson = st.SuperTeacher(LogisticRegression(), GOAL, budget=30, method="oblivious").fit(X, y, owner).lesson_
     asked = {entry.query for entry in lesson.ledger if entry.stage in ("shares", "alone")}
     assert asked == {"RankRows", "CountRanks", "Keep", "Alone"}
     assert sum(entry.query == "Alone" for entry in lesson.ledger) == 1
@@ -117,9 +115,7 @@ def test_a_teacher_that_finds_nothing_draws():
     """No point within the limit: the teacher's even share of random rows stays, and the lesson says so."""
     X, y, owner = make_regression_pool(900, 10, 2, random_state=9)
     lesson = (
-        st.SuperTeacher(
-            Ridge(fit_intercept=False), GOAL, budget=31, method="oblivious-minlp", solver_seconds=0.2
-        )
+        st.SuperTeacher(Ridge(fit_intercept=False), GOAL, budget=31, method="oblivious-minlp", solver_seconds=0.2)
         .fit(X, y, groups=owner)
         .lesson_
     )

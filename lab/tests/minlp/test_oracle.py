@@ -140,8 +140,7 @@ def test_same_seed_same_rows_and_as_many_as_asked(pair):
     """Twice the same, of the asked size, distinct, ascending, with the refitted risk."""
     X, y, goal = tiny_pool("ridge", 2, 3, ROWS)
     first, second = (
-        minlp.solve(X, y, LOSSES["ridge"], 0.1, goal, 3, formulation=pair[0], solver=pair[1], seed=8)
-        for _ in range(2)
+        minlp.solve(X, y, LOSSES["ridge"], 0.1, goal, 3, formulation=pair[0], solver=pair[1], seed=8) for _ in range(2)
     )
     np.testing.assert_array_equal(first.rows, second.rows)
     assert len(first.rows) == 3

@@ -105,8 +105,7 @@ def test_every_column_of_the_table_is_there(records):
 def told(*found):
     """The page of some findings."""
     targets = [
-        (Target(name, name, "", lambda scale: [], lambda records, scale, one=one: one), one)
-        for name, one in found
+        (Target(name, name, "", lambda scale: [], lambda records, scale, one=one: one), one) for name, one in found
     ]
     return writing.results_page(targets, SCALE, "", {**writing.machine(), "workers": 2})
 
@@ -132,9 +131,7 @@ def test_dips_and_rounds_of_the_discussion():
         "superconduct": {"dual": flat, "match": [(0.1, 0.39, 1.0)], "random": []},
     }
     block = [9.0] * 99 + [3.0] + [2.0] * 50
-    traces = {
-        "logistic": {"newton": {"objective": [5.0, 2.0], "gap": [1.0, 0.0]}, "block": {"objective": block}}
-    }
+    traces = {"logistic": {"newton": {"objective": [5.0, 2.0], "gap": [1.0, 0.0]}, "block": {"objective": block}}}
     page = told(
         ("figure-risk", Findings([], {"curves": found, "paper_beside_match": {"superconduct": 1.95}})),
         ("figure-objective", Findings([], {"traces": traces})),

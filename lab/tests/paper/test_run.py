@@ -86,23 +86,19 @@ def test_walked_points_are_what_lessons_of_those_sizes_are(kind):
     for size in (33, 60, 400):
         engine = InProcess(pool.teachers)
         lesson = teach(Federation(engine), pool.learner, goal, method="dual", budget=size)
-        rows = np.concatenate(
-            [t.ids[s.chosen] for t, s in zip(pool.teachers, engine.states(), strict=True)]
-        ).astype(int)
+        rows = np.concatenate([t.ids[s.chosen] for t, s in zip(pool.teachers, engine.states(), strict=True)]).astype(
+            int
+        )
         engine.close()
         assert found[size]["risk"] == pytest.approx(lesson.risk, rel=1e-6)
         assert found[size]["consistency"] == pytest.approx(lesson.consistency, rel=1e-9)
         if kind == "logistic":
-            model = LogisticRegression(
-                C=1 / pool.learner.ridge, fit_intercept=False, tol=1e-10, max_iter=10_000
-            )
+            model = LogisticRegression(C=1 / pool.learner.ridge, fit_intercept=False, tol=1e-10, max_iter=10_000)
         else:
             model = Ridge(alpha=pool.learner.ridge, fit_intercept=False)
         coef = np.ravel(model.fit(pool.X[rows], pool.y[rows]).coef_)
         wanted, reached = pool.X @ goal, pool.X @ coef
-        agreement = (
-            np.mean((wanted > 0) == (reached > 0)) if kind == "logistic" else r2_score(wanted, reached)
-        )
+        agreement = np.mean((wanted > 0) == (reached > 0)) if kind == "logistic" else r2_score(wanted, reached)
         assert found[size]["risk"] == pytest.approx(np.linalg.norm(coef - goal), rel=1e-4)
         assert found[size]["consistency"] == pytest.approx(agreement, abs=1e-3)
         other = bench.scored(pool, rows, goal)
@@ -114,11 +110,7 @@ def test_best_size_is_that_of_the_lowest_mean():
     """By hand: 20 rows win on average, 10 in one trial, 5 are not in every trial."""
 
     def trial(**risks):
-        return {
-            "points": [
-                {"size": int(size[1:]), "risk": risk, "consistency": 1.0} for size, risk in risks.items()
-            ]
-        }
+        return {"points": [{"size": int(size[1:]), "risk": risk, "consistency": 1.0} for size, risk in risks.items()]}
 
     trials = [trial(n5=0.0, n10=0.1, n20=0.3), trial(n10=0.9, n20=0.5)]
     assert tables.best_size(trials) == 20
@@ -211,18 +203,14 @@ def test_a_killed_run_goes_on(tmp_path, end, whole):
     command = [sys.executable, "-c", SCRIPT.format(place=str(tmp_path / "halves"))]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     file = tmp_path / "halves" / "table-logistic" / "cells.jsonl"
-    with subprocess.Popen(
-        command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as process:
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         wait_for(lambda: file.exists() and file.read_bytes().count(b"\n") >= 4)
         assert process.poll() is None
         process.send_signal(end)
         assert process.wait(20.0) != 0
     # The session was the run's own, so whoever is left in it is a worker.
     wait_for(lambda: not alive_in(process.pid))
-    before = [
-        json.loads(line) for line in file.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")
-    ][1:]
+    before = [json.loads(line) for line in file.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")][1:]
     assert 3 <= len(before) < len(whole)
     subprocess.run(command, env=environment, check=True, timeout=120)
     after = [json.loads(line) for line in file.read_text().splitlines()][1:]

@@ -19,9 +19,7 @@ def refit(loss, X, y, ridge):
     if not loss.classifies:
         return Ridge(alpha=ridge, fit_intercept=False, solver="cholesky").fit(X, y).coef_
     both, labels = np.concatenate([X, -X]), np.concatenate([y, -y])
-    model = LogisticRegression(
-        C=1.0 / ridge, fit_intercept=False, solver="newton-cholesky", tol=1e-12, max_iter=1000
-    )
+    model = LogisticRegression(C=1.0 / ridge, fit_intercept=False, solver="newton-cholesky", tol=1e-12, max_iter=1000)
     return model.fit(both, labels, sample_weight=np.full(len(both), 0.5)).coef_[0]
 
 
@@ -50,12 +48,8 @@ def test_theorem_against_scikit_learn(seed):
     found = theorem.measure(problem)
     assert found.risk == pytest.approx(risk(joint, problem.goal), rel=1e-6, abs=1e-12)
     assert np.allclose(found.risks, risks, rtol=1e-6, atol=1e-12)
-    assert found.printed == pytest.approx(
-        (tau / (problem.ridge * K) + 1 / K**2) * sum(risks), rel=1e-6, abs=1e-12
-    )
-    corrected = sum(
-        (size * tau / problem.ridge + 1 / K) * own for (size, _, _), own in zip(chosen, risks, strict=True)
-    )
+    assert found.printed == pytest.approx((tau / (problem.ridge * K) + 1 / K**2) * sum(risks), rel=1e-6, abs=1e-12)
+    corrected = sum((size * tau / problem.ridge + 1 / K) * own for (size, _, _), own in zip(chosen, risks, strict=True))
     assert found.corrected == pytest.approx(corrected, rel=1e-6, abs=1e-12)
 
 

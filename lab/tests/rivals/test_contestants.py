@@ -187,9 +187,7 @@ def test_k_center_against_a_naive_one_and_its_guarantee():
     found = k_center.farthest_first(points, 4, 5)
     naive = [5]
     while len(naive) < 4:
-        naive.append(
-            max(range(12), key=lambda row: min(np.linalg.norm(points[row] - points[c]) for c in naive))
-        )
+        naive.append(max(range(12), key=lambda row: min(np.linalg.norm(points[row] - points[c]) for c in naive)))
     assert found.tolist() == naive
 
     def radius(centres):
@@ -208,9 +206,7 @@ def test_herding_against_a_naive_one():
     for _ in range(8):
         left = [row for row in range(20) if row not in naive]
         naive.append(
-            min(
-                left, key=lambda row: np.linalg.norm(points[[*naive, row]].mean(axis=0) - points.mean(axis=0))
-            )
+            min(left, key=lambda row: np.linalg.norm(points[[*naive, row]].mean(axis=0) - points.mean(axis=0)))
         )
     assert herding.herd(points, 8).tolist() == naive
 
@@ -256,9 +252,7 @@ def test_gradient_pursuit_reaches_what_all_atoms_together_reach():
 @pytest.mark.parametrize("intercept", ["none", "free"])
 def test_the_tasks_fit_is_the_learners(intercept):
     task = make_task("logistic", intercept=intercept)
-    model = LogisticRegression(fit_intercept=intercept == "free", tol=1e-12, max_iter=5000).fit(
-        task.X, task.y
-    )
+    model = LogisticRegression(fit_intercept=intercept == "free", tol=1e-12, max_iter=5000).fit(task.X, task.y)
     expected = np.append(model.coef_, model.intercept_) if intercept == "free" else model.coef_[0]
     assert task.fit() == pytest.approx(expected, abs=1e-5)
 

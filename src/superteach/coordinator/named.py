@@ -23,9 +23,7 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
     from superteach.mathematics.losses import Huber
 
     if kind in INVERSE and alpha is not None:
-        raise SettingError(
-            f"--alpha={alpha:g} does not go with --learner {kind}; its penalty is --C (1/alpha)"
-        )
+        raise SettingError(f"--alpha={alpha:g} does not go with --learner {kind}; its penalty is --C (1/alpha)")
     if kind not in INVERSE and C is not None:
         raise SettingError(f"--C={C:g} does not go with --learner {kind}; its penalty is --alpha")
     strength = C if kind in INVERSE else alpha
@@ -45,18 +43,14 @@ def learner_settings(kind: str, estimator: Any, student: Learner, intercept: boo
     return {"name": kind, "C" if kind in INVERSE else "alpha": penalty, "fit_intercept": intercept}
 
 
-def goal_vector(
-    stored: Any, where: str, columns: Sequence[str], intercept: bool, classes: Any = None
-) -> Array:
+def goal_vector(stored: Any, where: str, columns: Sequence[str], intercept: bool, classes: Any = None) -> Array:
     """θ* from the contents of a goal file; `where` is what errors call it."""
     if isinstance(stored, dict):
         return _goal_by_name(stored, columns, intercept, classes, where)
     return _goal_numbers(stored, where, "the goal")
 
 
-def _goal_by_name(
-    stored: dict[str, Any], columns: Sequence[str], intercept: bool, classes: Any, where: str
-) -> Array:
+def _goal_by_name(stored: dict[str, Any], columns: Sequence[str], intercept: bool, classes: Any, where: str) -> Array:
     if "coef" not in stored:
         raise GoalError(f"{where} has no 'coef'; it has {listed(list(stored)) or 'nothing'}")
     coef = stored["coef"]
@@ -75,20 +69,14 @@ def _goal_by_name(
         coef = [coef[column] for column in columns]
     slope = _goal_numbers(coef, where, "coef")
     if len(slope) != len(columns):
-        raise GoalError(
-            f"{where} has {len(slope)} coefficients, expected {len(columns)}: one per feature column"
-        )
+        raise GoalError(f"{where} has {len(slope)} coefficients, expected {len(columns)}: one per feature column")
     if classes is not None and stored.get("classes") is not None and list(stored["classes"]) != list(classes):
         raise GoalError(f"{where} is for labels {stored['classes']!r}, the rows have {list(classes)!r}")
     if intercept and stored.get("intercept") is None:
-        raise GoalError(
-            f"{where} has no 'intercept', but the learner fits one: add it, or use --no-intercept"
-        )
+        raise GoalError(f"{where} has no 'intercept', but the learner fits one: add it, or use --no-intercept")
     offset = _goal_numbers([stored.get("intercept") or 0.0], where, "intercept")
     if not intercept and offset[0] != 0.0:
-        raise GoalError(
-            f"{where} has an intercept of {offset[0]:g}, but the learner fits none; use --intercept"
-        )
+        raise GoalError(f"{where} has an intercept of {offset[0]:g}, but the learner fits none; use --intercept")
     return np.append(slope, offset) if intercept else slope
 
 
@@ -104,11 +92,7 @@ def _goal_numbers(stored: Any, where: str, what: str) -> Array:
             return np.array(stored, dtype=np.float64)
         except OverflowError:
             raise GoalError(f"{where}: {what} holds a number too large for float64") from None
-    if (
-        isinstance(stored, np.ndarray)
-        and stored.dtype.kind in "iuf"
-        and stored.size == max(stored.shape, default=0)
-    ):
+    if isinstance(stored, np.ndarray) and stored.dtype.kind in "iuf" and stored.size == max(stored.shape, default=0):
         return stored.astype(np.float64).ravel()
     shape = (
         f"an array of {stored.dtype} and shape {stored.shape}"

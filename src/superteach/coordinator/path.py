@@ -66,9 +66,7 @@ class _Taught:
     point: PathPoint
 
 
-def _teach(
-    room: Classroom, chooser: Chooser, size: int, start: Array | None, raw_goal: Array
-) -> _Taught | str:
+def _teach(room: Classroom, chooser: Chooser, size: int, start: Array | None, raw_goal: Array) -> _Taught | str:
     """Choose so many rows and fit the learner on them, or say why scikit-learn's own would refuse them."""
     room.federation.stage = "path"
     kept = chooser.choose(size)

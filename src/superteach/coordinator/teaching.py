@@ -42,9 +42,7 @@ def teach(
     if settings is None:
         settings = Settings(**given)
     elif given:
-        raise SettingError(
-            f"give settings as a whole or one by one, not both: {', '.join(given)} is given too"
-        )
+        raise SettingError(f"give settings as a whole or one by one, not both: {', '.join(given)} is given too")
     settings = settings.for_learner(student)
     method = methods.find(settings.method)
     wanted = check_goal(goal, federation.features, student.intercept != "none", classes)

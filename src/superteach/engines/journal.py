@@ -33,9 +33,7 @@ class Journal:
         """Open the journal of a lesson with these settings, or begin it."""
         self._records = Records(path, dict(settings), mode=0o600)
         self._head = self._first_line()
-        self._rounds = {
-            record["cell"]["round"]: record for record in self._records if "round" in record["cell"]
-        }
+        self._rounds = {record["cell"]["round"]: record for record in self._records if "round" in record["cell"]}
 
     @property
     def last(self) -> int:

@@ -38,9 +38,7 @@ class Loopback:
 class Remote:
     """Asks every teacher of the roster over a line, and adds up the replies in roster order."""
 
-    def __init__(
-        self, line: Line, lesson: str, names: Sequence[str], features: int, seconds: float = SECONDS
-    ) -> None:
+    def __init__(self, line: Line, lesson: str, names: Sequence[str], features: int, seconds: float = SECONDS) -> None:
         self._line = line
         self._lesson = lesson
         self._names = tuple(names)

@@ -73,9 +73,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     lesson_ : the superteach.Lesson with risk, consistency, rounds, bytes, seconds, objective, gap, path, ledger.
     """
 
-    def __init__(
-        self, learner: Any = None, goal: Any = None, *, verbose: int = 0, **settings: Unpack[Given]
-    ) -> None:
+    def __init__(self, learner: Any = None, goal: Any = None, *, verbose: int = 0, **settings: Unpack[Given]) -> None:
         self.learner = learner
         self.goal = goal
         self.verbose = verbose
@@ -98,9 +96,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         columns = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
         owners, members = _split(groups, X_checked.shape[0])
         if costs is not None and np.shape(costs) != (X_checked.shape[0],):
-            raise DataError(
-                f"costs has shape {np.shape(costs)}, expected one for each of {X_checked.shape[0]} rows"
-            )
+            raise DataError(f"costs has shape {np.shape(costs)}, expected one for each of {X_checked.shape[0]} rows")
         parts = [
             Part(str(owner), X_checked, y_checked, rows, None if len(owners) == 1 else rows, costs)
             for owner, rows in zip(owners, members, strict=True)

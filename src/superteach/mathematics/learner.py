@@ -114,18 +114,14 @@ def _qualified_name(estimator: BaseEstimator) -> str:
 
 def _shown(estimator: BaseEstimator) -> str:
     return (
-        estimator.__name__ + " (a class, not an instance)"
-        if isinstance(estimator, type)
-        else type(estimator).__name__
+        estimator.__name__ + " (a class, not an instance)" if isinstance(estimator, type) else type(estimator).__name__
     )
 
 
 def _require(estimator: BaseEstimator, **allowed: tuple[object, ...]) -> None:
     for option, values in allowed.items():
         value = getattr(estimator, option, values[0])
-        if not any(
-            value is accepted or (type(value) is type(accepted) and value == accepted) for accepted in values
-        ):
+        if not any(value is accepted or (type(value) is type(accepted) and value == accepted) for accepted in values):
             choices = " or ".join(repr(accepted) for accepted in values)
             raise LearnerError(
                 f"{type(estimator).__name__}({option}={value!r}) cannot be taught: {option} must be {choices}. "

@@ -273,9 +273,7 @@ class Poisson(Loss):
         return np.where(absolute > 0.0, absolute, np.minimum(self.distance(t, y, threshold), 0.0))
 
 
-LOSSES: dict[str, type[Loss]] = {
-    loss.name: loss for loss in (Logistic, Squared, SquaredHinge, Huber, Poisson)
-}
+LOSSES: dict[str, type[Loss]] = {loss.name: loss for loss in (Logistic, Squared, SquaredHinge, Huber, Poisson)}
 
 
 def _of_margin(margin: Array) -> tuple[Array, Array, Array]:

@@ -120,9 +120,7 @@ def agree(
     lengths = 2.0 ** (2.0 * (np.arange(OCTAVES) + SHORTEST) + 1.0)
     probability = expit(odds)
     usual = float(
-        np.sqrt(
-            (counts * probability * lengths)[idle:].sum() / max((counts * probability)[idle:].sum(), 1e-300)
-        )
+        np.sqrt((counts * probability * lengths)[idle:].sum() / max((counts * probability)[idle:].sum(), 1e-300))
     )
     usual = usual or 1.0  # where every row is idle
     unit = 1.0 / (usual * np.sqrt(size))

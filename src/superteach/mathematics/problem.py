@@ -147,9 +147,7 @@ class DualProblem:
             return Certified(objective + reach, gap + reach + float(point[-1] * aggregate[-1]))
         return Certified(objective, gap)
 
-    def certify_block(
-        self, conjugate: float, separable: float, model: Array, point: Array | None = None
-    ) -> Certified:
+    def certify_block(self, conjugate: float, separable: float, model: Array, point: Array | None = None) -> Certified:
         """F and its gap at any α with v = model, from Σh_j(α_j) and Σh*_j at a point (default: point_of(v))."""
         objective = separable + self.pull(model)
         point = self.point_of(model) if point is None else point

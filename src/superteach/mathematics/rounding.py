@@ -107,9 +107,7 @@ class InPlay:
         """Tilt, settle, and go on with the rows that are still free."""
         if order.take_back and self.before is not None:
             return self.before.obey(replace(order, take_back=False), draw)
-        tilted = np.clip(
-            expit(logit(self.fractions) + np.clip(self.rows @ order.tilt, -2.0, 2.0)), EDGE, 1.0 - EDGE
-        )
+        tilted = np.clip(expit(logit(self.fractions) + np.clip(self.rows @ order.tilt, -2.0, 2.0)), EDGE, 1.0 - EDGE)
         last = int(np.searchsorted(self.classes, order.cut, side="right"))
         last = max(0, min(last, len(self.rows) - order.spare))
         taken = settle_block(self.rows[:last], tilted[:last], order, draw)
@@ -276,9 +274,7 @@ def finish(
         return taken
     found = []
     for _ in range(starts):
-        taken = polish(
-            rows[:, :-1], _settle_all(rows, fractions, wanted, longest, draw, limit), lacking, least, most
-        )
+        taken = polish(rows[:, :-1], _settle_all(rows, fractions, wanted, longest, draw, limit), lacking, least, most)
         found.append((float(np.linalg.norm(lacking - taken @ rows[:, :-1])), taken))
     return min(found, key=lambda pair: pair[0])[1]
 
@@ -361,11 +357,7 @@ def polish(rows: Array, taken: Mask, wanted: Array, least: int, most: int) -> Ma
         if not len(into) or not len(out):
             break
         # A row that enters adds w to the lesson, one that leaves −w.
-        change = (
-            (square - 2.0 * along)[into][:, None]
-            + (square + 2.0 * along)[out]
-            - 2.0 * gram[np.ix_(into, out)]
-        )
+        change = (square - 2.0 * along)[into][:, None] + (square + 2.0 * along)[out] - 2.0 * gram[np.ix_(into, out)]
         i, j = divmod(int(change.argmin()), len(out))
         if change[i, j] >= -1e-6 * length:
             break

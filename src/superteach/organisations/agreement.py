@@ -64,9 +64,7 @@ def agree(
         "classes": None if classes is None else classes.tolist(),
     }
     settled = {
-        name: wire.pack(
-            "agree", {**common, "position": position, "teachers": len(names), "first_id": first[position]}
-        )
+        name: wire.pack("agree", {**common, "position": position, "teachers": len(names), "first_id": first[position]})
         for position, name in enumerate(names)
     }
     _ask_all(line, names, settled, "the agreement", seconds)

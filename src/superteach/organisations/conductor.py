@@ -124,9 +124,7 @@ def conduct(
             if not run.dropped or not isinstance(error, InputError | QueryRefused):
                 raise
             names = ", ".join(facts["teacher"] for facts in run.dropped)
-            raise type(error)(
-                f"the lesson began anew without {names}, lost before, and then: {error}"
-            ) from None
+            raise type(error)(f"the lesson began anew without {names}, lost before, and then: {error}") from None
         else:
             if run.journal is not None:
                 run.journal.remove()
@@ -175,16 +173,12 @@ class _Run:
         estimator = named.build_learner(order.learner, order.C, order.alpha, order.intercept)
         student = Learner.of(estimator)
         self.federation = self.journal = None
-        agreed = agree(
-            self.line, self.name, self.teachers, student, order.features, order.seconds, self.follows
-        )
+        agreed = agree(self.line, self.name, self.teachers, student, order.features, order.seconds, self.follows)
         goal: Any = PerturbedFit(order.goal_seed)
         if order.goal == "max-auc":
             goal = MaxAUC()
         elif order.goal is not None:
-            goal = named.goal_vector(
-                order.goal, order.goal_name, agreed.columns, order.intercept, agreed.classes
-            )
+            goal = named.goal_vector(order.goal, order.goal_name, agreed.columns, order.intercept, agreed.classes)
         engine: Engine = agreed.engine(self.line, order.seconds)
         if self.place is not None:
             self.journal = self.kept = self._open(self.place, agreed)
@@ -279,9 +273,7 @@ class _Run:
         if self.journal is not None:
             self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
         # Whoever gave a bad reply was there all the time.
-        mend = (
-            "its own log may say why; mend it" if isinstance(lost, BadReply) else "see that it is there again"
-        )
+        mend = "its own log may say why; mend it" if isinstance(lost, BadReply) else "see that it is there again"
         told = type(lost)(
             lost.teacher,
             f"{lost.reason} (round {number}, {stage}); {mend} and {self._go_on()}, or use --on-loss drop to teach "

@@ -62,16 +62,12 @@ class Unfinished:
             if name == "seals":
                 _check_seals(head[name], value)
             elif head[name] != value:
-                raise SettingError(
-                    f"the unfinished lesson had {name} {head[name]!r}, now it is {value!r}; {ANEW}"
-                )
+                raise SettingError(f"the unfinished lesson had {name} {head[name]!r}, now it is {value!r}; {ANEW}")
         mine = {**head, "owner": _owner()}
         try:
             self._take_over(head, mine)
         except OSError as error:
-            raise SettingError(
-                f"{self.path}: cannot go on with this journal: {error.strerror or error}"
-            ) from None
+            raise SettingError(f"{self.path}: cannot go on with this journal: {error.strerror or error}") from None
         return Journal(self.path, mine)
 
     def _take_over(self, head: Json, mine: Json) -> None:

@@ -29,9 +29,7 @@ class Audit:
             finally:
                 os.close(handle)
         except OSError as error:
-            raise QueryRefused(
-                f"the audit log cannot be written ({error.strerror}), so nothing is answered"
-            ) from None
+            raise QueryRefused(f"the audit log cannot be written ({error.strerror}), so nothing is answered") from None
         if written != len(data):
             raise QueryRefused("the audit log cannot be written (no space left), so nothing is answered")
 

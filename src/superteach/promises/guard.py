@@ -46,9 +46,7 @@ class Guard:
     def check_rows(self, rows: int, what: str) -> None:
         """Refuse a sum over `rows` rows where the policy wants more; a sum over none shows none."""
         if 0 < rows < self.policy.least_rows:
-            raise QueryRefused(
-                f"the policy wants sums over at least {self.policy.least_rows} rows, {what} are fewer"
-            )
+            raise QueryRefused(f"the policy wants sums over at least {self.policy.least_rows} rows, {what} are fewer")
 
     def admit(self, query: Query[object], rounds: int, features: int) -> None:
         """Refuse, before anything is computed, a question that `release` would refuse, one too many, or one too big.
@@ -57,24 +55,14 @@ class Guard:
         """
         self._check_query(query)
         if rounds >= self.policy.most_rounds:
-            raise QueryRefused(
-                f"the policy allows {self.policy.most_rounds} rounds in a lesson, and they are used up"
-            )
+            raise QueryRefused(f"the policy allows {self.policy.most_rounds} rounds in a lesson, and they are used up")
         most = max(LONGEST, features + 2)
         for value in vars(query).values():
-            sizes = (
-                value.shape
-                if isinstance(value, np.ndarray)
-                else [len(value)]
-                if isinstance(value, tuple)
-                else []
-            )
+            sizes = value.shape if isinstance(value, np.ndarray) else [len(value)] if isinstance(value, tuple) else []
             if max(sizes, default=0) > most:
                 raise QueryRefused(f"{query.name} holds an array longer than {most}")
         if query.reply_length > MOST_REPLY:
-            raise QueryRefused(
-                f"{query.name} asks for {query.reply_length} numbers; {MOST_REPLY} are the most"
-            )
+            raise QueryRefused(f"{query.name} asks for {query.reply_length} numbers; {MOST_REPLY} are the most")
 
     def release(self, query: Query[object], reply: Array, behind: Mapping[str, int], teacher: str) -> Sealed:
         """Let a reply go, or refuse; `behind` counts the rows of each set that the query says it runs over."""

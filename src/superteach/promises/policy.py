@@ -57,9 +57,7 @@ def policy_of(stored: dict[str, object], place: Path) -> Policy:
     ]:
         raise SettingError(f"{where} has an entry {name!r}, which is not known; there are {', '.join(known)}")
     if "coordinators" not in stored:
-        raise SettingError(
-            f"{where} names no coordinators; list the names or fingerprints of their certificates"
-        )
+        raise SettingError(f"{where} names no coordinators; list the names or fingerprints of their certificates")
     queries = frozenset(_texts(stored.get("queries", sorted(USUAL)), where, "queries"))
     if odd := sorted(queries - set(NAMES)):
         raise SettingError(f"{where} allows {odd[0]!r}, which is no query; there are {', '.join(NAMES)}")
@@ -100,9 +98,7 @@ def template(coordinators: list[str]) -> str:
     """A policy to start from, with what each query shows beside its name."""
     width = max(map(len, NAMES)) + 3
     listed = "\n".join(
-        f"    {_quoted(query.__name__) + ',':{width}} # {query.exposure}"
-        for query in QUERIES
-        if query not in OPEN
+        f"    {_quoted(query.__name__) + ',':{width}} # {query.exposure}" for query in QUERIES if query not in OPEN
     )
     names = ", ".join(map(_quoted, coordinators))
     return (

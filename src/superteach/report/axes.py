@@ -22,9 +22,7 @@ class Ruler:
 
     def at(self, value: float) -> float:
         """Return the place where a value is drawn."""
-        place = (self._inner(value) - self._inner(self.low)) / (
-            self._inner(self.high) - self._inner(self.low)
-        )
+        place = (self._inner(value) - self._inner(self.low)) / (self._inner(self.high) - self._inner(self.low))
         return self.start + place * (self.end - self.start)
 
     def _inner(self, value: float) -> float:

@@ -164,9 +164,7 @@ def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
                 colour=places[name],
             )
         )
-        marks.append(
-            Mark(name, turns[-1], float(lesson.objective[-1]), short(float(lesson.objective[-1]), 3))
-        )
+        marks.append(Mark(name, turns[-1], float(lesson.objective[-1]), short(float(lesson.objective[-1]), 3)))
     return Chart(
         "How the lesson closes in on the goal",
         Axis("block of the rounding", form="integer"),
@@ -207,11 +205,7 @@ def teachers_chart(names: Sequence[str], chosen: Sequence[int], held: Sequence[i
     kept = sorted(sorted(range(len(names)), key=lambda place: -chosen[place])[:MOST_NAMES])
     words = [
         f"{chosen[place]:,}"
-        + (
-            f" of {held[place]:,} ({percent_text(chosen[place] / held[place], 2)})"
-            if held and held[place]
-            else ""
-        )
+        + (f" of {held[place]:,} ({percent_text(chosen[place] / held[place], 2)})" if held and held[place] else "")
         for place in kept
     ]
     return Bars(

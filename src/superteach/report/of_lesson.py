@@ -50,9 +50,7 @@ def page_of(
 
 def _columns(lesson: Lesson, columns: Sequence[str] | None) -> list[str]:
     width = len(lesson.coef)
-    found = (
-        [f"x{place}" for place in range(1, width + 1)] if columns is None else [str(one) for one in columns]
-    )
+    found = [f"x{place}" for place in range(1, width + 1)] if columns is None else [str(one) for one in columns]
     if len(found) != width:
         raise SettingError(f"columns names {len(found)} columns, the lesson has {width}; name each of them")
     return found + ["intercept"] * lesson.intercept
@@ -68,17 +66,13 @@ def _counts(lesson: Lesson, given: Mapping[str, int] | None, what: str) -> list[
     counts = [int(given[teacher]) for teacher in lesson.teachers]
     whole = {"contributions": lesson.size, "held": lesson.rows}[what]
     if sum(counts) != whole:
-        raise SettingError(
-            f"{what} add up to {sum(counts)} rows, the lesson has {whole}; give this lesson's counts"
-        )
+        raise SettingError(f"{what} add up to {sum(counts)} rows, the lesson has {whole}; give this lesson's counts")
     return counts
 
 
 def _lede(lesson: Lesson, target: str | None) -> str:
     about = f"Predicting {target}. " if target else ""
-    return (
-        f"{about}Rows chosen from private data, so that a learner trained on them alone learns a given model."
-    )
+    return f"{about}Rows chosen from private data, so that a learner trained on them alone learns a given model."
 
 
 def _foot(lesson: Lesson) -> Any:
@@ -172,11 +166,7 @@ def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
             else "The problem of the lessons this one is set against, which solves another.",
             "objective",
         )
-    if (
-        len(lessons) == 1
-        and figures.is_solved(lesson)
-        and not str(lesson.settings.get("solver")).startswith("Block")
-    ):
+    if len(lessons) == 1 and figures.is_solved(lesson) and not str(lesson.settings.get("solver")).startswith("Block"):
         section.note(
             "The paper's own rule is not drawn, as it was not run here. Teach once more with ",
             code("--solver block"),
@@ -215,9 +205,7 @@ def _proof(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
 def _model(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
     section = page.section("The model beside the goal")
     shown = figures.farthest(lesson)
-    caption = (
-        "" if len(shown) == len(names) else f"The {len(shown)} of {len(names):,} that miss the goal most."
-    )
+    caption = "" if len(shown) == len(names) else f"The {len(shown)} of {len(names):,} that miss the goal most."
     section.figure(figures.model_chart(lesson, names), caption, "model")
     section.table(
         ["coefficient", "goal", "taught", "difference"],
@@ -268,11 +256,7 @@ def _teachers(page: Page, lesson: Lesson, chosen: list[int] | None, held: list[i
             [
                 name(teacher),
                 chosen[place],
-                *(
-                    [held[place], percent(chosen[place] / held[place]) if held[place] else None]
-                    if held
-                    else []
-                ),
+                *([held[place], percent(chosen[place] / held[place]) if held[place] else None] if held else []),
             ]
             for place, teacher in enumerate(lesson.teachers[:_MOST_ROWS])
         ],

@@ -175,10 +175,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> Markup:
         for column in range(len(headings))
     ]
     wide = [
-        any(
-            isinstance(row[column], str) and not _is_number(row[column]) and len(row[column]) > 40
-            for row in rows
-        )
+        any(isinstance(row[column], str) and not _is_number(row[column]) and len(row[column]) > 40 for row in rows)
         for column in range(len(headings))
     ]
     head = (

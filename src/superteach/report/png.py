@@ -60,9 +60,7 @@ def save(
         draw(figure)
         for path in paths:
             drawn, form = io.BytesIO(), path.suffix[1:]
-            figure.savefig(
-                drawn, format=form, dpi=dpi, metadata={"svg": {"Date": None}}.get(form, {"Software": None})
-            )
+            figure.savefig(drawn, format=form, dpi=dpi, metadata={"svg": {"Date": None}}.get(form, {"Software": None}))
             write_bytes(path, drawn.getvalue())
 
 
@@ -142,9 +140,7 @@ def _axis(panel: Any, which: str, axis: Axis, values: list[float], room: float) 
     ticks = scale.ticks(8)
     getattr(panel, f"set_{which}scale")("log" if axis.log else "linear")
     getattr(panel, f"set_{which}lim")(scale.low, scale.high)
-    getattr(panel, f"set_{which}ticks")(
-        [place for place, _ in ticks], labels=[_plain(words) for _, words in ticks]
-    )
+    getattr(panel, f"set_{which}ticks")([place for place, _ in ticks], labels=[_plain(words) for _, words in ticks])
     getattr(panel, f"set_{which}ticks")([], minor=True)
     getattr(panel, f"set_{which}label")(_plain(axis.label))
 
@@ -152,9 +148,7 @@ def _axis(panel: Any, which: str, axis: Axis, values: list[float], room: float) 
 def _pairs(panel: Any, pairs: Pairs) -> None:
     rows = range(len(pairs.names))
     panel.hlines(rows, pairs.first, pairs.second, color=LIGHT["soft"], lw=1.2)
-    panel.plot(
-        pairs.first, rows, "o", ms=8, mfc="white", mec=LIGHT["s2"], mew=1.8, label=_plain(pairs.first_name)
-    )
+    panel.plot(pairs.first, rows, "o", ms=8, mfc="white", mec=LIGHT["s2"], mew=1.8, label=_plain(pairs.first_name))
     panel.plot(pairs.second, rows, "o", ms=4.5, color=LIGHT["s1"], label=_plain(pairs.second_name))
     panel.axvline(0.0, color=LIGHT["soft"], lw=1.0)
     panel.set_yticks(rows, labels=[_named(name) for name in pairs.names])

@@ -33,9 +33,7 @@ class _Paper:
         most = max(3, int(room / (0.56 * self.type)))
         return text if len(text) <= most else text[: most - 1] + "…"
 
-    def text(
-        self, x: float, y: float, words: str, anchor: str = "start", class_: str | None = None
-    ) -> Markup:
+    def text(self, x: float, y: float, words: str, anchor: str = "start", class_: str | None = None) -> Markup:
         """Write words at a place."""
         end = None if anchor == "start" else anchor
         return tag("text", words, x=_f(x), y=_f(y), text_anchor=end, class_=class_)
@@ -157,9 +155,7 @@ def _grid(x: Ruler, y: Ruler, paper: _Paper, rungs: list[tuple[float, str]]) -> 
     return parts
 
 
-def _series(
-    series: Series, number: int, x: Ruler, y: Ruler, chart: Chart
-) -> tuple[Markup, list[tuple[float, float]]]:
+def _series(series: Series, number: int, x: Ruler, y: Ruler, chart: Chart) -> tuple[Markup, list[tuple[float, float]]]:
     values = [
         (place, (x.at(a), y.at(b)))
         for place, (a, b) in enumerate(zip(series.x, series.y, strict=True))

@@ -67,16 +67,12 @@ def interruption(facts: Mapping[str, Any]) -> str:
     """Who was lost on the way, when and why, and what was done about it."""
     who = f"Teacher {facts['teacher']} was lost" if facts.get("teacher") else "The lesson was broken off"
     number, stage = facts.get("round"), str(facts.get("stage") or "")
-    where = (
-        f" in round {number}" if number else f" before the first round{' (' + stage + ')' if stage else ''}"
-    )
+    where = f" in round {number}" if number else f" before the first round{' (' + stage + ')' if stage else ''}"
     where += f" ({stage})" if stage and number else ""
     then = "the lesson began anew without it, over the rows of the others"
     if facts.get("then") == "resumed":
         again = facts.get("asked_again")
-        then = "it went on from its journal" + (
-            f"; {again} questions were asked a second time" if again else ""
-        )
+        then = "it went on from its journal" + (f"; {again} questions were asked a second time" if again else "")
     return f"{who}{where}, {facts.get('when')}: {facts.get('why')}; {then}."
 
 
@@ -203,9 +199,7 @@ def proof(lesson: Lesson) -> list[Markup]:
             "is measured, above."
         )
         solved = "was solved to" if lesson.converged else "was left at"
-        found.append(
-            _said(text, solved, number(float(lesson.objective[-1]), 6), number(float(lesson.gap[-1])))
-        )
+        found.append(_said(text, solved, number(float(lesson.objective[-1]), 6), number(float(lesson.gap[-1]))))
     if not found:
         found.append(join([lesson.words.unproved]))
     if lesson.words.ended:

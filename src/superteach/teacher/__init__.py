@@ -59,9 +59,7 @@ class Teacher:
         self.guard = guard or Guard()
         self.rows = Rows(features)
         # Labels of one byte stay so: NumPy widens them where they meet a float.
-        self.target: Any = np.ascontiguousarray(
-            target, dtype=np.int8 if target.dtype == np.int8 else np.float64
-        )
+        self.target: Any = np.ascontiguousarray(target, dtype=np.int8 if target.dtype == np.int8 else np.float64)
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
 
@@ -135,9 +133,7 @@ def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> 
     with np.errstate(divide="ignore", over="ignore"):
         for where, block in teacher.rows.blocks(state.scaling):
             # sparsity 0 asks for no l1 term at all, so a row without weight is not out either.
-            threshold[where] = (
-                query.sparsity / np.abs(block.times(query.direction)) if query.sparsity else 0.0
-            )
+            threshold[where] = query.sparsity / np.abs(block.times(query.direction)) if query.sparsity else 0.0
     out = np.array([np.count_nonzero(np.isinf(threshold))], dtype=np.float64)
     return replace(state, threshold=threshold, alpha=None, offer=None, local_point=None), out
 

@@ -50,18 +50,12 @@ class _Source:
     @property
     def called(self) -> str:
         """What errors call it."""
-        return (
-            f"file {str(self.path)!r}"
-            if self.name is None
-            else f"teacher {self.name!r} (file {str(self.path)!r})"
-        )
+        return f"file {str(self.path)!r}" if self.name is None else f"teacher {self.name!r} (file {str(self.path)!r})"
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """The named columns as an Arrow table."""
         with _Reading(self):
-            return (
-                _read_parquet(self.path, columns) if _is_parquet(self.path) else _read_csv(self.path, columns)
-            )
+            return _read_parquet(self.path, columns) if _is_parquet(self.path) else _read_csv(self.path, columns)
 
 
 def read_pool(
@@ -94,9 +88,7 @@ def read_pool(
 
 def _check_places(places: list[Path], owner: str | None) -> None:
     if not places:
-        raise DataError(
-            "no file is given; name one CSV or Parquet file per teacher, or one with an owner column"
-        )
+        raise DataError("no file is given; name one CSV or Parquet file per teacher, or one with an owner column")
     if owner is not None and len(places) > 1:
         raise SettingError(
             f"an owner column ({owner!r}) goes with one file that holds all rows, got {len(places)} files; "
@@ -113,9 +105,7 @@ def _check_places(places: list[Path], owner: str | None) -> None:
         if folder:
             raise DataError(f"{str(place)!r} is a directory; name the CSV or Parquet files in it")
         if place.suffix.lower() not in SUFFIXES:
-            raise DataError(
-                f"file {str(place)!r} ends in {place.suffix!r}; {' and '.join(SUFFIXES)} are read"
-            )
+            raise DataError(f"file {str(place)!r} ends in {place.suffix!r}; {' and '.join(SUFFIXES)} are read")
         if real in seen:
             raise DataError(f"file {str(place)!r} is given twice; every teacher needs a file of its own")
         seen.add(real)
@@ -219,9 +209,7 @@ def _feature_columns(
     roles: dict[str, str] = {}
     for role, column in (("target", target), ("owner", owner), ("costs", costs)):
         if column in roles:
-            raise SettingError(
-                f"column {column!r} is both the {roles[column]} and the {role}; name two columns"
-            )
+            raise SettingError(f"column {column!r} is both the {roles[column]} and the {role}; name two columns")
         if column is not None:
             roles[column] = role
     special = list(roles)
@@ -301,9 +289,7 @@ def _one_each(sources: list[_Source], columns: tuple[str, ...], target: str, num
     return Pool(tuple(parts), columns, tuple(source.path for source in sources), tuple(numbers))
 
 
-def _split_by_owner(
-    source: _Source, columns: tuple[str, ...], target: str, owner: str, numeric_target: bool
-) -> Pool:
+def _split_by_owner(source: _Source, columns: tuple[str, ...], target: str, owner: str, numeric_target: bool) -> Pool:
     table = source.read([*columns, target, owner])
     if table.num_rows == 0:
         raise DataError(f"{source.called} has column names but no rows")
@@ -322,15 +308,12 @@ def _split_by_owner(
         for matrix, rows in zip(matrices, members, strict=True):
             matrix[line] = values[rows]
     parts = tuple(
-        Part(name, matrix.T, labels[rows], rows)
-        for name, matrix, rows in zip(names, matrices, members, strict=True)
+        Part(name, matrix.T, labels[rows], rows) for name, matrix, rows in zip(names, matrices, members, strict=True)
     )
     return Pool(parts, columns, (source.path,) * len(parts), tuple(members))
 
 
-def _members(
-    source: _Source, column: pa.ChunkedArray, owner: str
-) -> tuple[list[object], list[npt.NDArray[np.int64]]]:
+def _members(source: _Source, column: pa.ChunkedArray, owner: str) -> tuple[list[object], list[npt.NDArray[np.int64]]]:
     """The owners, sorted, and each one's rows, ascending."""
     from pyarrow import types
 
@@ -357,9 +340,7 @@ def _place(source: _Source, column: str, row: int, ownership: Ownership | None) 
     return f"teacher {name!r}, column {column!r}, row {row} of {str(source.path)!r}"
 
 
-def _check_nulls(
-    source: _Source, column: pa.ChunkedArray, name: str, ownership: Ownership | None = None
-) -> None:
+def _check_nulls(source: _Source, column: pa.ChunkedArray, name: str, ownership: Ownership | None = None) -> None:
     if column.null_count:
         place = _place(source, name, _first_null(column), ownership)
         raise DataError(f"{place}: the value is missing; drop or fill such rows first")
@@ -376,9 +357,7 @@ def _check_finite(source: _Source, values: Raw, name: str, ownership: Ownership 
     if not finite.all():
         row = int(np.argmin(finite))
         what = "NaN" if np.isnan(values[row]) else "infinite"
-        raise DataError(
-            f"{_place(source, name, row, ownership)}: the value is {what}; drop or fill such rows first"
-        )
+        raise DataError(f"{_place(source, name, row, ownership)}: the value is {what}; drop or fill such rows first")
 
 
 def _first_null(column: pa.ChunkedArray) -> int:
@@ -392,9 +371,7 @@ def _matrix_type(source: _Source, table: pa.Table, columns: Sequence[str]) -> ty
     kinds = [table.column(column).type for column in columns]
     for column, kind in zip(columns, kinds, strict=True):
         if types.is_null(kind):
-            raise DataError(
-                f"{source.called}: column {column!r} holds no value at all; fill it or leave it out"
-            )
+            raise DataError(f"{source.called}: column {column!r} holds no value at all; fill it or leave it out")
         if not _is_number(kind):
             advice = "encode it as numbers" if _is_text(_plain_type(kind)) else "turn it into numbers"
             shown = _example(table.column(column))
@@ -425,9 +402,7 @@ def _target_values(
 def _is_number(kind: pa.DataType) -> bool:
     from pyarrow import types
 
-    return any(
-        test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    )
+    return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -55,9 +55,7 @@ class Part:
         except (TypeError, ValueError):
             raise DataTypeError(f"teacher {self.name!r} has costs that are no numbers") from None
         if costs.ndim != 1 or (self.rows is None and len(costs) != self.count):
-            raise DataError(
-                f"teacher {self.name!r} has costs of shape {costs.shape}, expected one for each row"
-            )
+            raise DataError(f"teacher {self.name!r} has costs of shape {costs.shape}, expected one for each row")
         costs = costs if self.rows is None else costs[self.rows]
         if not (np.abs(costs) <= MOST).all():
             raise DataError(f"teacher {self.name!r} has a cost that is NaN, infinite or huge")
@@ -69,9 +67,7 @@ class Part:
         return target if self.rows is None else target[self.rows]
 
 
-def make_teachers(
-    parts: Sequence[Part], columns: Sequence[str], loss: Loss
-) -> tuple[list[Teacher], Raw | None]:
+def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> tuple[list[Teacher], Raw | None]:
     """Check all parts and turn them into teachers; the classes come back too where labels have any."""
     if not parts:
         raise DataError("there is no teacher: at least one owner of rows is needed")
@@ -99,9 +95,7 @@ def make_teacher(
         raise DataError(f"a classification needs two label values, got {classes!r}")
     strange = ~np.isin(part.take_target(), np.asarray(classes, dtype=part.take_target().dtype))
     if strange.any():
-        raise DataError(
-            f"teacher {part.name!r} has a label in row {int(np.argmax(strange))} that nobody agreed on"
-        )
+        raise DataError(f"teacher {part.name!r} has a label in row {int(np.argmax(strange))} that nobody agreed on")
     return _teacher(part, loss, np.asarray(classes), guard)
 
 
@@ -129,14 +123,10 @@ def find_classes(parts: Sequence[Part]) -> Raw:
                     "(Unknown label type: continuous); a classifier needs two classes"
                 )
         if labels.dtype.kind not in "biufUSO":
-            raise DataTypeError(
-                f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings"
-            )
+            raise DataTypeError(f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings")
         kinds.add(labels.dtype.kind in "biuf")
     if len(kinds) > 1:
-        raise DataError(
-            "some teachers label their rows with numbers and some with text; use one kind of label"
-        )
+        raise DataError("some teachers label their rows with numbers and some with text; use one kind of label")
     try:
         values = np.unique(np.concatenate([np.unique(part.take_target()) for part in parts]))
     except TypeError:
@@ -171,17 +161,13 @@ def _is_missing(value: object) -> bool:
 def _check_shape(part: Part, columns: Sequence[str]) -> None:
     rows, width = part.count, part.features.shape[1]
     if width != len(columns):
-        raise DataError(
-            f"teacher {part.name!r} has {width} columns, expected {len(columns)}: {_listed(columns)}"
-        )
+        raise DataError(f"teacher {part.name!r} has {width} columns, expected {len(columns)}: {_listed(columns)}")
     if rows == 0:
         raise DataError(f"teacher {part.name!r} has no rows; leave it out or give it some")
     if part.rows is None and len(part.target) != rows:
         raise DataError(f"teacher {part.name!r} has {rows} rows but {len(part.target)} targets")
     if part.features.dtype.kind not in "biuf":
-        raise DataTypeError(
-            f"teacher {part.name!r} has columns of type {part.features.dtype}; numbers are needed"
-        )
+        raise DataTypeError(f"teacher {part.name!r} has columns of type {part.features.dtype}; numbers are needed")
 
 
 def _check_finite(part: Part, columns: Sequence[str]) -> None:
@@ -242,9 +228,7 @@ def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
             f"teacher {part.name!r}: the target of row {int(np.argmax(missing))} is NaN or infinity; drop such rows first"
         )
     if np.abs(target).max() > MOST:
-        raise DataError(
-            f"teacher {part.name!r} has a target of {np.abs(target).max():g}, too large to be squared"
-        )
+        raise DataError(f"teacher {part.name!r} has a target of {np.abs(target).max():g}, too large to be squared")
     if isinstance(loss, Poisson) and target.min() < 0:
         raise DataError(
             f"teacher {part.name!r} has a negative target, {target.min():g}; Poisson regression needs counts of at least 0"

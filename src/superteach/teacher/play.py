@@ -92,17 +92,13 @@ def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> A
     drawing: Drawing = known(state.drawing, "rows drawn")
     fractions = np.empty(drawing.rows.count)
     for where, block in drawing.rows.blocks(state.scaling):
-        fractions[where] = expit(
-            drawing.odds[where] + LiftedBlock(block, drawing.slope[where]).times(query.point)
-        )
+        fractions[where] = expit(drawing.odds[where] + LiftedBlock(block, drawing.slope[where]).times(query.point))
     return replace(state, fractions=fractions, play=None), np.array([fractions.sum()])
 
 
 def play(teacher: Teacher, query: queries.Play, state: State, turn: Turn) -> Answer:
     """Bring rows into play, to be settled together with other teachers' rows."""
-    begun, idle = _bring(
-        teacher, state, query.metric, query.idle, query.counted, query.longest, query.thin, query.seed
-    )
+    begun, idle = _bring(teacher, state, query.metric, query.idle, query.counted, query.longest, query.thin, query.seed)
     return replace(state, play=begun, idle=idle), begun.report().pack()
 
 
@@ -164,9 +160,7 @@ def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn:
     return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
 
 
-def _settled_alone(
-    begun: InPlay, target: Array, rows: int, idle: int, lots: np.random.Generator
-) -> Positions:
+def _settled_alone(begun: InPlay, target: Array, rows: int, idle: int, lots: np.random.Generator) -> Positions:
     """Settle this teacher's own rows: about `rows` of them, of which idle ones may fill up `idle`."""
     lengths = np.linalg.norm(begun.rows[:, :-1], axis=1)
     longest, usual = (

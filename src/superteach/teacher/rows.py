@@ -54,11 +54,7 @@ class DenseBlock:
         """Every row times a matrix (or the diagonal of one), rows × width."""
         if matrix.ndim == 1:
             whole = self.columns.T * matrix[: len(self.columns)]
-            return (
-                np.column_stack([whole, np.full(len(whole), matrix[-1] * self.constant)])
-                if self.constant
-                else whole
-            )
+            return np.column_stack([whole, np.full(len(whole), matrix[-1] * self.constant)]) if self.constant else whole
         if self.constant:
             return np.asarray((matrix[:, :-1] @ self.columns).T + matrix[:, -1] * self.constant)
         return np.asarray((matrix @ self.columns).T)
@@ -227,18 +223,14 @@ class Rows:
             part._columns = np.take(self._columns, some, axis=1)
         return part
 
-    def blocks(
-        self, scaling: Scaling, chosen: npt.NDArray[np.int64] | None = None
-    ) -> Iterator[tuple[Where, Block]]:
+    def blocks(self, scaling: Scaling, chosen: npt.NDArray[np.int64] | None = None) -> Iterator[tuple[Where, Block]]:
         """Yield (positions, block) over all rows or over the chosen ones, in order."""
         total = self.count if chosen is None else len(chosen)
         size = _SPARSE_BLOCK_ROWS
         spare = np.empty((0, 0))
         if self._columns is not None:
             size = min(_MOST_BLOCK_ROWS, max(_LEAST_BLOCK_ROWS, _BLOCK_NUMBERS // max(self.features, 1)))
-            spare = np.empty(
-                (self.features, min(size, total, max(_LEAST_BLOCK_ROWS, _SPARE_NUMBERS // self.features)))
-            )
+            spare = np.empty((self.features, min(size, total, max(_LEAST_BLOCK_ROWS, _SPARE_NUMBERS // self.features))))
         for start in range(0, total, size):
             stop = min(start + size, total)
             where: Where = slice(start, stop) if chosen is None else chosen[start:stop]

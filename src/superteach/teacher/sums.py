@@ -65,9 +65,7 @@ def _values(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Array:
 
 def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
     """Blocks of the rows a query asks about, lifted to (pull, 1) where it speaks of balance."""
-    if (query.rows == "drawn") != (query.function == "relax") or (
-        query.rows == "priced" and query.function != "loss"
-    ):
+    if (query.rows == "drawn") != (query.function == "relax") or (query.rows == "priced" and query.function != "loss"):
         raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
     if query.rows in ("drawn", "priced"):
         drawing = known(state.drawing, "rows drawn")

@@ -58,9 +58,7 @@ class Stage:
             PerturbedFit(order.goal_seed),
             order.settings if seed is None else replace(order.settings, random_state=seed),
         )
-        return lesson, {
-            name: np.sort(state.chosen) for name, state in zip(names, engine.states(), strict=True)
-        }
+        return lesson, {name: np.sort(state.chosen) for name, state in zip(names, engine.states(), strict=True)}
 
     def attempt(self, resume):
         self.runs += 1

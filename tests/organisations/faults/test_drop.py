@@ -113,9 +113,7 @@ def test_too_few_teachers_can_be_resumed(stage):
 
 def test_more_teachers_than_there_are_is_an_error_at_once():
     """Not after the first loss."""
-    with pytest.raises(
-        SettingError, match=r"--least-teachers 5 is more than the teachers of this lesson \(a, b\)"
-    ):
+    with pytest.raises(SettingError, match=r"--least-teachers 5 is more than the teachers of this lesson \(a, b\)"):
         Order(["a", "b"], "ridge", None, on_loss="drop", least_teachers=5)
 
 

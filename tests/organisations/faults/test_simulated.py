@@ -110,9 +110,9 @@ def looked_at(scenario, stored):
         return
     then = "dropped" if scenario.policy == "drop" else "resumed"
     if scenario.teachers:
-        assert [facts["teacher"] for facts in told if facts["then"] == then][
-            : len(scenario.teachers)
-        ] == sorted(scenario.teachers, key=TEACHERS.index)
+        assert [facts["teacher"] for facts in told if facts["then"] == then][: len(scenario.teachers)] == sorted(
+            scenario.teachers, key=TEACHERS.index
+        )
     else:
         assert told[0]["teacher"] is None
     if scenario.end != "error" and scenario.says:
@@ -190,9 +190,7 @@ def test_a_teacher_that_computes_otherwise_than_before_ends_the_lesson(stage, si
     scene.line.sites["south"] = site_of("south", X * 1.001, y)
     with monkeypatch.context() as same:
         whole, before = Holding.seal, right.holding
-        same.setattr(
-            Holding, "seal", lambda self, secret: whole(before if self.name == "south" else self, secret)
-        )
+        same.setattr(Holding, "seal", lambda self, secret: whole(before if self.name == "south" else self, secret))
         with pytest.raises(SuperteachError, match="otherwise than before the lesson was broken off"):
             scene.play(resume=True)
     scene.line.sites["south"] = right
@@ -230,9 +228,7 @@ def test_beginning_anew_does_not_wind_back_a_teachers_count(stage):
         object.__setattr__(site.guard.policy, "most_rounds", rounds + 3)
     scene.order = replace(scene.order, on_loss="drop")
     scene.line.plan(rounds, "killed", ("south",))
-    with pytest.raises(
-        SuperteachError, match=r"began anew without south, lost before, and then: .* are used up"
-    ):
+    with pytest.raises(SuperteachError, match=r"began anew without south, lost before, and then: .* are used up"):
         scene.play()
 
 

@@ -82,9 +82,7 @@ def _from_model(model: Any, intercept: bool, classes: Any) -> Array:
     except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"the goal {name} has coefficients that are no numbers: {error}") from None
     if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != 1):
-        raise GoalError(
-            f"the goal {name} has coefficients of shape {slope.shape}; one row of them is expected"
-        )
+        raise GoalError(f"the goal {name} has coefficients of shape {slope.shape}; one row of them is expected")
     theirs = getattr(model, "classes_", None)
     if classes is not None and theirs is not None and not np.array_equal(theirs, classes):
         raise GoalError(f"the goal {name} was fitted on labels {list(theirs)}, the rows have {list(classes)}")

@@ -56,9 +56,7 @@ class FromData:
         if learner.loss.classifies and classes is not None:
             values = np.unique(target)
             if not np.array_equal(values, classes):
-                raise GoalError(
-                    f"{_SET} has labels {values.tolist()}, the rows have {np.asarray(classes).tolist()}"
-                )
+                raise GoalError(f"{_SET} has labels {values.tolist()}, the rows have {np.asarray(classes).tolist()}")
         encoded = _encoded(target, learner.loss)
         refusal = learner.refuses(len(encoded), int(np.count_nonzero(encoded > 0.0)))
         if refusal:

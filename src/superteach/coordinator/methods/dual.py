@@ -24,9 +24,7 @@ class Trace(Outcome):
     point: Array
 
 
-def rank(
-    federation: Federation, problem: DualProblem, sparsity: float, solver: Newton | LBFGS | Block
-) -> Trace:
+def rank(federation: Federation, problem: DualProblem, sparsity: float, solver: Newton | LBFGS | Block) -> Trace:
     """Solve the paper's problem and let every teacher sort its rows by |α_j|."""
     federation.stage = "weights"
     weigh(federation, problem, sparsity, solver)
@@ -74,13 +72,9 @@ def solve(federation: Federation, problem: DualProblem, solver: Newton | LBFGS |
         objectives.append(certificate.objective)
         gaps.append(certificate.gap)
         # An infinite gap is no share of an infinite objective.
-        if np.isfinite(certificate).all() and certificate.gap <= solver.tolerance * abs(
-            certificate.objective
-        ):
+        if np.isfinite(certificate).all() and certificate.gap <= solver.tolerance * abs(certificate.objective):
             share = certificate.gap / abs(certificate.objective) if certificate.objective else 0.0
-            return (
-                f"the duality gap is {share:.1e} of the objective, at most the {solver.tolerance:g} asked for"
-            )
+            return f"the duality gap is {share:.1e} of the objective, at most the {solver.tolerance:g} asked for"
         return None
 
     if isinstance(solver, Block):

@@ -203,9 +203,7 @@ class Matcher(Search):
         proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
         if not found.balanced and proof is None and found.freedom <= len(self._goal) + 1:
             # Few rows leave little freedom: harder prices may prove what softer ones, which rounding needs, do not.
-            harder = prices.agree(
-                federation.sum, self._goal, target, metric, size, self._seed, False, border=0.0
-            )
+            harder = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False, border=0.0)
             proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
             found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False)
         found = prices.take(federation.sum, found, metric, size)
@@ -347,9 +345,7 @@ class Matcher(Search):
             reach = 0.0
             if change is not None:
                 stiff = self._penalty(size).diagonal
-                reach = prices.lower_bound(
-                    federation.sum, proof[0], target, stiff, size, change, loss.most_curvature
-                )
+                reach = prices.lower_bound(federation.sum, proof[0], target, stiff, size, change, loss.most_curvature)
             if reach > bound:
                 best, bound = proof, reach
         ball = self._ball() if best is not None else None
@@ -408,9 +404,7 @@ class Matcher(Search):
             federation.note(self._trace[-1])
             return report
 
-        last = rounding.settle(
-            ask, start, target, found.longest, federation.teachers, 0, rounding.ENOUGH, limit
-        )
+        last = rounding.settle(ask, start, target, found.longest, federation.teachers, 0, rounding.ENOUGH, limit)
         tally = federation.sum(Tally(federation.teachers))
         free, settled, idle = (tuple(map(int, column)) for column in tally.T)
         shown = federation.sum(Gather(free, play.width))

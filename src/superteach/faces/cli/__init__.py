@@ -23,9 +23,7 @@ from superteach.faces.cli.request import Request, takes
 class _Group(TyperGroup):
     """Commands whose errors are one plain line on stderr and an exit status."""
 
-    def main(
-        self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any
-    ) -> Any:
+    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """Run without Typer's own handling of errors, then end with a status."""
         options["standalone_mode"] = False
         status = _status_of(lambda: super(_Group, self).main(args, *rest, **options))

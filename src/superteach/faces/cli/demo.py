@@ -70,13 +70,9 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
             f"match, {screen.percent(exact.fraction)}": exact,
         }
     )
-    screen.say(
-        "Rounds, bytes and seconds are of a whole run each, the fit on all rows that makes the goal included."
-    )
+    screen.say("Rounds, bytes and seconds are of a whole run each, the fit on all rows that makes the goal included.")
     screen.say(f"Paper's method: {screen.sentence(paper)}")
-    screen.say(
-        f"As many random rows leave it {drawn.risk:.4g} away, as many that match chose {short.risk:.4g}."
-    )
+    screen.say(f"As many random rows leave it {drawn.risk:.4g} away, as many that match chose {short.risk:.4g}.")
     screen.say(f"Match: {screen.sentence(exact)}")
     written = "lesson.json" if missing else "figure.png and lesson.json"
     screen.say(f"Written to {out}: {written} (the paper's method).")

@@ -39,9 +39,7 @@ def init(
     say(f"{folder}/server        the server's kit; run  superteach serve {folder}")
     say(f"{folder}/coordinator   yours; superteach teach --federation {folder} … uses it")
     for name in project.teachers:
-        say(
-            f"{folder}/teachers/{name}   give this folder to {name}, by a way nobody can listen to, and keep no copy"
-        )
+        say(f"{folder}/teachers/{name}   give this folder to {name}, by a way nobody can listen to, and keep no copy")
     say(f"{folder}/certificate-authority   whoever has this can make teachers and coordinators: lock it away")
 
 
@@ -56,9 +54,7 @@ def serve(home: Annotated[Path, _HOME]) -> None:
 
 def join(
     kit: Annotated[Path, _KIT],
-    data: Annotated[
-        Path, typer.Option(help="CSV or Parquet file with this teacher's rows.", show_default=False)
-    ],
+    data: Annotated[Path, typer.Option(help="CSV or Parquet file with this teacher's rows.", show_default=False)],
     target: Annotated[str, typer.Option(help="Column to be predicted.", show_default=False)],
     features: Annotated[
         str | None, typer.Option(help="Columns to offer, separated by commas (default: all others).")
@@ -77,9 +73,7 @@ def join(
     columns = None if features is None else [name.strip() for name in features.split(",")]
     name, server, holding, rules = prepare_teacher(kit, data, target, columns, policy, threads)
     say(f"{name}: {holding.count:,} rows of {len(holding.pool.columns)} columns stay here; target {target!r}")
-    say(
-        f"{name}: every question is written to {kit / AUDIT}; chosen rows ({rules.write}) go to {rules.folder}"
-    )
+    say(f"{name}: every question is written to {kit / AUDIT}; chosen rows ({rules.write}) go to {rules.folder}")
     say(f"{name}: connecting to {server}")
     become_teacher(kit, name)
 

@@ -36,16 +36,12 @@ def check_folder(out: Path, overwrite: bool) -> Path:
 
 def _check_contents(out: Path, place: Path, overwrite: bool) -> None:
     if os.path.ismount(place):
-        raise SettingError(
-            f"--out {str(out)!r} is a mount point, which cannot be swapped; name a folder in it"
-        )
+        raise SettingError(f"--out {str(out)!r} is a mount point, which cannot be swapped; name a folder in it")
     present = sorted(os.listdir(place))
     if not present:
         return
     if not overwrite:
-        raise SettingError(
-            f"--out {str(out)!r} exists and is not empty; name another folder or add --overwrite"
-        )
+        raise SettingError(f"--out {str(out)!r} exists and is not empty; name another folder or add --overwrite")
     foreign = [name for name in present if name not in WRITTEN]
     for inner, endings in (("chosen", ".csv"), ("figures", (".svg", ".png"))):
         if not foreign and (place / inner).is_dir():

@@ -30,9 +30,7 @@ def check_goal_name(text: str) -> None:
         check_goal_file(text, "'perturbed', 'max-auc' or 'from-data:FILE'")
 
 
-def make_goal(
-    text: str, seed: int, pool: Pool, target: str, numeric: bool, intercept: bool, classes: Any
-) -> Any:
+def make_goal(text: str, seed: int, pool: Pool, target: str, numeric: bool, intercept: bool, classes: Any) -> Any:
     """The goal of a name; rows of a reference file have the pool's columns and its target."""
     if text == "perturbed":
         return PerturbedFit(seed)
@@ -70,10 +68,6 @@ def load_goal(path: str | Path) -> Any:
             else:
                 stored = json.loads(file.read().decode("utf-8-sig"))
     except Exception as error:
-        text = (
-            error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
-        )
-        raise GoalError(
-            f"goal file {str(path)!r} cannot be read: {shorten(text or type(error).__name__)}"
-        ) from None
+        text = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+        raise GoalError(f"goal file {str(path)!r} cannot be read: {shorten(text or type(error).__name__)}") from None
     return stored

@@ -57,12 +57,10 @@ class Request:
         _option(_ROWS, "Teachers of the federation, separated by commas (default: all who have joined)."),
     ] = None
     owner: Annotated[str | None, _option(_ROWS, "Column that names each row's teacher.")] = None
-    features: Annotated[
-        str | None, _option(_ROWS, "Feature columns, separated by commas (default: all others).")
-    ] = None
-    costs: Annotated[
-        str | None, _option(_ROWS, "Column with what each row costs; match prefers cheap rows.")
-    ] = None
+    features: Annotated[str | None, _option(_ROWS, "Feature columns, separated by commas (default: all others).")] = (
+        None
+    )
+    costs: Annotated[str | None, _option(_ROWS, "Column with what each row costs; match prefers cheap rows.")] = None
     on_loss: Annotated[
         OnLoss,
         _option(
@@ -74,18 +72,14 @@ class Request:
     least_teachers: Annotated[
         int | None, _option(_FAULTS, "With fewer teachers left nothing is taught (default 2).", min=1)
     ] = None
-    wait: Annotated[
-        float | None, _option(_FAULTS, "Seconds to wait for a lost teacher (default 60).", min=0.0)
-    ] = None
+    wait: Annotated[float | None, _option(_FAULTS, "Seconds to wait for a lost teacher (default 60).", min=0.0)] = None
     answer_seconds: Annotated[
         float | None, _option(_FAULTS, "Seconds for one answer of a teacher (default 600).", min=1.0)
     ] = None
     resume: Annotated[
         bool, _option(_FAULTS, "Go on with a lesson of the same settings that was broken off.", "--resume")
     ] = False
-    C: Annotated[float | None, _option(_MODEL, "Inverse penalty of logistic and svc (default 1).", "--C")] = (
-        None
-    )
+    C: Annotated[float | None, _option(_MODEL, "Inverse penalty of logistic and svc (default 1).", "--C")] = None
     alpha: Annotated[float | None, _option(_MODEL, "Penalty of ridge, poisson and huber (default 1).")] = None
     intercept: Annotated[bool, _option(_MODEL, "Fit an intercept.", "--intercept/--no-intercept")] = True
     goal_seed: Annotated[int, _option(_MODEL, "Seed of the perturbed goal.", min=0)] = 0

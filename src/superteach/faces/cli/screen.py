@@ -63,9 +63,7 @@ def stage_table(title: str) -> Iterator[Watch | None]:
             table.add_column(heading, justify="right")
         for stage, (rounds, sent, received, seconds) in stages.items():
             words = STAGES.get(stage, "")
-            table.add_row(
-                stage, words, f"{rounds:.0f}", size_text(sent), size_text(received), f"{seconds:.2f}"
-            )
+            table.add_row(stage, words, f"{rounds:.0f}", size_text(sent), size_text(received), f"{seconds:.2f}")
         return table
 
     with Live(render(), console=console, refresh_per_second=12) as live:

@@ -48,9 +48,7 @@ def run(request: Request) -> None:
         raise SettingError("--resume and --on-loss go with --federation; files are not lost on the way")
     for name in _LOSSES:
         if getattr(request, name) is not None:
-            raise SettingError(
-                f"--{name.replace('_', '-')} goes with --federation; files are not lost on the way"
-            )
+            raise SettingError(f"--{name.replace('_', '-')} goes with --federation; files are not lost on the way")
     if request.teachers is not None:
         raise SettingError("--teachers goes with --federation; with files every file is a teacher")
 
@@ -87,24 +85,18 @@ def run(request: Request) -> None:
     screen.say(f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}.")
 
 
-def teach_federation(
-    request: Request, settings: Settings, home: Path, place: Path, features: list[str] | None
-) -> None:
+def teach_federation(request: Request, settings: Settings, home: Path, place: Path, features: list[str] | None) -> None:
     """The same over teachers who have joined: the lesson runs beside the server, the result is fetched."""
     from superteach.organisations.conductor import Order
     from superteach.organisations.nvflare.session import roster, sign_in
 
     if request.files or request.target is not None or request.owner is not None:
-        raise SettingError(
-            "--federation takes no files, no --target and no --owner: teachers joined with their own"
-        )
+        raise SettingError("--federation takes no files, no --target and no --owner: teachers joined with their own")
     if request.costs is not None:
         raise SettingError("--costs is for files; in a federation costs are a teacher's to decide")
     wanted = None if request.teachers is None else [name.strip() for name in request.teachers.split(",")]
     if request.goal.startswith(FROM_DATA):
-        raise SettingError(
-            "--goal from-data: is for files; fit the reference rows first and give the model as .json"
-        )
+        raise SettingError("--goal from-data: is for files; fit the reference rows first and give the model as .json")
     described: dict[str, Any] = {"perturbed": None, "max-auc": "max-auc"}
     goal = described[request.goal] if request.goal in described else load_goal(request.goal)
     with screen.progress() as watch, sign_in(home) as desk:
@@ -120,9 +112,7 @@ def teach_federation(
             alpha=request.alpha,
             intercept=request.intercept,
             on_loss=request.on_loss,
-            **{
-                told: given for name, told in _LOSSES.items() if (given := getattr(request, name)) is not None
-            },
+            **{told: given for name, told in _LOSSES.items() if (given := getattr(request, name)) is not None},
         )
 
         def follow(told: dict[str, Any]) -> None:

@@ -34,7 +34,5 @@ def _facts(query: type[Query[object]]) -> list[str]:
 
 if __name__ == "__main__":
     page = Path(sys.argv[1])
-    text = re.sub(
-        r"^\| query \|.*\n(\|.*\n)*", lambda _: table(), page.read_text("utf-8"), flags=re.MULTILINE
-    )
+    text = re.sub(r"^\| query \|.*\n(\|.*\n)*", lambda _: table(), page.read_text("utf-8"), flags=re.MULTILINE)
     page.write_text(text, "utf-8")

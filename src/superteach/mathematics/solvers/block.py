@@ -47,9 +47,7 @@ class Block:
         model = np.zeros_like(problem.goal)
         separable: float | None = None
         for step in range(self.max_steps):
-            sums: BlockSums = mail.sum(
-                BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, betas)
-            )
+            sums: BlockSums = mail.sum(BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, betas))
             # The round evaluates Σh* at the model it was sent, so it certifies the round before it.
             if separable is not None:
                 reason = record(problem.certify_block(sums.conjugate, separable, model))
@@ -76,13 +74,9 @@ class Block:
             )
         betas = self.beta if isinstance(self.beta, tuple) else (self.beta,) * teachers
         if len(betas) != teachers:
-            raise SettingError(
-                f"Block has {len(betas)} values of beta for {teachers} teachers; give one or {teachers}"
-            )
+            raise SettingError(f"Block has {len(betas)} values of beta for {teachers} teachers; give one or {teachers}")
         if not all(0.0 < beta <= teachers for beta in betas):
-            raise SettingError(
-                f"Block's beta must lie above 0 and at most at K = {teachers}, got {self.beta!r}"
-            )
+            raise SettingError(f"Block's beta must lie above 0 and at most at K = {teachers}, got {self.beta!r}")
         if type(self.staleness) is not int or self.staleness < 0:
             raise SettingError(f"Block's staleness={self.staleness!r} must be an int of at least 0")
         if self.staleness and self.beta != 1.0:

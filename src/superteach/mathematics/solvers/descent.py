@@ -38,9 +38,7 @@ class Solution:
 
 def check_limits(tolerance: Any, max_steps: Any) -> None:
     """Refuse a solver that could never end, or never begin."""
-    if isinstance(tolerance, bool) or not (
-        isinstance(tolerance, int | float | np.floating) and 0.0 <= tolerance < 1.0
-    ):
+    if isinstance(tolerance, bool) or not (isinstance(tolerance, int | float | np.floating) and 0.0 <= tolerance < 1.0):
         raise SettingError(f"tolerance={tolerance!r} must be a number from 0 to 1")
     if isinstance(max_steps, bool) or not (isinstance(max_steps, int | np.integer) and max_steps >= 1):
         raise SettingError(f"max_steps={max_steps!r} must be an int of at least 1")
@@ -107,9 +105,7 @@ def _flatter(here: Moments, there: Moments) -> bool:
     return bool(np.linalg.norm(there.gradient) < np.linalg.norm(here.gradient))
 
 
-def _search(
-    function: Smooth, point: Array, direction: Array, value: float, slope: float, first: Array
-) -> float | None:
+def _search(function: Smooth, point: Array, direction: Array, value: float, slope: float, first: Array) -> float | None:
     """The best of a batch of step lengths; shorter batches if none of the first will do.
 
     At the bottom of float64 values no longer tell one step from another; then the full step is returned

@@ -53,9 +53,7 @@ class Function:
         """The sums over the rows, and the same with the quadratic added: one round."""
         sums = self.ask(AskMoments(self.rows_add, self.rows, point, order))
         curvature = None if sums.curvature is None else sums.curvature + np.diag(self.smooth.diagonal)
-        whole = Moments(
-            sums.value + self.smooth.value(point), sums.gradient + self.smooth.gradient(point), curvature
-        )
+        whole = Moments(sums.value + self.smooth.value(point), sums.gradient + self.smooth.gradient(point), curvature)
         return sums, whole
 
     def values(self, point: Array, direction: Array, steps: Array) -> Array:

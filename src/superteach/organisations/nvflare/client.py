@@ -67,13 +67,9 @@ class TeacherExecutor(Executor):  # type: ignore[misc]
         except Exception as error:  # the reason may quote a row: it stays here
             self.log_error(fl_ctx, f"this teacher cannot take part: {error}", fire_event=False)
             kind = type(error).__name__ if isinstance(error, SuperteachError) else "accident"
-            return wire.pack_no(
-                "failed", f"it cannot open its rows or its policy ({kind}); its own log says why"
-            )
+            return wire.pack_no("failed", f"it cannot open its rows or its policy ({kind}); its own log says why")
 
-    def execute(
-        self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
-    ) -> Shareable:
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Take no tasks: messages come to the door."""
         return make_reply(ReturnCode.TASK_UNKNOWN)
 

@@ -83,9 +83,7 @@ def _checked(project: Project, folder: Path) -> Project:
         raise SettingError("a federation needs teachers; name each with --teacher")
     for teacher in project.teachers:
         if not NAME.fullmatch(teacher) or teacher in ("server", "coordinator"):
-            raise SettingError(
-                f"teacher {teacher!r}: a name has letters, digits, - and _, 63 of them at most"
-            )
+            raise SettingError(f"teacher {teacher!r}: a name has letters, digits, - and _, 63 of them at most")
         if project.teachers.count(teacher) > 1:
             raise SettingError(f"teacher {teacher!r} is named twice")
     if not HOST.fullmatch(project.host):
@@ -132,9 +130,7 @@ def _provision(project: Project, secret: Path, days: int) -> Path:
     write_json(secret.parent / "project.json", plan)
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        done = Provisioner(str(secret), prepare_builders(plan), prepare_packager(plan)).provision(
-            prepare_project(plan)
-        )
+        done = Provisioner(str(secret), prepare_builders(plan), prepare_packager(plan)).provision(prepare_project(plan))
     if done.get("build_error"):
         raise SettingError(f"NVFlare could not make the kits: {said.getvalue().strip()}")
     return secret / project.name / "prod_00"

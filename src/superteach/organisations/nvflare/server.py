@@ -130,9 +130,7 @@ class AuxLine:
         envelope = Shareable()
         envelope[FIELD] = data
         try:
-            replies = self._engine.send_aux_request(
-                [name], TOPIC, envelope, seconds, self._fl_ctx, optional=True
-            )
+            replies = self._engine.send_aux_request([name], TOPIC, envelope, seconds, self._fl_ctx, optional=True)
         except Exception:  # nothing has come back, whatever the reason: the next look says more
             _log.exception("a message to teacher %s could not be sent", name)
             return None
@@ -157,9 +155,7 @@ class AuxLine:
                 if drop:
                     self._gone |= set(missing)
                     return
-                raise TeacherLost(
-                    missing[0], f"its process for this lesson is not up after {seconds:g} seconds"
-                )
+                raise TeacherLost(missing[0], f"its process for this lesson is not up after {seconds:g} seconds")
             time.sleep(0.1 if missing else 0.0)
 
 
@@ -207,9 +203,7 @@ class LessonController(Controller):  # type: ignore[misc]
             self._fail(folder, type(error).__name__, str(error), fl_ctx)
         except Exception as error:
             self.log_exception(fl_ctx, "the lesson broke off", fire_event=False)
-            self._fail(
-                folder, "TeachingError", f"the lesson broke off: {type(error).__name__}: {error}", fl_ctx
-            )
+            self._fail(folder, "TeachingError", f"the lesson broke off: {type(error).__name__}: {error}", fl_ctx)
 
     def _fail(
         self, folder: Path, kind: str, text: str, fl_ctx: FLContext, about: Mapping[str, object] | None = None

@@ -59,9 +59,7 @@ def prepare_server(kit: Path) -> str:
     server = _read_startup(kit / "startup" / "fed_server.json", "server")[1]
     place = kit / "local" / "resources.json"
     resources = json.loads(place.read_text(encoding="utf-8"))
-    resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(
-        (kit / "snapshots").resolve()
-    )
+    resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str((kit / "snapshots").resolve())
     for component in resources["components"]:
         if component["id"] == "job_manager":
             component["args"]["uri_root"] = str((kit / "jobs").resolve())
@@ -75,9 +73,7 @@ def _read_startup(path: Path, role: str) -> tuple[str, str]:
         server = stored["servers"][0]["service"]["target"]
         return str(stored.get("client", {}).get("fqsn", "server")), str(server)
     except OSError:
-        raise SettingError(
-            f"{str(path.parent.parent)!r} is no start-up kit of a {role}: {path} is missing"
-        ) from None
+        raise SettingError(f"{str(path.parent.parent)!r} is no start-up kit of a {role}: {path} is missing") from None
     except (ValueError, KeyError, IndexError, TypeError):
         raise SettingError(f"{str(path)!r} is damaged; ask for the kit again") from None
 

@@ -152,9 +152,7 @@ class Site:
     def _agree(self, lesson: str, header: Json) -> Json:
         known = self._lessons.get(lesson)
         if known is None or known.number:
-            raise QueryRefused(
-                f"lesson {lesson} " + ("has begun already" if known else "was never announced")
-            )
+            raise QueryRefused(f"lesson {lesson} " + ("has begun already" if known else "was never announced"))
         loss = LOSSES.get(str(header.get("loss")))
         columns, first = header.get("columns"), header.get("first_id")
         position, teachers = header.get("position"), header.get("teachers")

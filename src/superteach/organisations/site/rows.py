@@ -77,9 +77,7 @@ class Holding:
         """The rows with the agreed columns in the agreed order, and ids no other teacher has."""
         missing = [column for column in columns if column not in self.pool.columns]
         if missing or not columns:
-            raise QueryRefused(
-                f"this teacher does not offer the column {missing[0]!r}" if missing else "no columns"
-            )
+            raise QueryRefused(f"this teacher does not offer the column {missing[0]!r}" if missing else "no columns")
         part = self.pool.parts[0]
         features = part.features
         if tuple(columns) != self.pool.columns:
