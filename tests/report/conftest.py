@@ -10,7 +10,7 @@ import superteach as st
 from superteach.goals import PerturbedFit
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def rows(pool):
     """`rows(kind)` gives rows, targets and owners."""
 
@@ -25,7 +25,7 @@ def rows(pool):
     return make
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def taught(rows):
     """`taught(case)` teaches one of the cases, once."""
     known: dict[str, st.SuperTeacher] = {}

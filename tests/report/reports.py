@@ -101,7 +101,7 @@ CASES = {
     "out of reach": ("noise-free", {"method": "match", "budget": 0.2}),
     "random": ("squared_hinge", {"method": "random", "budget": 0.5, "random_state": 3}),
     "oblivious": ("logistic", {"method": "oblivious", "budget": 40}),
-    "oblivious-minlp": ("squared", {"method": "oblivious-minlp", "budget": 12, "solver_seconds": 60}),
+    "oblivious-minlp": ("squared", {"method": "oblivious-minlp", "budget": 4, "solver_seconds": 60}),
     "poisson": ("poisson", {"budget": 0.5, "standardize": True}),
 }
 LEARNERS = {
