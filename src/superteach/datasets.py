@@ -20,8 +20,8 @@ CLUSTERS = 4
 
 
 def __getattr__(name: str) -> Any:
-    """Bring a loader in from the laboratory."""
-    if name not in extensions.LABORATORY[extensions.DATASETS]:
+    """Bring a loader in from the laboratory, or from another package that names it."""
+    if name not in {*extensions.LABORATORY[extensions.DATASETS], *extensions.parts(extensions.DATASETS)}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return extensions.load(extensions.DATASETS, name)
 

@@ -50,7 +50,7 @@ class Classroom:
         if self._pool is None:
             self.federation.stage = "pool fit"
             self._pool = self._fit(self.rows, "all", np.zeros(self.width))
-        return self._pool
+        return self._pool.copy()  # whoever asks may change it
 
     def fit_chosen(self, size: int, start: Array | None = None) -> Array:
         """The learner's model on the chosen rows, found from another one (default: the pool's)."""
