@@ -26,8 +26,8 @@ from superteach.solvers import Block
 from tests.federation.rows import ROWS, TEACHERS
 from tests.organisations.faults.table import REAL
 
-ROUNDS = {"early": (8, 20), "middle": (30, 60), "late": (80, 95)}
-"""Of some 125: the round after which the fault strikes is drawn from the scenario's seed."""
+ROUNDS = {"early": (8, 20), "middle": (30, 60), "late": (65, 80)}
+"""Of some 125, of which a hundred are block rounds (the look at the round may come late): the round after which the fault strikes is drawn from the scenario's seed."""
 STARTED: list[subprocess.Popen[str]] = []
 SCENARIOS = {scenario.name: scenario for scenario in REAL}
 
