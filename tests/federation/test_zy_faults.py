@@ -27,7 +27,8 @@ from tests.federation.rows import ROWS, TEACHERS
 from tests.organisations.faults.table import REAL
 
 ROUNDS = {"early": (8, 20), "middle": (30, 60), "late": (65, 80)}
-"""Of some 125, of which a hundred are block rounds (the look at the round may come late): the round after which the fault strikes is drawn from the scenario's seed."""
+"""The round after which the fault strikes is drawn from the scenario's seed. Of some 125 rounds a hundred are the
+paper's rule, within which a look at the round that comes late must still fall."""
 STARTED: list[subprocess.Popen[str]] = []
 SCENARIOS = {scenario.name: scenario for scenario in REAL}
 
