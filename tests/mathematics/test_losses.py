@@ -266,7 +266,8 @@ def test_logistic_ranks_survive_underflow(t, c):
         terms = Logistic().dual_terms(y * margins, y, np.full(len(t), c))
     assert all(np.isfinite(part).all() for part in terms)
     assert np.array_equal(np.argsort(ranks, kind="stable"), np.argsort(margins - c, kind="stable"))
-    assert np.all(np.diff(np.abs(terms.slope)[np.argsort(ranks)]) >= 0.0)
+    # Margins that differ in their last bit have slopes that may differ in theirs, either way.
+    assert np.all(np.diff(np.abs(terms.slope)[np.argsort(ranks)]) >= -4e-16)
 
 
 @pytest.mark.parametrize("delta", [0.0, -1.0, math.inf, math.nan])
