@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import cheaters
 import numpy as np
@@ -20,6 +21,8 @@ from superteach_lab.experiments.real_tables import Real, Table, Wide
 from superteach_lab.rivals import by_name
 
 NAMES = ("a", "b", "c")
+
+DATA = Path(os.environ.get("SUPERTEACH_DATA") or Path(__file__).parents[4] / "shared" / "data")
 
 
 def labelled():
@@ -135,9 +138,12 @@ def test_wide_goals_are_moved_by_a_share_of_their_length():
     assert source.sizes == (40,)
 
 
-@pytest.mark.skipif("SUPERTEACH_DATA" not in os.environ, reason="needs the published tables")
+@pytest.mark.skipif(
+    not DATA.is_dir(), reason=f"{DATA} is not there; set SUPERTEACH_DATA to the folder of published tables"
+)
 @pytest.mark.parametrize("source", [one for one in real_tables.SOURCES if isinstance(one, Real)])
-def test_the_published_tables_are_there(source):
+def test_the_published_tables_are_there(source, monkeypatch):
+    monkeypatch.setenv("SUPERTEACH_DATA", str(DATA))
     table, pool, others = real_tables.split(source)
     assert (len(pool), len(set(pool) & set(others))) == (source.rows, 0)
     assert len(others) >= source.other

@@ -75,10 +75,6 @@ class Search:
         """Every size is a search of its own."""
         return sizes
 
-    def choose(self, size: int) -> Size:
-        """Leave every teacher with its chosen rows, `size` of them in all."""
-        raise NotImplementedError
-
     def remember(self) -> None:
         """The choice just made is the best of a walk."""
         self._room.federation.sum(Recall("walk", True))
