@@ -1,0 +1,132 @@
+"""Masks that cancel in the total: whoever adds the replies of all teachers learns their sum, and nothing of a single one.
+
+Any two teachers share a secret (X25519) that nobody else can compute. For every round each pair draws from it one uniform
+word per word of the reply (HKDF-SHA256, ChaCha20); the one whose name comes first adds it, the other subtracts it. A
+mask must never serve twice: the difference of two replies under one mask is the difference of the secrets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import numpy as np
+
+from superteach.errors import QueryRefused, SettingError
+from superteach.promises.fixed import Words, carried, halves
+
+LEAST = 3
+"""Teachers of the smallest roster unless a policy says more: of two, each could subtract its own from the total."""
+KEY = 32
+"""Bytes of a key, of X25519 and of ChaCha20 alike."""
+
+
+def check_installed() -> None:
+    """Raise where the package that all keys are built on is missing."""
+    if find_spec("cryptography") is None:
+        raise SettingError(
+            "masks need the package cryptography, which is not here: run  pip install 'superteach[private]'"
+        )
+
+
+def encoded(*facts: str | int) -> bytes:
+    """Write facts as bytes that no other facts have."""
+    return json.dumps(["superteach", *facts]).encode()
+
+
+def public_key(private: bytes) -> bytes:
+    """The public half of an X25519 key."""
+    check_installed()
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+class Masker:
+    """Masks a teacher's replies for one attempt at a lesson, on one roster.
+
+    The roster holds name and public X25519 key of every teacher, this one included, its keys already verified. Rounds
+    before `first` are not answered: an earlier roster has their totals, which must not be compared with this one's.
+    """
+
+    def __init__(
+        self, private: bytes, roster: Sequence[tuple[str, bytes]], name: str, lesson: str, attempt: int,
+        least: int = LEAST, first: int = 0,
+    ) -> None:  # fmt: skip
+        self.name, self.lesson, self.attempt, self.first = name, lesson, attempt, first
+        self.roster = sorted(roster)
+        _check_roster(self.roster, name, public_key(private), least)
+        self.digest = hashlib.sha256(
+            encoded(*(part for who, key in self.roster for part in (who, key.hex())))
+        ).hexdigest()
+        self._secrets = {who: _agree(private, who, key) for who, key in self.roster if who != name}
+        self._answered: dict[int, bytes] = {}
+
+    @property
+    def last(self) -> int:
+        """The last round that was answered here or before."""
+        return max(self._answered, default=self.first)
+
+    def mask(self, round: int, words: Words) -> Words:
+        """Add this round's masks; the same words may be asked for again, others may not."""
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+        if round < self.first:
+            raise QueryRefused(f"round {round} of lesson {self.lesson!r} is over, go on from round {self.first}")
+        seen = hashlib.sha256(encoded(*words.shape) + words.tobytes()).digest()
+        if self._answered.setdefault(round, seen) != seen:
+            raise QueryRefused(
+                f"round {round} of lesson {self.lesson!r} was answered with other numbers, and a mask serves once: "
+                "ask the next round"
+            )
+        total = halves(words)
+        blank, stream = bytes(words.nbytes), bytearray(words.nbytes)
+        drawn = np.frombuffer(stream, "<u4").reshape(total.shape)
+        for peer, secret in self._secrets.items():
+            key = HKDFExpand(SHA256(), KEY, self.info(round, peer)).derive(secret)
+            # Counter and nonce are 0: no key comes twice.
+            Cipher(ChaCha20(key, bytes(16)), None).encryptor().update_into(blank, stream)
+            (np.add if self.name < peer else np.subtract)(total, drawn, out=total)
+        return carried(total)
+
+    def info(self, round: int, peer: str) -> bytes:
+        """All that a key of ChaCha20 is for, and for nothing else."""
+        pair = sorted((self.name, peer))
+        return encoded("mask", self.lesson, self.attempt, self.digest, round, *pair)
+
+
+def _check_roster(roster: Sequence[tuple[str, bytes]], name: str, own: bytes, least: int) -> None:
+    """Refuse a roster on which a total would show too much, or masks would not cancel."""
+    if least < 2:
+        raise SettingError(f"a roster of at least {least} teachers hides nothing: the least number must be 2 or more")
+    if len(roster) < least:
+        raise QueryRefused(
+            f"the roster has {len(roster)} teachers, this one wants at least {least}: wait for more to join"
+        )
+    if (name, own) not in roster:
+        raise QueryRefused(f"the roster lacks {name!r} with its own key: make it anew from the teachers' own hellos")
+    for what, count in (("name", len({who for who, _ in roster})), ("key", len({key for _, key in roster}))):
+        if count < len(roster):
+            raise QueryRefused(
+                f"the roster has one {what} twice ({count} for {len(roster)} teachers): list every teacher once"
+            )
+
+
+def _agree(private: bytes, peer: str, key: bytes) -> bytes:
+    """Agree with a peer on a secret, from which its keys of all rounds are derived."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    try:
+        shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(key))
+    except ValueError as error:
+        raise QueryRefused(
+            f"the key of {peer!r} ({key.hex()}) is no X25519 key ({error}): ask it for another"
+        ) from None
+    return HKDF(SHA256(), KEY, None, encoded("pair")).derive(shared)
