@@ -170,10 +170,12 @@ def test_an_attempt_has_one_roster_and_attempts_only_go_up():
     north = all_["north"]
     masker = north.join("lesson", 2, told)
     assert north.join("lesson", 2, told[::-1]) is masker  # the same message again; it remembers what it answered
-    with pytest.raises(QueryRefused, match="attempt 2 at lesson 'lesson' has another roster: begin attempt 3"):
+    with pytest.raises(QueryRefused, match="attempt 2 at lesson 'lesson' has another roster: begin a new attempt"):
         north.join("lesson", 2, told[:3])
     for attempt in (1, 3):
-        with pytest.raises(QueryRefused, match=f"at attempt 2 of lesson 'lesson', not {attempt}: attempts only go up"):
+        with pytest.raises(
+            QueryRefused, match=f"this is attempt 2 of lesson 'lesson', not {attempt}: attempts only go up"
+        ):
             north.join("lesson", attempt, told)
     with pytest.raises(QueryRefused, match="attempts only go up"):
         north.hello("lesson", 1)
@@ -184,7 +186,7 @@ def test_an_attempt_has_one_roster_and_attempts_only_go_up():
         north.join("lesson", 2, told)
     with pytest.raises(QueryRefused, match="'south' is for attempt 2 at lesson 'lesson'"):
         north.join("lesson", 3, [newer, *told[1:]])
-    with pytest.raises(QueryRefused, match="at attempt None of lesson 'other'"):
+    with pytest.raises(QueryRefused, match="this is attempt None of lesson 'other'"):
         north.join("other", 1, told)
 
 

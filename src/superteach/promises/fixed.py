@@ -28,7 +28,7 @@ def to_words(values: Array, teachers: int, limbs: int = LIMBS) -> Words:
     """Write doubles as fixed-point numbers whose total over this many teachers cannot overflow."""
     point = _HALF * limbs
     bound = 2.0 ** (point - 1) / teachers
-    _refuse_outside(~(np.abs(values) < bound), f"{bound:.3g} in size", teachers)  # what is no number is not below it
+    _refuse_outside(~(np.abs(values) < bound), f"{bound:.3g}", teachers)  # what is no number is not below it
     fraction, exponent = np.frexp(np.abs(values))
     whole = np.ldexp(fraction, _SIGNIFICANT).astype(np.uint64)
     shift = exponent.astype(np.int64) + point - _SIGNIFICANT
@@ -36,36 +36,24 @@ def to_words(values: Array, teachers: int, limbs: int = LIMBS) -> Words:
     whole = (whole + ((np.uint64(1) << below) >> np.uint64(1))) >> below
     size = np.empty((len(whole), limbs), np.uint64)
     for limb in range(limbs):
-        left, right = _both_ways(np.maximum(shift, 0) - 64 * limb)
-        size[:, limb] = (whole << left) >> right
+        by = np.maximum(shift, 0) - 64 * limb  # to the left; a shift by 64 bits or more leaves nothing
+        size[:, limb] = (whole << np.maximum(by, 0).astype(np.uint64)) >> np.maximum(-by, 0).astype(np.uint64)
     return carried(np.where(values < 0.0, -1, 1)[:, None] * halves(size))
 
 
 def from_words(total: Words) -> Array:
-    """Read fixed-point numbers as the nearest doubles, to the last bit."""
-    limbs = total.shape[1]
-    negative = total[:, -1] >> np.uint64(63) == 1
-    size = carried(np.where(negative, -1, 1)[:, None] * halves(total))
-    length = np.zeros(len(size), np.int64)  # in bits
-    for limb, word in enumerate(size.T):
-        bits = np.frexp(word.astype(np.float64))[1].astype(np.int64)
-        bits -= (bits > 0) & (word >> np.maximum(bits - 1, 0).astype(np.uint64) == 0)  # 2^64 - 1 rounds up to 2^64
-        length = np.where(word > 0, 64 * limb + bits, length)
-    lead, lost = np.zeros(len(size), np.uint64), np.zeros(len(size), np.bool_)
-    for limb, word in enumerate(size.T):
-        left, right = _both_ways(64 * limb - length + 64)
-        lead |= (word >> right) << left
-        lost |= (word >> right) << right != word
-    # The first 64 bits, the last of which stands for all that follow: rounding them rounds the number.
-    nearest: Array = np.ldexp((lead | lost).astype(np.float64), length - 64 - _HALF * limbs)
-    nearest[negative] *= -1.0
-    return nearest
+    """Read fixed-point numbers as doubles, right to 3.4e-16 of themselves; a single double comes back as it was."""
+    sign = np.where(total[:, -1] >> np.uint64(63) == 1, -1, 1)
+    size = np.zeros(len(total))
+    for limb, word in enumerate(carried(sign[:, None] * halves(total)).T):  # the least first, alike on every machine
+        size += np.ldexp(word.astype(np.float64), 64 * limb - _HALF * total.shape[1])
+    return sign * size
 
 
 def grid_to_words(values: Positions, teachers: int) -> Words:
     """Write whole numbers as one word each, whose total over this many teachers cannot overflow."""
     bound = np.iinfo(np.int64).max // teachers
-    _refuse_outside((values > bound) | (values < -bound), f"{bound} in size", teachers)
+    _refuse_outside((values > bound) | (values < -bound), str(bound), teachers)
     return values.astype(np.int64).view(np.uint64)[:, None]
 
 
@@ -102,16 +90,10 @@ def carried(sums: Positions) -> Words:
     return held.view("<u8").astype(np.uint64, copy=False)
 
 
-def _both_ways(by: Positions) -> tuple[Words, Words]:
-    """Bits to shift to the left, and to the right where that is negative; 64 leave nothing."""
-    return np.clip(by, 0, 64).astype(np.uint64), np.clip(-by, 0, 64).astype(np.uint64)
-
-
 def _refuse_outside(wrong: npt.NDArray[np.bool_], bound: str, teachers: int) -> None:
     """Raise where numbers do not fit; say which, not what they are: this may leave the teacher."""
     if wrong.any():
         raise DataError(
-            f"{int(wrong.sum())} of {len(wrong)} numbers (the first is number {int(wrong.argmax())}) are not finite or not "
-            f"within {bound}, so that a total over {teachers} teachers cannot be exact: rescale the columns, or leave out "
-            "rows that are beyond any bound"
+            f"{int(wrong.sum())} of {len(wrong)} numbers (the first is number {int(wrong.argmax())}) are not finite, or "
+            f"beyond ±{bound}, the most of each of {teachers} teachers for an exact total: rescale the columns"
         )

@@ -2,7 +2,7 @@
 
 Any two teachers share a secret (X25519) that nobody else can compute. For every round each pair draws from it one uniform
 word per word of the reply (HKDF-SHA256, ChaCha20); the one whose name comes first adds it, the other subtracts it. A
-mask must never serve twice: the difference of two replies under one mask is the difference of the secrets.
+mask must never serve twice: the difference of two replies under one mask is the difference of the numbers.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ KEY = 32
 def check_installed() -> None:
     """Raise where the package that all keys are built on is missing."""
     if find_spec("cryptography") is None:
-        raise SettingError(
-            "masks need the package cryptography, which is not here: run  pip install 'superteach[private]'"
-        )
+        raise SettingError("masks need cryptography, which is not installed: run  pip install 'superteach[private]'")
 
 
 def encoded(*facts: str | int) -> bytes:
@@ -58,9 +56,8 @@ class Masker:
         self.name, self.lesson, self.attempt, self.first = name, lesson, attempt, first
         self.roster = sorted(roster)
         _check_roster(self.roster, name, public_key(private), least)
-        self.digest = hashlib.sha256(
-            encoded(*(part for who, key in self.roster for part in (who, key.hex())))
-        ).hexdigest()
+        listed = encoded(*(part for who, key in self.roster for part in (who, key.hex())))
+        self.digest = hashlib.sha256(listed).hexdigest()
         self._secrets = {who: _agree(private, who, key) for who, key in self.roster if who != name}
         self._answered: dict[int, bytes] = {}
 
@@ -78,26 +75,22 @@ class Masker:
 
         if round < self.first:
             raise QueryRefused(f"round {round} of lesson {self.lesson!r} is over, go on from round {self.first}")
-        seen = hashlib.sha256(encoded(*words.shape) + words.tobytes()).digest()
-        if self._answered.setdefault(round, seen) != seen:
-            raise QueryRefused(
-                f"round {round} of lesson {self.lesson!r} was answered with other numbers, and a mask serves once: "
-                "ask the next round"
-            )
         total = halves(words)
+        seen = hashlib.sha256(encoded(*words.shape) + words.tobytes()).digest()
+        if self._answered.setdefault(round, seen) != seen:  # two replies under one mask show their difference
+            raise QueryRefused(f"round {round} was answered with other numbers, a mask serves once: ask another round")
         blank, stream = bytes(words.nbytes), bytearray(words.nbytes)
         drawn = np.frombuffer(stream, "<u4").reshape(total.shape)
         for peer, secret in self._secrets.items():
             key = HKDFExpand(SHA256(), KEY, self.info(round, peer)).derive(secret)
-            # Counter and nonce are 0: no key comes twice.
+            # Counter and nonce are 0, for no key comes twice.
             Cipher(ChaCha20(key, bytes(16)), None).encryptor().update_into(blank, stream)
             (np.add if self.name < peer else np.subtract)(total, drawn, out=total)
         return carried(total)
 
     def info(self, round: int, peer: str) -> bytes:
         """All that a key of ChaCha20 is for, and for nothing else."""
-        pair = sorted((self.name, peer))
-        return encoded("mask", self.lesson, self.attempt, self.digest, round, *pair)
+        return encoded("mask", self.lesson, self.attempt, self.digest, round, *sorted((self.name, peer)))
 
 
 def _check_roster(roster: Sequence[tuple[str, bytes]], name: str, own: bytes, least: int) -> None:
@@ -105,16 +98,12 @@ def _check_roster(roster: Sequence[tuple[str, bytes]], name: str, own: bytes, le
     if least < 2:
         raise SettingError(f"a roster of at least {least} teachers hides nothing: the least number must be 2 or more")
     if len(roster) < least:
-        raise QueryRefused(
-            f"the roster has {len(roster)} teachers, this one wants at least {least}: wait for more to join"
-        )
+        raise QueryRefused(f"the roster has {len(roster)} teachers, this one wants at least {least}: wait for more")
     if (name, own) not in roster:
         raise QueryRefused(f"the roster lacks {name!r} with its own key: make it anew from the teachers' own hellos")
     for what, count in (("name", len({who for who, _ in roster})), ("key", len({key for _, key in roster}))):
         if count < len(roster):
-            raise QueryRefused(
-                f"the roster has one {what} twice ({count} for {len(roster)} teachers): list every teacher once"
-            )
+            raise QueryRefused(f"the roster has one {what} twice ({count} for {len(roster)}): list each teacher once")
 
 
 def _agree(private: bytes, peer: str, key: bytes) -> bytes:
@@ -126,7 +115,5 @@ def _agree(private: bytes, peer: str, key: bytes) -> bytes:
     try:
         shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(key))
     except ValueError as error:
-        raise QueryRefused(
-            f"the key of {peer!r} ({key.hex()}) is no X25519 key ({error}): ask it for another"
-        ) from None
+        raise QueryRefused(f"the key of {peer!r} ({key.hex()}) is no X25519 key ({error}): ask for another") from None
     return HKDF(SHA256(), KEY, None, encoded("pair")).derive(shared)

@@ -53,9 +53,7 @@ class Identity:
         except (ValueError, TypeError) as error:
             raise SettingError(f"key and certificate must be PEM without a password, and are not: {error}") from None
         if not isinstance(own, RSAPrivateKey | Ed25519PrivateKey):
-            raise SettingError(
-                f"keys sign with RSA or Ed25519, not with {type(own).__name__}: ask for a new start-up kit"
-            )
+            raise SettingError(f"keys sign with RSA or Ed25519, not {type(own).__name__}: ask for a new start-up kit")
         if own.public_key() != shown.public_key():
             raise SettingError("the certificate is not for this private key: take both from one start-up kit")
         self._key = own
@@ -87,10 +85,9 @@ class Identity:
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
         from cryptography.hazmat.primitives.hashes import SHA256
 
-        told, own = Hello(self.name, lesson, attempt, key, self.certificate), self._key
-        signature = (
-            own.sign(told.signed, PKCS1v15(), SHA256()) if isinstance(own, RSAPrivateKey) else own.sign(told.signed)
-        )
+        told = Hello(self.name, lesson, attempt, key, self.certificate)
+        own, data = self._key, told.signed
+        signature = own.sign(data, PKCS1v15(), SHA256()) if isinstance(own, RSAPrivateKey) else own.sign(data)
         return replace(told, signature=signature)
 
 
@@ -176,9 +173,7 @@ class Rosters:
         made = Masker(self._secrets[lesson][0], roster, self.identity.name, lesson, attempt, self.least, first)
         if past and past.attempt == attempt:
             if past.digest != made.digest:
-                raise QueryRefused(
-                    f"attempt {attempt} at lesson {lesson!r} has another roster: begin attempt {attempt + 1}"
-                )
+                raise QueryRefused(f"attempt {attempt} at lesson {lesson!r} has another roster: begin a new attempt")
             return past
         self._maskers[lesson] = made
         return made
@@ -187,9 +182,7 @@ class Rosters:
         """Refuse an attempt other than the one this teacher made its last key for."""
         last = self._secrets[lesson][1].attempt if lesson in self._secrets else None
         if last != attempt:
-            raise QueryRefused(
-                f"this teacher is at attempt {last} of lesson {lesson!r}, not {attempt}: attempts only go up"
-            )
+            raise QueryRefused(f"this is attempt {last} of lesson {lesson!r}, not {attempt}: attempts only go up")
 
 
 def _common_name(certificate: Certificate) -> str:
