@@ -139,7 +139,7 @@ def test_a_mask_serves_once():
     first = to_words(np.array([1.0, 2.0]), 3)
     reply = one.mask(4, first)
     np.testing.assert_array_equal(one.mask(4, first), reply)  # the same message again
-    for other in (to_words(np.array([1.0, 3.0]), 3), first[:1], first[:, :1]):
+    for other in (to_words(np.array([1.0, 3.0]), 3), first[:1], first[:, :1], first.reshape(-1, 1)):
         with pytest.raises(
             QueryRefused, match="round 4 was answered with other numbers, a mask serves once: ask another"
         ):
