@@ -9,6 +9,7 @@ SuperteachError
 │   ├── LearnerError             an estimator or one of its options that cannot be taught
 │   └── SettingError             any other setting
 ├── QueryRefused                 a teacher will not answer this query
+│   └── BudgetSpent              … because its rows have no ε left for it
 ├── TeachingError (RuntimeError) the work began and cannot go on
 │   └── TeacherLost              a teacher does not answer any more
 │       └── BadReply             … or answers with something that is no answer
@@ -56,6 +57,10 @@ class SettingError(InputError):
 
 class QueryRefused(SuperteachError):
     """A teacher will not answer this query."""
+
+
+class BudgetSpent(QueryRefused):
+    """A lesson asks for more ε than a teacher's rows have left."""
 
 
 class TeachingError(SuperteachError, RuntimeError):

@@ -38,6 +38,7 @@ ERRORS = {
     "LearnerError": (ValueError,),
     "SettingError": (ValueError,),
     "QueryRefused": (Exception,),
+    "BudgetSpent": (superteach.errors.QueryRefused,),
     "TeachingError": (RuntimeError,),
     "TeacherLost": (superteach.errors.TeachingError,),
     "BadReply": (superteach.errors.TeacherLost,),
