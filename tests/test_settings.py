@@ -78,6 +78,11 @@ WRONG = {
     "restarts": 0,
     "seconds": -1,
     "solver_seconds": 0.0,
+    "promise": "secret",
+    "epsilon": 0.0,
+    "delta": 1.0,
+    "colluders": -1,
+    "masks": 1,
     "random_state": -1,
     "budget": 0,
 }

@@ -97,6 +97,12 @@ class Lesson:
     """What the chosen rows cost their owners in all, where owners gave costs."""
     interruptions: tuple[dict[str, Any], ...] = ()
     """Who was lost on the way, when and why, and what was done about it (lessons of a federation)."""
+    promise: str = "open"
+    """What owners of rows were promised: "closed", "epsilon", "masked" or "open"."""
+    stated_risk: float | None = None
+    """A risk exceeded with a probability of at most 0.05, from noise alone (promise "epsilon"); None: none can be stated."""
+    delivered: bool = True
+    """Whether the learner was fitted on the chosen rows; under a promise that is a release of its own, outside of it."""
     words: Words = field(default_factory=Words)
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=lambda: versions())

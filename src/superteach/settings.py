@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Budget = int | float | str | tuple[Any, Any]
 ROUNDINGS = ("together", "alone")
+PROMISES = ("closed", "epsilon", "masked", "open")
+"""From the strongest to the weakest; `superteach.promises.terms` keeps them."""
 SOLVERS = ("newton", "lbfgs", "block")
 BUDGETS = "give a count, a fraction in (0, 1], a range (low, high) of either, 'best', or 'smallest' with risk_target="
 
@@ -90,6 +92,19 @@ def _number(least: float) -> Callable[[str, Any], float]:
             raise SettingError(f"{name}={value!r} must be a number of at least {least:g}") from None
         if not least <= number <= MOST:
             raise SettingError(f"{name}={value!r} must be a number from {least:g} to {MOST:g}")
+        return number
+
+    return check
+
+
+def _within(low: float, high: float) -> Callable[[str, Any], float]:
+    def check(name: str, value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = low
+        if not low < number < high:
+            raise SettingError(f"{name}={value!r} must be a number above {low:g} and below {high:g}")
         return number
 
     return check
@@ -188,6 +203,12 @@ class Settings:
     restarts : searches of "match" with other lots, of which the best is kept; small lessons gain most.
     seconds : time after which "match" tries nothing more and returns the best lesson so far (None: no limit).
     solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
+    promise : what owners of rows are told: "open" (the coordinator can read rows), "masked" (only totals over all teachers
+        are seen), "epsilon" (at most ε about any row), or "closed" (nothing leaves a teacher). Noise, lots and masks under
+        a promise come from the system's randomness, never from random_state.
+    epsilon, delta : the budget of promise="epsilon", for each row, of the whole lesson.
+    colluders : teachers that may drop out or side with the coordinator without loss of ε (None: a third).
+    masks : whether teachers share the noise of promise="epsilon" under masks; else each adds all of it.
     random_state : the same seed gives the same lesson.
     """
 
@@ -236,6 +257,20 @@ class Settings:
     solver_seconds: float = _setting(
         120.0, "Seconds that oblivious-minlp gives each teacher's solver.", _number(0.1), text=float
     )
+    promise: str = _setting(
+        "open",
+        "What owners of rows are promised: closed (nothing leaves a teacher), epsilon (at most ε about any row), masked "
+        "(only totals are seen) or open (the coordinator can read rows).",
+        _word(PROMISES),
+        choices=lambda: PROMISES,
+        shown="open; with --federation: epsilon",
+    )
+    epsilon: float = _setting(1.0, "ε of --promise epsilon, for each row.", _within(0.0, 50.0), text=float)
+    delta: float = _setting(1e-6, "δ of --promise epsilon, below 1 / rows.", _within(0.0, 1.0), text=float)
+    colluders: int | None = _setting(
+        None, "Teachers that may drop out or side with the coordinator (default: a third).", check_whole(0), text=int
+    )
+    masks: bool = _setting(True, "Share the noise of --promise epsilon under masks.", _truth, text=bool)
     random_state: Any = _setting(0, "The same seed gives the same lesson.", _seed, option="seed", text=int)
 
     def __post_init__(self) -> None:
@@ -245,6 +280,11 @@ class Settings:
                 object.__setattr__(self, one.name, one.metadata["check"](one.name, value))
         if self.budget == "smallest" and self.risk_target is None:
             raise SettingError("budget='smallest' needs risk_target=, the risk that is small enough")
+        if self.promise != "open" and isinstance(self.budget, str | tuple):
+            raise BudgetError(
+                f"budget={self.budget!r} compares risks that are measured, and promise={self.promise!r} releases none: "
+                "give a count or a fraction"
+            )
 
     @property
     def staleness(self) -> int:
@@ -285,6 +325,11 @@ class Given(TypedDict, total=False):
     restarts: int
     seconds: float | None
     solver_seconds: float
+    promise: str
+    epsilon: float
+    delta: float
+    colluders: int | None
+    masks: bool
     random_state: Any
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from superteach.line.queries.__main__ import table
 from superteach.line.queries.match import BINS, OCTAVES
-from superteach.queries import QUERIES
+from superteach.queries import QUERIES, SCRIPT
 from tests.line.test_queries import TALK, WIDTH
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def test_the_table_of_queries_is_the_closed_list():
     """what-leaves-a-teacher.md has the facts of the classes, as `python -m superteach.line.queries PAGE` writes them."""
     page = ROOT / "docs/what-leaves-a-teacher.md"
     assert page.read_text(encoding="utf-8").count(table()) == 1
-    assert re.findall(r"^\| `(\w+)` \|", table(), re.MULTILINE) == [query.__name__ for query in QUERIES]
+    assert re.findall(r"^\| `(\w+)` \|", table(), re.MULTILINE) == [query.__name__ for query in QUERIES + SCRIPT]
 
 
 def length(said: str, query) -> int:

@@ -18,7 +18,7 @@ from scipy.stats import binomtest, chi2
 
 from superteach.errors import DataError, SettingError
 from superteach.promises import noise
-from superteach.promises.noise import MOST_STEPS, Grid, discrete_gaussian, grid_step
+from superteach.promises.noise import BITS, MOST_STEPS, Grid, discrete_gaussian, grid_step
 
 RARE = 1e-6
 """How often a test of a distribution may fail by chance."""
@@ -178,7 +178,7 @@ def test_the_grid_covers_rounding_and_no_more(sd, numbers, honest, sensitivity):
     try:
         grid = grid_step(sd, numbers, sensitivity, honest)
     except SettingError:
-        assert sd * math.sqrt(numbers) / sensitivity > 2**19
+        assert sd * math.sqrt(numbers) / sensitivity > 2**17
         return
 
     def ratio(sigma: int) -> float:
@@ -187,8 +187,8 @@ def test_the_grid_covers_rounding_and_no_more(sd, numbers, honest, sensitivity):
 
     assert ratio(grid.sigma) <= sensitivity / sd < ratio(grid.sigma - 1)
     assert math.log2(grid.step).is_integer()
-    assert grid.sigma >= 2**14
-    assert grid.step <= sd / math.sqrt(honest) / 2**14 < 2 * grid.step
+    assert grid.sigma >= 2**BITS
+    assert grid.step <= sd / math.sqrt(honest) / 2**BITS < 2 * grid.step
 
 
 def test_rounding_moves_a_change_by_no_more_than_the_grid_counts_with():
@@ -204,7 +204,7 @@ def test_rounding_moves_a_change_by_no_more_than_the_grid_counts_with():
 
 
 def test_numbers_go_to_the_nearest_step_and_back():
-    grid = Grid(2.0**-10, 2**14)
+    grid = Grid(2.0**-10, 2**BITS)
     values = np.random.default_rng(1).normal(size=1000)
     assert np.abs(grid.to_integers(values) * grid.step - values).max() <= grid.step / 2
     assert grid.to_integers(np.array([2.0**-11 * 3, -0.0])).tolist() == [2, 0]
@@ -226,7 +226,7 @@ def test_grids_that_cannot_be_are_named():
         ({"sensitivity": -1.0}, "sensitivity=-1.0"),
         ({"numbers": 0}, "numbers=0"),
         ({"honest": 0}, "honest=0"),
-        ({"sensitivity": 1e-6}, "release fewer numbers or lower bits=14"),
+        ({"sensitivity": 1e-6}, "release fewer numbers or lower bits=18"),
     ]:
         with pytest.raises(SettingError, match=reason):
             grid_step(**{"sd": 40.0, "numbers": 100, **given})

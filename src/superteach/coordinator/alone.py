@@ -37,7 +37,7 @@ class Itself:
     def sum(self, query: Query[object], number: int) -> Array:
         """The teacher's own reply."""
         self.state, sealed = self._teacher.answer(query, self.state, Turn(number, 0, 1))
-        return sealed.values
+        return sealed.numbers
 
 
 class Choice(NamedTuple):

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from superteach.engines.base import Engine, Posting
+from superteach.engines.base import Engine, Posting, Promising
 from superteach.errors import SettingError, TeachingError
 from superteach.lesson import Entry
 from superteach.line.queries import Offers, Query
+from superteach.promises.terms import Terms
 from superteach.types import Array
 
 Read = TypeVar("Read")
@@ -88,6 +89,14 @@ class Federation:
         position, values = self.check_posts().arrival()
         number, query = self._posted.pop(position)
         return position, self._heard(query, number, values, started, self.names[position])
+
+    def keep(self, terms: Terms) -> tuple[int, ...]:
+        """Have all teachers keep a promise from now on; the rows that each of them declares."""
+        if not isinstance(self._engine, Promising):
+            raise SettingError(
+                f"{type(self._engine).__name__} cannot keep promise={terms.promise!r}; use promise='open'"
+            )
+        return self._engine.keep(terms)
 
     def check_posts(self) -> Posting:
         """The engine, if it can ask one teacher alone; else an error that names it."""

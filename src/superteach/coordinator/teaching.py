@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from superteach.coordinator import methods, metrics, path
+from superteach.coordinator import methods, metrics, path, promised
 from superteach.coordinator.classroom import Classroom, enter
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.goals import CheckedGoal, Goal, check_goal, check_vector
@@ -17,6 +17,7 @@ from superteach.errors import SettingError
 from superteach.lesson import Lesson
 from superteach.line.queries import ChosenCost
 from superteach.mathematics.learner import Learner
+from superteach.promises.terms import Terms
 from superteach.settings import Given, Settings
 from superteach.types import Array
 
@@ -49,6 +50,8 @@ def teach(
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, range(federation.features) if columns is None else columns, classes)
     method.check(settings, student, federation)
+    if settings.promise != "open":
+        return _promised(federation, student, wanted, settings, started)
     room = enter(federation, student, settings.solver, settings.standardize)
     room.deadline = np.inf if settings.seconds is None else started + settings.seconds
     sizes = method.sizes(settings, room)
@@ -92,6 +95,20 @@ def teach(
         words=replace(method.tell(settings), unused=methods.unused(method)),
         settings={"learner": student.as_dict(), **settings.as_dict()},
     )
+
+
+def _promised(
+    federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
+) -> Lesson:
+    """A lesson under a promise, of which the coordinator learns what the promise lets it: no model and no measured risk."""
+    terms = Terms(
+        settings.promise, federation.teachers, settings.epsilon, settings.delta, settings.colluders, settings.masks
+    )
+    goal = promised.public_goal(wanted, student, federation.features, settings.promise)
+    rows = federation.keep(terms)
+    size = promised.check(settings, terms, sum(rows), len(goal))
+    found = promised.run(federation, student, goal, size, rows, settings, terms)
+    return promised.lesson_of(found, federation, student, goal, size, sum(rows), settings, started)
 
 
 def _vector(wanted: Array | Goal, room: Classroom) -> Array:

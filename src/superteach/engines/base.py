@@ -8,7 +8,12 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from superteach.line.queries import Query
+from superteach.promises.fixed import Words, add_words
+from superteach.promises.terms import OPEN_TERMS, Terms
 from superteach.types import Array
+
+Reply = Array | Words
+"""Numbers, or under a promise the words for them."""
 
 
 class Engine(Protocol):
@@ -37,8 +42,19 @@ class Posting(Engine, Protocol):
         """Wait for the next reply to a post: whose it is, and its numbers."""
 
 
-def add_up(query: Query[object], replies: Iterable[Array]) -> Array:
+@runtime_checkable
+class Promising(Engine, Protocol):
+    """An engine whose teachers can keep a promise."""
+
+    def keep(self, terms: Terms) -> tuple[int, ...]:
+        """Have them keep it, begin afresh, and tell how many rows each declares."""
+
+
+def add_up(query: Query[object], replies: Iterable[Reply], terms: Terms = OPEN_TERMS) -> Array:
     """Add replies in the order given: every engine uses this, so that all give the same last bit."""
+    if terms.promise != "open":
+        words: list[Words] = [np.asarray(reply, dtype=np.uint64) for reply in replies]
+        return terms.uncover(query, add_words(*words))
     total = np.zeros(query.reply_length)
     with np.errstate(invalid="ignore"):  # a line search may overflow, which its caller looks at
         for reply in replies:

@@ -15,6 +15,8 @@ from superteach.engines.base import add_up
 from superteach.errors import TeachingError
 from superteach.line.messages import Answers, Sealed, Turn
 from superteach.line.queries import EVERYTHING, Query
+from superteach.promises.guard import simulated
+from superteach.promises.terms import OPEN_TERMS, Terms
 from superteach.types import Array
 
 _SMALL = 1 << 19
@@ -29,7 +31,8 @@ class InProcess:
     library use all cores.
     """
 
-    def __init__(self, teachers: Sequence[Answers], threads: int | None = None) -> None:
+    def __init__(self, teachers: Sequence[Answers], threads: int | None = None, terms: Terms = OPEN_TERMS) -> None:
+        self._terms = terms
         self._teachers = tuple(teachers)
         self._states = [teacher.start() for teacher in self._teachers]
         cores = threads or _cores()
@@ -40,6 +43,7 @@ class InProcess:
         self._library_threads = max(1, cores // self._workers)
         self._shares = _shares([teacher.rows.count for teacher in self._teachers], self._workers)
         self._pool: ThreadPoolExecutor | None = None
+        self._terms = OPEN_TERMS
         self._posts: deque[tuple[int, Query[object], int]] = deque()
 
     @cached_property
@@ -53,6 +57,13 @@ class InProcess:
     @property
     def features(self) -> int:
         return int(self._teachers[0].rows.features)
+
+    def keep(self, terms: Terms) -> tuple[int, ...]:
+        """Put every teacher behind a guard that keeps a promise, with keys of its own where replies are masked."""
+        guards = simulated(terms)
+        self._teachers = tuple(teacher.under(guard) for teacher, guard in zip(self._teachers, guards, strict=True))
+        self._states, self._terms = [teacher.start() for teacher in self._teachers], terms
+        return tuple(int(teacher.rows.count) for teacher in self._teachers)
 
     def states(self) -> tuple[Any, ...]:
         """Every teacher's own state, for the caller who owns all of them."""
@@ -77,7 +88,7 @@ class InProcess:
                     self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="teacher")
                 for done in [self._pool.submit(serve, share) for share in self._shares]:
                     done.result()
-        return add_up(query, (reply.values for reply in replies if reply is not None))
+        return add_up(query, (reply.values for reply in replies if reply is not None), self._terms)
 
     def post(self, position: int, query: Query[object], number: int) -> None:
         """Ask one teacher; in one process nobody is slower than another, so replies arrive in the order of posts."""
@@ -86,7 +97,7 @@ class InProcess:
     def arrival(self) -> tuple[int, Array]:
         """The reply to the oldest post."""
         position, query, number = self._posts.popleft()
-        return position, self._ask(position, query, number).values
+        return position, self._ask(position, query, number).numbers
 
     def _forget_posts(self) -> None:
         """Teachers start afresh: what a lesson that failed has left open is not for the next."""
@@ -95,7 +106,7 @@ class InProcess:
     def _ask(self, position: int, query: Query[object], number: int) -> Sealed:
         turn = Turn(number, position, len(self._teachers))
         state, sealed = self._teachers[position].answer(query, self._states[position], turn)
-        if not isinstance(sealed, Sealed) or sealed.values.shape != (query.reply_length,):
+        if not isinstance(sealed, Sealed) or len(sealed.values) != query.reply_length:
             raise TeachingError(f"teacher {position} gave no sealed reply of the right length")
         self._states[position] = state
         return sealed

@@ -7,7 +7,10 @@ A teacher works with a plain array until the guard at its door has looked at it.
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from superteach.errors import QueryRefused
 from superteach.line.queries import Query
@@ -28,15 +31,22 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Sealed:
-    """One reply that may leave its teacher: a flat array of the length the query declares."""
+    """One reply that may leave its teacher: as many numbers as the query declares, or under a promise the words for them."""
 
-    values: Array
+    values: Array | npt.NDArray[np.uint64]
     seal: InitVar[object]
 
     def __post_init__(self, seal: object) -> None:
         if seal is not SEAL:
             raise QueryRefused("a Sealed reply is made by superteach.promises.guard alone")
         self.values.setflags(write=False)
+
+    @property
+    def numbers(self) -> Array:
+        """The numbers themselves, where no promise covers them."""
+        if self.values.dtype != np.float64:
+            raise QueryRefused("this reply is covered by a promise, and no number")
+        return np.asarray(self.values, dtype=np.float64)
 
 
 class Answers(Protocol):
@@ -50,6 +60,9 @@ class Answers(Protocol):
 
     def start(self) -> Any:
         """The state before the first query."""
+
+    def under(self, guard: Any) -> Self:
+        """The same teacher behind another guard."""
 
     def answer(self, query: Query[object], state: Any, turn: Turn) -> tuple[Any, Sealed]:
         """A new state and a sealed reply."""

@@ -235,7 +235,7 @@ _HINTS = {
 
 def pack_reply(sealed: Sealed) -> bytes:
     """A sealed reply as bytes: nothing else that holds numbers of rows can be packed."""
-    return pack("reply", {"status": "ok", "facts": {}, "reason": ""}, [sealed.values])
+    return pack("reply", {"status": "ok", "facts": {}, "reason": ""}, [sealed.numbers])
 
 
 def pack_facts(facts: Mapping[str, object]) -> bytes:

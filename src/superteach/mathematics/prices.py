@@ -70,6 +70,17 @@ class Prices:
         return self.levels[-1]
 
 
+def metric_of(curvature: Array) -> Array:
+    """M with M'M = H⁻¹, from H or its diagonal; directions in which nothing bends have none."""
+    if curvature.ndim == 1:
+        return np.asarray(1.0 / np.sqrt(curvature))
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(curvature), 1e-300))
+    values, axes = np.linalg.eigh(curvature * np.outer(scale, scale))
+    kept = values > 1e-13 * values[-1]
+    roots = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+    return np.asarray((axes * roots) @ axes.T * scale)
+
+
 def ladder(counts: npt.NDArray[np.int64], size: int, unknowns: int) -> Array:
     """Log-odds by octave of strength for a lesson of `size` rows.
 

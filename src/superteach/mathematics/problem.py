@@ -56,6 +56,11 @@ class Scaling:
             rest = rest - float(self.centre @ outer)
         return np.concatenate([outer, rest])
 
+    def to_raw(self, width: int) -> Array:
+        """The matrix by which differences of coefficients on scaled columns become differences in raw units."""
+        zero = self.raw(np.zeros(width))
+        return np.column_stack([self.raw(column) - zero for column in np.eye(width)])
+
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:

@@ -16,12 +16,18 @@ import numpy as np
 from superteach.errors import QueryRefused, TeachingError
 from superteach.line import wire
 from superteach.line.messages import SEAL, Sealed
-from superteach.line.queries import QUERIES, Query
+from superteach.line.queries import QUERIES, SCRIPT, Private, Query
 from superteach.promises.audit import Audit
+from superteach.promises.fixed import Words
+from superteach.promises.masks import Masker
 from superteach.promises.policy import NAMES, Policy
+from superteach.promises.rosters import Identity, Rosters
+from superteach.promises.terms import OPEN_TERMS, Terms
 from superteach.types import Array
 
-OPEN_DOOR = Policy((), frozenset(NAMES), least_rows=1, most_rounds=sys.maxsize, asynchronous=True)
+OPEN_DOOR = Policy(
+    (), frozenset(NAMES) | {kind.__name__ for kind in SCRIPT}, least_rows=1, most_rounds=sys.maxsize, asynchronous=True
+)
 MOST_REPLY = 1 << 22
 """Most numbers in a reply of a site (32 MB)."""
 LONGEST = 1 << 12
@@ -37,6 +43,11 @@ class Guard:
 
     policy: Policy = OPEN_DOOR
     audit: Audit | None = None
+    terms: Terms = OPEN_TERMS
+    """The promise in force."""
+    masker: Masker | None = None
+    spent: float = 0.0
+    """Shares of the lesson's budget that were released."""
 
     def check_coordinator(self, name: str, fingerprint: str) -> None:
         """Refuse a coordinator whose certificate is not in the policy, by name or by fingerprint."""
@@ -64,24 +75,42 @@ class Guard:
         if query.reply_length > MOST_REPLY:
             raise QueryRefused(f"{query.name} asks for {query.reply_length} numbers; {MOST_REPLY} are the most")
 
-    def release(self, query: Query[object], reply: Array, behind: Mapping[str, int], teacher: str) -> Sealed:
-        """Let a reply go, or refuse; `behind` counts the rows of each set that the query says it runs over."""
-        if type(query) not in QUERIES:
+    def release(
+        self, query: Query[object], reply: Array, behind: Mapping[str, int], teacher: str, number: int = 0
+    ) -> Sealed:
+        """Let a reply go, covered as the promise asks, or refuse.
+
+        `behind` counts the rows of each set that the query says it runs over; `number` is the round's.
+        """
+        if type(query) not in QUERIES + SCRIPT:
             raise QueryRefused(f"teacher {teacher} knows no query named {type(query).__name__}")
-        self._check_query(query)
+        if self.terms.promise == "open":
+            self._check_query(query)
         if reply.shape != (query.reply_length,):
             raise TeachingError(
                 f"teacher {teacher} has a reply of shape {reply.shape} to {query.name}, "
                 f"which takes {query.reply_length} numbers"
             )
+        if self.terms.promise != "open":
+            return Sealed(self._covered(query, reply, number), SEAL)
         for rows in query.behind:
             # An owner who lists a query that shows rows has said so; counts of few rows pass.
             if not query.shows_rows and (query.sums or rows == "all"):
                 self.check_rows(behind[rows], _WORDS[rows])
         return Sealed(np.array(reply, dtype=np.float64), SEAL)
 
+    def _covered(self, query: Query[object], reply: Array, number: int) -> Words:
+        """What leaves under a promise: noise is paid for before it is drawn, and no lesson spends more than its budget."""
+        if not query.keeps(self.terms.promise):
+            raise QueryRefused(f"promise {self.terms.promise!r} lets no answer to {query.name} pass")
+        if self.terms.promise == "epsilon" and isinstance(query, Private):
+            self.spent += sum(part.share for part in query.releases)
+            if self.spent > 1.0 + 1e-9:
+                raise QueryRefused(f"{query.name} would spend more than this lesson's ε={self.terms.epsilon:g}")
+        return self.terms.cover(query, reply, number, self.masker)
+
     def _check_query(self, query: Query[object]) -> None:
-        if type(query).__name__ not in self.policy.queries:
+        if type(query).__name__ not in self.policy.queries and type(query) not in SCRIPT:
             raise QueryRefused(f"the policy does not allow {type(query).__name__}")
         if query.asynchronous and not self.policy.asynchronous:
             raise QueryRefused(
@@ -101,3 +130,14 @@ class Guard:
             _log.error("%s", error)
             return wire.pack_no("refused", str(error))
         return message
+
+
+def simulated(terms: Terms) -> list[Guard]:
+    """Guards of teachers in one process, who exchange keys as teachers on machines of their own would."""
+    guards = [Guard(terms=terms) for _ in range(terms.teachers)]
+    if terms.masked:
+        people = [Rosters(Identity.ephemeral(f"{position:06}")) for position in range(terms.teachers)]
+        hellos = [person.hello("one process", 0) for person in people]
+        for guard, person in zip(guards, people, strict=True):
+            guard.masker = person.join("one process", 0, hellos)
+    return guards

@@ -25,8 +25,8 @@ import numpy as np
 from superteach.errors import DataError, SettingError
 from superteach.types import Array, Mask, Positions
 
-BITS = 14
-"""Bits of one teacher's noise in steps: more make rounding cost less noise, and sums longer; 14 keep the facts."""
+BITS = 18
+"""Bits of one teacher's noise in steps. Rounding 5,050 numbers then costs 0.9 % of noise; with 14 bits it cost 14 %."""
 MOST_SIGMA = 1 << 20
 """Largest noise in steps: the products that decide a draw stay below 2^63 up to here, but for k > 2,000 (e^−1000)."""
 MOST_STEPS = 1 << 45

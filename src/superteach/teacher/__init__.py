@@ -7,10 +7,11 @@ restart. What comes back beside the state is `Sealed`.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from copy import copy
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from superteach.mathematics.problem import DualProblem, Scaling
 from superteach.mathematics.solvers.function import Function, Read
 from superteach.mathematics.solvers.newton import Newton
 from superteach.promises.guard import Guard
-from superteach.teacher import play, ranks
+from superteach.teacher import capped, play, ranks
 from superteach.teacher.rows import Rows, length_of
 from superteach.teacher.state import Answer, State, known
 from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted_sum
@@ -57,11 +58,20 @@ class Teacher:
         self.name = name
         self.loss = loss
         self.guard = guard or Guard()
+        self.secret = 0
+        """Mixed into lots under a promise, so that whoever sends a seed cannot foresee them."""
         self.rows = Rows(features)
         # Labels of one byte stay so: NumPy widens them where they meet a float.
         self.target: Any = np.ascontiguousarray(target, dtype=np.int8 if target.dtype == np.int8 else np.float64)
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
+
+    def under(self, guard: Guard) -> Self:
+        """The same teacher behind another guard, with lots of its own where a promise is kept."""
+        found = copy(self)
+        found.guard = guard
+        found.secret = 0 if guard.terms.promise == "open" else secrets.randbits(63)
+        return found
 
     def size_of(self, chosen: npt.NDArray[np.int64]) -> Array:
         """Count rows, and those of them with a positive label or target."""
@@ -78,7 +88,23 @@ class Teacher:
             raise QueryRefused(f"teacher {self.name} knows no query named {type(query).__name__}")
         state, reply = handler(self, query, state, turn)
         counted: dict[str, int] = {rows: self._count(rows, state) for rows in query.behind}
-        return state, self.guard.release(query, reply, counted, self.name)
+        return state, self.guard.release(query, reply, counted, self.name, turn.number)
+
+    def announced(self, loss: queries.Announced) -> Loss:
+        """Build the loss that a coordinator announces, or refuse it."""
+        settings = dict(loss.settings())
+        name = str(settings.pop("name", ""))
+        if self.loss not in (None, name):
+            raise QueryRefused(f"the agreement is on the loss {self.loss!r}, not {name!r}")
+        if isinstance(loss, Loss):
+            return loss
+        kind = LOSSES.get(name)
+        if kind is None or set(settings) != {entry.name for entry in fields(kind)}:  # type: ignore[arg-type]
+            raise QueryRefused(f"teacher {self.name} knows no loss {name[:60]!r} with {sorted(settings)}")
+        try:
+            return kind(**settings)
+        except ValueError as error:
+            raise QueryRefused(str(error)) from None
 
     def _count(self, rows: Behind, state: State) -> int:
         """How many rows a set has."""
@@ -108,24 +134,7 @@ def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn)
     scaling = Scaling(query.constant, query.centre, query.scale)
     squares = sum(float(block.square_sums().sum()) for _, block in teacher.rows.blocks(scaling))
     squares += teacher.rows.count * scaling.constant**2
-    return State(loss=_loss(teacher, query.loss), scaling=scaling), np.array([squares])
-
-
-def _loss(teacher: Teacher, announced: queries.Announced) -> Loss:
-    """Build the loss that a coordinator announces, or refuse it."""
-    settings = dict(announced.settings())
-    name = str(settings.pop("name", ""))
-    if teacher.loss not in (None, name):
-        raise QueryRefused(f"the agreement is on the loss {teacher.loss!r}, not {name!r}")
-    if isinstance(announced, Loss):
-        return announced
-    kind = LOSSES.get(name)
-    if kind is None or set(settings) != {entry.name for entry in fields(kind)}:  # type: ignore[arg-type]
-        raise QueryRefused(f"teacher {teacher.name} knows no loss {name[:60]!r} with {sorted(settings)}")
-    try:
-        return kind(**settings)
-    except ValueError as error:
-        raise QueryRefused(str(error)) from None
+    return State(loss=teacher.announced(query.loss), scaling=scaling), np.array([squares])
 
 
 def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> Answer:
@@ -263,8 +272,8 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
     rows: Positions | None = chosen
     ended = True  # nothing to choose where the share is nothing, or everything
     if 0 < len(chosen) < teacher.rows.count:
-        choose, itself = extensions.load(extensions.ALONE, query.inside), copy(teacher)
-        itself.guard = Guard()  # what a teacher asks itself does not leave it
+        choose = extensions.load(extensions.ALONE, query.inside)
+        itself = teacher.under(Guard())  # what a teacher asks itself does not leave it
         rows, ended = choose(itself, loss, state.scaling, len(chosen), query)
     found = chosen if rows is None else rows
     counts = [ended and rows is not None, rows is None]
@@ -288,6 +297,7 @@ _HANDLERS: dict[type[Query[object]], Handler] = {
     queries.ChosenCost: _chosen_cost,
     queries.Alone: _alone,
     **play.HANDLERS,
+    **capped.HANDLERS,
 }
 
 

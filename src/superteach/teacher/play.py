@@ -21,7 +21,7 @@ from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
 from superteach.teacher import ranks
-from superteach.teacher.rows import LiftedBlock, Rows, length_of
+from superteach.teacher.rows import Block, LiftedBlock, Rows, length_of
 from superteach.teacher.state import Answer, State, known
 from superteach.types import Array, Positions
 
@@ -58,15 +58,19 @@ class Drawing:
 def balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) -> Answer:
     """Take pulls at a model."""
     loss: Loss = known(state.loss, "loss")
-    slope = np.empty(teacher.rows.count)
-    octave = np.zeros(teacher.rows.count, dtype=np.int8)
+    slope, octave = np.empty(teacher.rows.count), np.zeros(teacher.rows.count, dtype=np.int8)
     for where, block in teacher.rows.blocks(state.scaling):
         slope[where] = -loss.gradient(block.times(query.model), teacher.target[where])
-        with np.errstate(divide="ignore"):
-            length = np.log2(np.abs(slope[where])) + 0.5 * np.log2(block.squares(query.metric))
-        octave[where] = np.clip(np.floor(length) - SHORTEST, 0, OCTAVES - 1)
+        octave[where] = octaves(slope[where], block, query.metric)
     counts = np.bincount(octave, minlength=OCTAVES).astype(np.float64)
     return replace(state, balance=Balancing(slope, octave), drawing=None, fractions=None, play=None), counts
+
+
+def octaves(slope: Array, block: Block, metric: Array) -> npt.NDArray[np.int8]:
+    """Octaves of the lengths of pulls in a metric."""
+    with np.errstate(divide="ignore"):
+        length = np.log2(np.abs(slope)) + 0.5 * np.log2(block.squares(metric))
+    return np.asarray(np.clip(np.floor(length) - SHORTEST, 0, OCTAVES - 1), dtype=np.int8)
 
 
 def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> Answer:
@@ -306,8 +310,8 @@ def _filled(chosen: Positions, idle: Positions, more: int) -> Positions:
 
 
 def _lots(teacher: Teacher, seed: int) -> Array:
-    """A number in [0, 1) per row, from its id and a seed."""
-    return np.asarray(ranks.random_keys(teacher.ids, seed % 2**64) / 2.0**64)
+    """A number in [0, 1) per row, from its id, a seed, and under a promise the teacher's own secret."""
+    return np.asarray(ranks.random_keys(teacher.ids, (seed ^ teacher.secret) % 2**64) / 2.0**64)
 
 
 def _draw(seed: int, turn: Turn, age: int) -> np.random.Generator:

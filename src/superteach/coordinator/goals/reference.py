@@ -64,7 +64,10 @@ class FromData:
 
     def vector(self, classroom: Classroom) -> Array:
         """The learner's model on the reference set, in raw units."""
-        learner = classroom.learner
+        return self.without_rows(classroom.learner)
+
+    def without_rows(self, learner: Learner) -> Array:
+        """The same, for which no teacher is asked anything: it may be taught under a promise."""
         features, target = _usable(self.X, self.y, learner.loss)
         rows = _Reference(features, _encoded(target, learner.loss), learner)
         solver = Newton() if rows.width <= NEWTON_WIDTH else LBFGS()

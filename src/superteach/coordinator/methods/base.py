@@ -10,9 +10,11 @@ from superteach.words import Words
 if TYPE_CHECKING:
     from superteach.coordinator.classroom import Classroom
     from superteach.coordinator.federation import Federation
-    from superteach.coordinator.methods.outcome import Outcome
+    from superteach.coordinator.methods.outcome import Outcome, Promised
     from superteach.line.queries import Size
     from superteach.mathematics.learner import Learner
+    from superteach.mathematics.private import Spread
+    from superteach.mathematics.problem import Scaling
     from superteach.settings import Settings
     from superteach.types import Array
 
@@ -85,6 +87,28 @@ class Method:
 
     def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
         """Begin to choose rows for `goal`, which is given on the scaled columns."""
+        raise NotImplementedError
+
+    promises: ClassVar[tuple[str, ...]] = ("open",)
+    """Promises that it can keep."""
+    unpromised: ClassVar[str] = "it looks at sums over chosen rows"
+    """Why it cannot keep the others."""
+
+    def choose_masked(self, room: Classroom, goal: Array, size: int, settings: Settings) -> Outcome:
+        """Leave every teacher with its part of the lesson, from totals over all teachers and none over chosen rows."""
+        raise NotImplementedError
+
+    def choose_noisy(
+        self,
+        federation: Federation,
+        learner: Learner,
+        scaling: Scaling,
+        goal: Array,
+        size: int,
+        rows: tuple[int, ...],
+        spread: Spread,
+    ) -> Promised:
+        """Do the same from noisy totals; `spread` gives the deviation of a release, `goal` is in raw units."""
         raise NotImplementedError
 
     def tell(self, settings: Settings) -> Words:

@@ -21,6 +21,7 @@ from superteach.lesson import Certificate
 from superteach.line.queries import (
     AskMoments,
     Assign,
+    Choose,
     Count,
     Gather,
     Moments,
@@ -102,9 +103,7 @@ class Matcher(Search):
     @cached_property
     def _measure(self) -> Array:
         """How coefficients on scaled columns become raw ones."""
-        scaling, goal = self._room.scaling, self._goal
-        zero = scaling.raw(np.zeros_like(goal))
-        return np.column_stack([scaling.raw(column) - zero for column in np.eye(len(goal))])
+        return self._room.scaling.to_raw(len(self._goal))
 
     @property
     def _change(self) -> Array | None:
@@ -194,7 +193,7 @@ class Matcher(Search):
         wide = len(self._goal) > NEWTON_WIDTH
         target = self._target(size)
         federation.stage = "prices"
-        metric = self._metric(self._curvature_at_goal(size))
+        metric = prices.metric_of(self._curvature_at_goal(size))
         found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, newton=not wide)
         proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
         if not found.balanced and proof is None and found.freedom <= len(self._goal) + 1:
@@ -250,16 +249,6 @@ class Matcher(Search):
         diagonal = self._penalty(size).diagonal
         return curvature + (diagonal if curvature.ndim == 1 else np.diag(diagonal))
 
-    def _metric(self, curvature: Array) -> Array:
-        """M with M'M = H⁻¹."""
-        if curvature.ndim == 1:
-            return np.asarray(1.0 / np.sqrt(curvature))
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(curvature), 1e-300))
-        values, axes = np.linalg.eigh(curvature * np.outer(scale, scale))
-        kept = values > 1e-13 * values[-1]
-        roots = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
-        return np.asarray((axes * roots) @ axes.T * scale)
-
     def _approach(self, found: Prices, metric: Array, size: int) -> tuple[Prices, Array, list[float]]:
         """Come as near as can be: prices, their metric, and the risk of fractional lessons on the way.
 
@@ -314,7 +303,7 @@ class Matcher(Search):
     def _prices_inside(self, model: Array, size: int) -> tuple[Prices, Array]:
         """Prices that balance another model than the goal."""
         federation = self._room.federation
-        metric = self._metric(self._with_penalty(self._curvature("priced", model), size))
+        metric = prices.metric_of(self._with_penalty(self._curvature("priced", model), size))
         target = self._penalty(size).gradient(model)
         found = prices.agree(federation.sum, model, target, metric, size, self._seed, False, exact=1e-3)
         return prices.take(federation.sum, found, metric, size), metric
@@ -426,6 +415,20 @@ class Matcher(Search):
         curvature = self._with_penalty(sums.curvature, kept.rows)
         step = _inverse(curvature) @ (sums.gradient + penalty.gradient(self._goal))
         return float(np.linalg.norm(self._measure @ step))
+
+
+class QuietMatcher(Matcher):
+    """Exact teaching that ends with prices: every teacher rounds alone, and nothing is asked about its choice."""
+
+    def _choose(self, size: int) -> Size:
+        return self._once(size)
+
+    def _round(self, found: Prices, metric: Array, size: int) -> Size:
+        self._room.federation.sum(Choose(self._goal, found.point, None, self._penalty(size).diagonal))
+        return Size(size, 0)
+
+    def _predicted(self, kept: Size) -> float:
+        return float(np.nan)
 
 
 @cache

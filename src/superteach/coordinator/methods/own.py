@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,19 @@ from superteach.words import Words
 if TYPE_CHECKING:
     from superteach.coordinator.classroom import Classroom
     from superteach.coordinator.federation import Federation
+    from superteach.coordinator.methods.outcome import Outcome, Promised
     from superteach.mathematics.learner import Learner
+    from superteach.mathematics.private import Spread
+    from superteach.mathematics.problem import Scaling
     from superteach.settings import Settings
     from superteach.types import Array
 
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.55, 0.8)
 """Shares of a small pool from which exchanges begin with budget="best": a search may change the size there."""
+ROUNDED = 3
+"""Rows for each coefficient that a teacher must choose, or its rounding adds to the risk."""
+RARE = 0.05
+"""Share of a lesson that teachers with fewer rows may have, where a risk is stated."""
 
 
 class Match(Method):
@@ -34,6 +42,46 @@ class Match(Method):
         exact=True,
     )
     uses = ("rounding", "restarts")
+    promises = ("closed", "epsilon", "masked", "open")
+
+    def choose_masked(self, room: Classroom, goal: Array, size: int, settings: Settings) -> Outcome:
+        """Agree on prices; every teacher rounds alone."""
+        from superteach.coordinator.methods.match import QuietMatcher
+
+        chooser = QuietMatcher(room, goal, settings)
+        chooser.choose(size)
+        return chooser.outcome
+
+    def choose_noisy(
+        self,
+        federation: Federation,
+        learner: Learner,
+        scaling: Scaling,
+        goal: Array,
+        size: int,
+        rows: tuple[int, ...],
+        spread: Spread,
+    ) -> Promised:
+        """Agree on prices under noise; every teacher rounds alone."""
+        from superteach.coordinator.methods.outcome import Outcome, Promised
+        from superteach.line.queries import Choose
+        from superteach.mathematics import private
+        from superteach.mathematics.problem import ridge_penalty
+
+        inside, most = scaling.inside(goal), learner.loss.most_curvature
+        penalty = ridge_penalty(learner.penalty(size), len(inside), learner.free_intercept)
+        federation.stage = "prices"
+        bound = most if most < math.inf else 1.0
+        diagonal, features = penalty.diagonal, federation.features
+        found = private.agree(federation.sum, spread, inside, diagonal, size, sum(rows), features, bound)
+        federation.stage = "choice"
+        federation.sum(Choose(inside, found.point, found.cap, diagonal))
+        reason = "the prices settled under noise" if found.settled else "the prices did not settle under noise"
+        # A teacher that chooses a handful of rows cannot round without an error that nobody knows.
+        parts = [size * many / sum(rows) for many in rows]
+        few = sum(part for part in parts if part < ROUNDED * len(inside)) / size
+        risk = private.stated_risk(found, diagonal, scaling.to_raw(len(inside))) if few <= RARE else None
+        return Promised(Outcome(reason, found.settled), risk)
 
     def sizes(self, settings: Settings, room: Classroom) -> list[int]:
         """Look at other sizes where a search sees the whole pool: at once at all subsets, or from several starts."""
@@ -67,6 +115,18 @@ class Dual(Method):
     uses = ("sparsity", "goal_weight")
     solvers = ("Newton", "LBFGS", "Block")
     fractions = PATH_FRACTIONS
+    promises = ("masked", "open")
+    unpromised = "the threshold over all rows is a count that all teachers make together"
+
+    def choose_masked(self, room: Classroom, goal: Array, size: int, settings: Settings) -> Outcome:
+        """Solve from totals, find the threshold by counts; teachers keep their rows and say nothing."""
+        from superteach.coordinator import selection
+        from superteach.line.queries import KeepQuietly
+
+        chooser = self.start(room, goal, settings)
+        room.federation.stage = "selection"
+        room.federation.sum(KeepQuietly(selection.last_ranks(room.federation, [size])[0]))
+        return chooser.outcome
 
     def check(self, settings: Settings, learner: Learner, federation: Federation) -> None:
         """Refuse a block rule that does not fit the teachers or the learner."""

@@ -8,18 +8,28 @@ writes the table of all queries into PAGE. A teacher refuses anything that is no
 
 from __future__ import annotations
 
-from superteach.line.queries import common, dual, match
+from types import ModuleType
+
+from superteach.line.queries import common, dual, match, private
 from superteach.line.queries.common import *  # noqa: F403
 from superteach.line.queries.common import Query
 from superteach.line.queries.dual import *  # noqa: F403
 from superteach.line.queries.match import *  # noqa: F403
+from superteach.line.queries.private import *  # noqa: F403
 
-QUERIES: tuple[type[Query[object]], ...] = tuple(
-    kind
-    for room in (common, dual, match)
-    for kind in vars(room).values()
-    if isinstance(kind, type) and kind.__module__ == room.__name__ and "broadcast" in vars(kind)
-)
+
+def _kinds(*rooms: ModuleType) -> tuple[type[Query[object]], ...]:
+    return tuple(
+        kind
+        for room in rooms
+        for kind in vars(room).values()
+        if isinstance(kind, type) and kind.__module__ == room.__name__ and "broadcast" in vars(kind)
+    )
+
+
+QUERIES = _kinds(common, dual, match)
 """The closed list: the classes of these three modules that say what they broadcast."""
+SCRIPT = _kinds(private)
+"""What teachers ask themselves under a promise, in step with each other; no message can ask it."""
 OPEN = tuple(query for query in QUERIES if query.shows_rows)
 """Queries that show single rows: answered in one process, and by a site only where its owner lists them."""

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from superteach.line.queries import QUERIES, Query
+from superteach.line.queries import QUERIES, SCRIPT, Query
 
 HEAD = (
     "query",
@@ -16,12 +16,13 @@ HEAD = (
     "over rows",
     "changes",
     "sensitivity",
+    "promises",
 )
 
 
 def table() -> str:
     """The facts of all queries as a table in Markdown."""
-    lines = HEAD, ["---"] * len(HEAD), *map(_facts, QUERIES)
+    lines = HEAD, ["---"] * len(HEAD), *map(_facts, QUERIES + SCRIPT)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
@@ -29,7 +30,16 @@ def _facts(query: type[Query[object]]) -> list[str]:
     shown = f"**single rows**: {query.exposure}" if query.shows_rows else query.exposure
     bound = "none known" if query.sensitivity.bound is None else f"{query.sensitivity.bound:g}"
     why, changed = f"{bound}: {query.sensitivity.why}", ", ".join(query.changes) or "nothing"
-    return [f"`{query.__name__}`", query.broadcast, query.reply, shown, query.over, changed, why]
+    return [
+        f"`{query.__name__}`",
+        query.broadcast,
+        query.reply,
+        shown,
+        query.over,
+        changed,
+        why,
+        ", ".join(query.promises),
+    ]
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ them), or the same weighted by their fractions b_j at the present prices."""
 Behind = Literal[RowSet, "in play", "positive", "negative"]
 """A set of rows that a reply runs over: a `RowSet`, the rows in play of a rounding, or the rows of one class."""
 Over = Literal[Behind, "as asked"]
+TOTALS = ("masked", "open")
+"""Promises under which totals over all teachers may be known."""
 EVERYTHING = ("everything",)
 """What `Prepare` changes: a teacher forgets all it remembered."""
 HISTOGRAM_BINS = 256
@@ -70,6 +72,8 @@ class Query(Generic[Read]):
     changes: ClassVar[tuple[str, ...]] = ()
     """Fields of a teacher's `State` that the query sets; a query that changes nothing need not be asked again."""
     sensitivity: ClassVar[Sensitivity] = UNCAPPED
+    promises: ClassVar[tuple[str, ...]] = ("open",)
+    """Promises under which the query is answered at all."""
     length: ClassVar[int] = 1
 
     def __init_subclass__(cls) -> None:
@@ -91,6 +95,10 @@ class Query(Generic[Read]):
         """Sets of rows that this reply runs over."""
         assert self.over != "as asked"
         return (self.over,)
+
+    def keeps(self, promise: str) -> bool:
+        """Whether the query may be answered under a promise: none asks for sums over chosen rows but "open"."""
+        return promise in self.promises and (promise == "open" or "chosen" not in self.behind)
 
     def read(self, total: Array) -> Read:
         """The summed reply in the form the coordinator works with."""
@@ -172,6 +180,7 @@ class Census(Sized):
     """How many rows are there (or chosen), and how many with a positive label or target?"""
 
     rows: Literal["all", "chosen"] = "all"
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "which rows"
     exposure: ClassVar[str] = "rows; rows with a positive label or target"
     over: ClassVar[Over] = "as asked"
@@ -187,6 +196,7 @@ class ColumnSums(Numbers):
 
     centre: Array
     power: Literal[1, 2]
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "a centre per column, a power"
     reply: ClassVar[str] = "d sums"
     exposure: ClassVar[str] = "the sum (then the squared spread) of each column"
@@ -210,6 +220,7 @@ class Prepare(Number):
     constant: float
     centre: Array | None = None
     scale: Array | None = None
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "loss, constant column, scaling"
     exposure: ClassVar[str] = "the sum of squares over all rows and columns, as scaled"
     changes: ClassVar[tuple[str, ...]] = EVERYTHING
@@ -246,6 +257,7 @@ class AskMoments(_Asked, Query[Moments]):
     rows: RowSet
     point: Array
     order: Literal[1, 2]
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "a point p, which rows, which function"
     reply: ClassVar[str] = "1 + d sums, and d(d+1)/2 more for order 2"
     exposure: ClassVar[str] = "a sum over rows, one per column and (order 2) one per pair of columns"
@@ -274,6 +286,7 @@ class AskValues(_Asked, Numbers):
     point: Array
     direction: Array
     steps: Array
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "a point, a direction, some step lengths"
     reply: ClassVar[str] = "one sum per step"
     exposure: ClassVar[str] = "the first sum of AskMoments at other points, one per step length"
@@ -296,6 +309,7 @@ class RankRows(Numbers):
     by: Literal["dual", "block", "random", "even"]
     point: Array | None = None
     seed: int = 0
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "a point or a seed"
     reply: ClassVar[str] = "1 count"
     exposure: ClassVar[str] = "rows"
@@ -321,6 +335,7 @@ class CountRanks(Counts):
     """
 
     prefixes: tuple[bytes, ...]
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "some prefixes of a score"
     reply: ClassVar[str] = "256 counts per prefix"
     exposure: ClassVar[str] = "how many rows have which scores"

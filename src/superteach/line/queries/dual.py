@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from superteach.line.queries.common import COUNTED, Query, Sensitivity
+from superteach.line.queries.common import COUNTED, TOTALS, Query, Sensitivity
 from superteach.types import Array, Mask
 
 __all__ = ["BlockOffer", "BlockRound", "BlockSums", "Offers", "Weigh"]
@@ -17,6 +17,7 @@ class Weigh(Query[int]):
 
     direction: Array
     sparsity: float
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "a direction, sparsity"
     reply: ClassVar[str] = "1 count"
     exposure: ClassVar[str] = "rows orthogonal to the direction, or nearly so where the sparsity is huge"

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from superteach.line.queries.common import (
     ENTANGLED,
+    TOTALS,
     Counts,
     Number,
     Numbers,
@@ -55,6 +56,7 @@ class Balance(Counts):
     model: Array
     metric: Array
     """M: a matrix, or the diagonal of one."""
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "a model, a d × d matrix or its diagonal"
     reply: ClassVar[str] = "one count per octave"
     exposure: ClassVar[str] = "how many rows pull how strongly, in 96 octaves"
@@ -79,6 +81,7 @@ class Draw(Query[Drawn]):
     """Log-odds by octave."""
     least: float
     seed: int
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "log-odds by octave, a least probability, a seed"
     reply: ClassVar[str] = "1 count, 1 sum"
     exposure: ClassVar[str] = "how many rows were drawn by lot for the prices, and a sum over their log-odds"
@@ -94,6 +97,7 @@ class Price(Number):
     """Take these prices: row j is in the lesson to the fraction b_j = σ(z_j + u'(g_j, 1))."""
 
     point: Array
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "d + 1 prices"
     exposure: ClassVar[str] = "the sum of the fractions of the rows drawn"
     over: ClassVar[Over] = "drawn"
@@ -313,6 +317,7 @@ class Bound(Numbers):
     measure: Array
     """R: ‖R x_j‖ is how much a row's prediction changes at most where the model moves by 1."""
     radii: Array
+    promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "a direction, a d × d matrix or its diagonal, some radii"
     reply: ClassVar[str] = "one sum per radius"
     exposure: ClassVar[str] = "how much all rows pull along the direction, within a radius of the goal"

@@ -1,0 +1,130 @@
+"""Lessons under a promise: the script that every teacher follows, and what can be said of a lesson that nobody looked at.
+
+No sum over chosen rows is asked for. Each function here is a fixed programme over `federation.sum`: in one process it runs
+once for all teachers; across organisations every teacher runs it by itself, in step, and the coordinator only adds.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from superteach.coordinator import methods, selection
+from superteach.coordinator.classroom import NEWTON_WIDTH, enter
+from superteach.coordinator.federation import Federation
+from superteach.coordinator.goals import Goal, check_vector
+from superteach.coordinator.methods.outcome import Outcome, Promised
+from superteach.errors import BudgetError, GoalError, SettingError
+from superteach.lesson import Lesson
+from superteach.line.queries import Alone, Begin, ChooseAlone
+from superteach.mathematics.learner import Learner
+from superteach.mathematics.problem import Scaling
+from superteach.promises.terms import Terms
+from superteach.settings import Settings
+from superteach.types import Array
+
+
+def check(settings: Settings, terms: Terms, rows: int, width: int) -> int:
+    """The size of a lesson that a promise can be kept for, or an error before anything is asked or spent."""
+    method = methods.find(settings.method)
+    if settings.promise not in method.promises:
+        kept = ", ".join(method.promises)
+        raise SettingError(
+            f"promise={settings.promise!r} does not go with method={method.name!r}, which keeps {kept}: {method.unpromised}"
+        )
+    if settings.standardize and settings.promise != "masked":
+        raise SettingError(
+            f"standardize=True needs sums over rows, and promise={settings.promise!r} releases none of them: scale columns "
+            "by means and deviations that are public, before teaching"
+        )
+    if settings.promise == "epsilon":
+        if settings.delta >= 1.0 / max(rows, 1):
+            raise SettingError(
+                f"delta={settings.delta:g} is not below one over the {rows} rows ({1.0 / rows:.2g}): it would let a row be "
+                "shown outright"
+            )
+        if width > NEWTON_WIDTH:
+            raise SettingError(f"promise='epsilon' works for up to {NEWTON_WIDTH} columns, there are {width}")
+        _ = terms.mu
+    size = selection.counts_of(settings.budget, rows, width)[0]
+    if size > 0.9 * rows and settings.promise == "epsilon":
+        raise BudgetError(
+            f"budget={settings.budget!r} leaves no choice: under a promise choose at most 0.9 of the rows"
+        )
+    return size
+
+
+def run(
+    federation: Federation,
+    learner: Learner,
+    goal: Array,
+    size: int,
+    rows: tuple[int, ...],
+    settings: Settings,
+    terms: Terms,
+) -> Promised:
+    """Choose about `size` rows for `goal` (raw units); `rows` are those that teachers have declared."""
+    method, scaling = methods.find(settings.method), Scaling(learner.column)
+    if terms.promise == "masked":
+        room = enter(federation, learner, settings.solver, settings.standardize)
+        return Promised(method.choose_masked(room, room.scaling.inside(goal), size, settings))
+    federation.stage = "set-up"
+    federation.sum(Begin(learner.loss, learner.column))
+    if terms.promise == "closed":
+        return _closed(federation, learner, scaling.inside(goal), size, rows)
+    return method.choose_noisy(federation, learner, scaling, goal, size, rows, terms.spread)
+
+
+def _closed(federation: Federation, learner: Learner, goal: Array, size: int, rows: tuple[int, ...]) -> Promised:
+    federation.stage = "alone"
+    edges = np.round(np.cumsum((0, *rows)) * (size / sum(rows))).astype(int)
+    alone = Alone(goal, learner.ridge, learner.ridge_per_row, learner.free_intercept, "match", "", 0.0, 0)
+    federation.sum(ChooseAlone(tuple(int(share) for share in np.diff(edges)), alone))
+    return Promised(Outcome("every teacher chose alone and said nothing"))
+
+
+def lesson_of(
+    found: Promised, federation: Federation, learner: Learner, goal: Array, size: int, rows: int, settings: Settings,
+    started: float,
+) -> Lesson:  # fmt: skip
+    """The lesson as the coordinator knows it: a size that was asked for, a risk that is stated or not known."""
+    method, outcome = methods.find(settings.method), found.outcome
+    return Lesson(
+        model=np.full(len(goal), np.nan),
+        goal=goal,
+        intercept=learner.intercept != "none",
+        size=size,
+        rows=rows,
+        risk=float(np.nan),
+        consistency=float(np.nan),
+        pool_risk=float(np.nan),
+        objective=np.empty(0),
+        gap=np.empty(0),
+        path=(),
+        ledger=federation.ledger,
+        seconds=time.perf_counter() - started,
+        reason=outcome.reason,
+        converged=outcome.converged,
+        teachers=federation.names,
+        certificate=outcome.certificate,
+        lower_bound=outcome.lower_bound,
+        promise=settings.promise,
+        stated_risk=found.stated_risk,
+        delivered=False,
+        words=replace(method.tell(settings), unused=methods.unused(method)),
+        settings={"learner": learner.as_dict(), **settings.as_dict()},
+    )
+
+
+def public_goal(wanted: Array | Goal, learner: Learner, features: int, promise: str) -> Array:
+    """A goal that no teacher was asked about; one that is fitted on the pool would have to be paid for, and is refused."""
+    if isinstance(wanted, np.ndarray):
+        return wanted
+    if not hasattr(wanted, "without_rows"):
+        raise GoalError(
+            f"goal={wanted!r} is fitted on the teachers' rows, and promise={promise!r} releases no such fit: give a vector, "
+            "a model fitted elsewhere, or FromData with rows of your own"
+        )
+    return check_vector(wanted.without_rows(learner), features, learner.intercept != "none")

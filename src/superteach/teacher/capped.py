@@ -1,0 +1,206 @@
+"""A teacher under a promise: sums over capped rows, and a choice of which it says nothing (see `queries.private`)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit
+
+from superteach import extensions
+from superteach.line import queries
+from superteach.line.messages import Turn
+from superteach.line.queries.private import BINS, COUNT, Cap, bins_of, pack_symmetric
+from superteach.mathematics.prices import metric_of
+from superteach.mathematics.problem import Scaling
+from superteach.promises.guard import Guard
+from superteach.teacher import play
+from superteach.teacher.rows import Block, Where
+from superteach.teacher.state import Answer, State, known
+from superteach.types import Array, Positions
+
+if TYPE_CHECKING:
+    from superteach.teacher import Teacher
+
+
+@dataclass(frozen=True, eq=False)
+class Pulls:
+    """Every row's slope −ℓ'(x_j'θ*) and curvature ℓ''(x_j'θ*), and the length of its pull in units W."""
+
+    slope: Array
+    curvature: Array
+    length: Array
+
+    def kept(self, where: Where, cap: Cap) -> Array:
+        """k_j: what is left of a row when it is capped."""
+        return np.asarray(1.0 / np.maximum(1.0, np.hypot(self.length[where] / cap.length, COUNT)))
+
+
+def _begin(teacher: Teacher, query: queries.Begin, state: State, turn: Turn) -> Answer:
+    return State(loss=teacher.announced(query.loss), scaling=Scaling(query.constant)), np.zeros(0)
+
+
+def _widths(teacher: Teacher, query: queries.Widths, state: State, turn: Turn) -> Answer:
+    counts = np.zeros((query.width, BINS))
+    for _, block in teacher.rows.blocks(Scaling()):
+        values = np.abs(block.mapped(np.ones(query.width)))
+        for column in range(query.width):
+            counts[column] += np.bincount(bins_of(values[:, column]), minlength=BINS)
+    return state, counts.ravel()
+
+
+def _sketch(teacher: Teacher, query: queries.Sketch, state: State, turn: Turn) -> Answer:
+    loss, width = known(state.loss, "loss"), len(query.model)
+    pulls = Pulls(*(np.empty(teacher.rows.count) for _ in range(3)))
+    counts, sums, squares, bends = np.zeros(BINS), np.zeros((BINS, width)), np.zeros((width, width)), np.zeros(BINS)
+    for where, block in teacher.rows.blocks(state.scaling):
+        terms = loss.terms(block.times(query.model), teacher.target[where])
+        pulls.slope[where], pulls.curvature[where] = -terms.slope, terms.curvature
+        long = block.squares(query.weights)
+        pulls.length[where] = np.abs(terms.slope) * np.sqrt(long)
+        octave = bins_of(pulls.length[where])
+        unit = -terms.slope / np.where(pulls.length[where] > 0.0, pulls.length[where], 1.0)
+        counts += np.bincount(octave, minlength=BINS)
+        bends += np.bincount(octave, np.clip(terms.curvature * long / query.most, 0.0, 1.0), BINS)
+        for one in np.unique(octave):
+            sums[one] += query.weights * block.weighted_sum(unit * (octave == one))
+        squares += np.outer(query.weights, query.weights) * block.gram(unit * unit)
+    return replace(state, pulls=pulls), np.concatenate([counts, sums.ravel(), pack_symmetric(squares), bends])
+
+
+@dataclass(frozen=True, eq=False)
+class _Capped:
+    """A block of rows as e_j."""
+
+    block: Block
+    factor: Array
+    """k_j a_j/C, with a_j the slope: e_j = (W x_j · factor, s k_j)."""
+    counted: Array
+    """s k_j."""
+    cap: Cap
+
+    def odds(self, point: Array) -> Array:
+        """base + u'e_j."""
+        along = self.factor * self.block.times(self.cap.weights * point[:-1])
+        return np.asarray(self.cap.base + along + self.counted * point[-1])
+
+    def total(self, weights: Array) -> Array:
+        """Σ w_j e_j."""
+        return np.append(
+            self.cap.weights * self.block.weighted_sum(self.factor * weights), float(self.counted @ weights)
+        )
+
+    def gram(self, weights: Array) -> Array:
+        """Σ w_j e_j e_j'."""
+        width = len(self.cap.weights)
+        found = np.empty((width + 1, width + 1))
+        scale = np.outer(self.cap.weights, self.cap.weights)
+        found[:-1, :-1] = scale * self.block.gram(self.factor * self.factor * weights)
+        found[:-1, -1] = found[-1, :-1] = self.total(self.counted * weights)[:-1]
+        found[-1, -1] = float(self.counted @ (self.counted * weights))
+        return found
+
+
+def _blocks(teacher: Teacher, state: State, cap: Cap) -> Iterator[tuple[Where, _Capped]]:
+    pulls: Pulls = known(state.pulls, "pulls")
+    for where, block in teacher.rows.blocks(state.scaling):
+        kept = pulls.kept(where, cap)
+        yield where, _Capped(block, pulls.slope[where] * kept / cap.length, COUNT * kept, cap)
+
+
+def _pull(teacher: Teacher, query: queries.Pull, state: State, turn: Turn) -> Answer:
+    width = len(query.point)
+    total, bent = np.zeros(width), np.zeros((width, width))
+    for _, rows in _blocks(teacher, state, query.cap):
+        likely = expit(rows.odds(query.point))
+        total += rows.total(likely)
+        if query.bend_share:
+            bent += rows.gram(likely * (1.0 - likely))
+    return state, np.concatenate([total, pack_symmetric(bent)]) if query.bend_share else total
+
+
+def _pull_change(teacher: Teacher, query: queries.PullChange, state: State, turn: Turn) -> Answer:
+    total = np.zeros(len(query.after))
+    for _, rows in _blocks(teacher, state, query.cap):
+        total += rows.total(expit(rows.odds(query.after)) - expit(rows.odds(query.before)))
+    return state, total
+
+
+def _bend(teacher: Teacher, query: queries.Bend, state: State, turn: Turn) -> Answer:
+    pulls: Pulls = known(state.pulls, "pulls")
+    weights = query.cap.weights
+    total = np.zeros((len(weights), len(weights)))
+    for where, rows in _blocks(teacher, state, query.cap):
+        strength = rows.counted / COUNT * expit(rows.odds(query.point)) * pulls.curvature[where]
+        length = strength * rows.block.squares(weights)
+        strength = strength * np.minimum(1.0, query.most / np.maximum(length, 1e-300))
+        total += rows.block.gram(strength)
+    return state, pack_symmetric(np.outer(weights, weights) * total)
+
+
+def _choose(teacher: Teacher, query: queries.Choose, state: State, turn: Turn) -> Answer:
+    """Round to this teacher's own fractional sum, in units in which its own rows hold the model."""
+    cap = query.cap
+    if cap is not None:
+        pulls: Pulls = known(state.pulls, "pulls")
+        fractions = np.empty(teacher.rows.count)
+        for where, rows in _blocks(teacher, state, cap):
+            fractions[where] = np.minimum(cap.scale * rows.counted / COUNT * expit(rows.odds(query.point)), 1.0)
+        drawing = play.Drawing(teacher.rows, None, pulls.slope, np.empty(0))
+        state = replace(state, fractions=fractions, drawing=drawing)
+    fractions, drawn = known(state.fractions, "prices"), known(state.drawing, "rows drawn")
+    loss, hessian, first = known(state.loss, "loss"), np.diag(query.penalty / turn.teachers), 0
+    for where, block in drawn.rows.blocks(state.scaling):
+        margin = block.times(query.model)
+        some = np.arange(first, first + len(margin))
+        first += len(margin)
+        strength = loss.curvature(margin, teacher.target[drawn.positions(some)])
+        hessian += block.gram(np.maximum(strength, 0.0) * fractions[where])
+    metric = metric_of(hessian)
+    if cap is not None:
+        octave = np.zeros(teacher.rows.count, dtype=np.int8)
+        for where, block in teacher.rows.blocks(state.scaling):
+            octave[where] = play.octaves(drawn.slope[where], block, metric)
+        state = replace(state, balance=play.Balancing(drawn.slope, octave))
+    state, _ = play.round_alone(teacher, queries.RoundAlone(metric, secrets.randbits(63)), state, turn)
+    return state, np.zeros(0)
+
+
+def _choose_alone(teacher: Teacher, query: queries.ChooseAlone, state: State, turn: Turn) -> Answer:
+    """Choose for the goal as if there were nobody else; what became of it is for the owner alone."""
+    size, asked = query.sizes[turn.position], query.alone
+    rows: Positions | None = np.arange(size, dtype=np.int64)
+    ended = True
+    if 0 < size < teacher.rows.count:
+        choose = extensions.load(extensions.ALONE, asked.inside)
+        itself = teacher.under(Guard())  # what a teacher asks itself does not leave it
+        part = asked.ridge if asked.ridge_per_row else asked.ridge * size / max(sum(query.sizes), 1)
+        asked = replace(asked, ridge=part, seed=secrets.randbits(63))
+        rows, ended = choose(itself, known(state.loss, "loss"), state.scaling, size, asked)
+    if rows is None:
+        note = "these rows alone cannot teach this goal: none were chosen"
+        rows = np.zeros(0, dtype=np.int64)
+    else:
+        told = "balance the goal" if ended else "do not balance the goal, or not for sure; these come near it"
+        note = f"{len(rows)} rows chosen alone: they {told}"
+    return replace(state, chosen=rows, note=note), np.zeros(0)
+
+
+def _keep_quietly(teacher: Teacher, query: queries.KeepQuietly, state: State, turn: Turn) -> Answer:
+    return replace(state, chosen=known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)), np.zeros(0)
+
+
+HANDLERS: dict[type[queries.Query[object]], Callable[..., Answer]] = {
+    queries.Begin: _begin,
+    queries.Widths: _widths,
+    queries.Sketch: _sketch,
+    queries.Pull: _pull,
+    queries.PullChange: _pull_change,
+    queries.Bend: _bend,
+    queries.Choose: _choose,
+    queries.ChooseAlone: _choose_alone,
+    queries.KeepQuietly: _keep_quietly,
+}
