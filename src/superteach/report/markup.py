@@ -6,7 +6,6 @@ import html
 import math
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def escape(value: Any) -> Markup:
+def escape(value: object) -> Markup:
     """Write anything as text of a page; Markup stays as it is."""
     if isinstance(value, Markup):
         return value
@@ -33,7 +32,7 @@ def clean(text: str) -> str:
     return _UNSEEN.sub("\ufffd", text)
 
 
-def tag(kind: str, /, *children: Any, **attributes: Any) -> Markup:
+def tag(kind: str, /, *children: object, **attributes: object) -> Markup:
     """Write an element; `class_` is class, other underscores are hyphens, and None leaves an attribute away."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
@@ -45,22 +44,22 @@ def tag(kind: str, /, *children: Any, **attributes: Any) -> Markup:
     return Markup(f"<{kind}{written}>{''.join(map(escape, children))}</{kind}>")
 
 
-def join(parts: Iterable[Any], between: str = "") -> Markup:
+def join(parts: Iterable[object], between: str = "") -> Markup:
     """Join several pieces into one."""
     return Markup(escape(between).join(map(escape, parts)))
 
 
-def name(text: Any) -> Markup:
+def name(text: object) -> Markup:
     """Write a name that somebody else chose: it cannot turn the direction of the text around it."""
     return tag("bdi", text)
 
 
-def strong(text: Any) -> Markup:
+def strong(text: object) -> Markup:
     """Stress a phrase."""
     return tag("strong", text)
 
 
-def code(text: Any) -> Markup:
+def code(text: object) -> Markup:
     """Write what is to be typed, or stands in a file."""
     return tag("code", text)
 
@@ -69,7 +68,7 @@ def number(value: float | int | None, digits: int = 4) -> Markup:
     """Write a number to read, with the exact one behind it: <data value="0.12345678">0.1235</data>."""
     if value is None or not math.isfinite(value):
         return Markup("–")
-    exact: Any = value.item() if isinstance(value, np.generic) else value
+    exact: float = value.item() if isinstance(value, np.generic) else value
     return tag("data", short(exact, digits), value=repr(exact))
 
 

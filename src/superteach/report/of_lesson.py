@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from superteach.errors import SettingError
 from superteach.lesson import Entry, Lesson
@@ -19,7 +18,7 @@ def page_of(
     lesson: Lesson,
     *,
     title: str = "Lesson report",
-    against: Lesson | Mapping[str, Lesson] | Sequence[Lesson] | None = None,
+    against: words.Against = None,
     columns: Sequence[str] | None = None,
     target: str | None = None,
     contributions: Mapping[str, int] | None = None,
@@ -75,12 +74,12 @@ def _lede(lesson: Lesson, target: str | None) -> str:
     return f"{about}Rows chosen from private data, so that a learner trained on them alone learns a given model."
 
 
-def _foot(lesson: Lesson) -> Any:
+def _foot(lesson: Lesson) -> str:
     made = lesson.versions.get("superteach", "")
     return f"Made by superteach {made}. This file is complete: it loads nothing and runs nothing."
 
 
-def _facts(lesson: Lesson) -> list[tuple[Any, Any, Any]]:
+def _facts(lesson: Lesson) -> list[tuple[object, object, object]]:
     each = len(lesson.teachers) or 1
     return [
         ("rows chosen", number(lesson.size), join([percent(lesson.fraction), " of ", number(lesson.rows)])),
@@ -328,8 +327,8 @@ def _repeat(page: Page, lesson: Lesson) -> None:
     )
 
 
-def _flat(settings: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+def _flat(settings: Mapping[str, object], before: str = "") -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
     for key, value in settings.items():
         if isinstance(value, Mapping):
             found += _flat(value, f"{before}{key}.")
@@ -338,7 +337,7 @@ def _flat(settings: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]
     return found
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> str:
     if value is None:
         return "default"
     if isinstance(value, bool):

@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
@@ -37,15 +37,15 @@ class Section:
     figures: list[tuple[str, Drawing]] = field(default_factory=list)
     """Drawings by the name of their file."""
 
-    def prose(self, *words: Any) -> None:
+    def prose(self, *words: object) -> None:
         """Add a paragraph; pieces of Markup (strong, code, number) may stand between plain text."""
         self.parts.append(tag("p", *words))
 
-    def note(self, *words: Any) -> None:
+    def note(self, *words: object) -> None:
         """Add a paragraph in small grey type."""
         self.parts.append(tag("p", *words, class_="note"))
 
-    def items(self, lines: Sequence[Any]) -> None:
+    def items(self, lines: Sequence[object]) -> None:
         """Add a list with bullets."""
         self.parts.append(tag("ul", *(tag("li", line) for line in lines)))
 
@@ -54,11 +54,7 @@ class Section:
         self.parts.append(tag("pre", tag("code", text)))
 
     def table(
-        self,
-        headings: Sequence[str],
-        rows: Sequence[Sequence[Any]],
-        caption: str = "",
-        folded: str = "",
+        self, headings: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "", folded: str = ""
     ) -> None:
         """Add a table; its first column names the rows. `folded`: words that hide it until a reader opens it."""
         # The caption stands outside: it must not scroll away with a wide table.
@@ -74,7 +70,7 @@ class Section:
         content = join([*above, table])
         self.parts.append(tag("details", tag("summary", folded), content) if folded else content)
 
-    def figure(self, drawing: Drawing, caption: Any = "", name: str = "") -> None:
+    def figure(self, drawing: Drawing, caption: object = "", name: str = "") -> None:
         """Add a chart, once for wide and once for narrow screens; `name` is the name of its file."""
         title = tag("strong", drawing.title)
         text = tag("figcaption", title, Markup("<br>"), caption) if caption else tag("figcaption", title)
@@ -89,15 +85,15 @@ class Page:
 
     title: str
     lede: str = ""
-    foot: Any = ""
+    foot: object = ""
     sections: list[Section] = field(default_factory=list)
     _head: list[Markup] = field(default_factory=list)
 
-    def answer(self, *paragraphs: Any) -> None:
+    def answer(self, *paragraphs: object) -> None:
         """Put what the reader came for at the top."""
         self._head.append(tag("div", *(tag("p", words) for words in paragraphs), class_="answer"))
 
-    def facts(self, facts: Sequence[tuple[Any, Any, Any]]) -> None:
+    def facts(self, facts: Sequence[tuple[object, object, object]]) -> None:
         """Add the few numbers that matter: a name, the number, and a word about it each."""
         cells = (tag("div", tag("dt", a), tag("dd", b), tag("dd", c)) for a, b, c in facts)
         self._head.append(tag("dl", *cells, class_="facts"))
@@ -167,16 +163,14 @@ class Page:
         return written
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> Markup:
+def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
+    columns = [[row[place] for row in rows] for place in range(len(headings))]
     numeric = [
-        column > 0
-        and any(_is_number(row[column]) for row in rows)
-        and all(_is_number(row[column]) or row[column] is None for row in rows)
-        for column in range(len(headings))
+        place > 0 and any(map(_shows_number, cells)) and all(cell is None or _shows_number(cell) for cell in cells)
+        for place, cells in enumerate(columns)
     ]
     wide = [
-        any(isinstance(row[column], str) and not _is_number(row[column]) and len(row[column]) > 40 for row in rows)
-        for column in range(len(headings))
+        any(isinstance(cell, str) and not _shows_number(cell) and len(cell) > 40 for cell in cells) for cells in columns
     ]
     head = (
         tag("th", words, scope="col", class_="n" if right else None)
@@ -193,16 +187,18 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> Markup:
     return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
 
 
-def _is_number(cell: Any) -> bool:
-    if isinstance(cell, Markup):
-        return cell.startswith("<data ")
+def _is_number(cell: object) -> TypeGuard[float]:
     return isinstance(cell, int | float | np.number) and not isinstance(cell, bool)
 
 
-def _cell(cell: Any) -> Markup:
+def _shows_number(cell: object) -> bool:
+    return cell.startswith("<data ") if isinstance(cell, Markup) else _is_number(cell)
+
+
+def _cell(cell: object) -> Markup:
     if cell is None:
         return Markup("–")
-    return number(cell) if _is_number(cell) and not isinstance(cell, str) else escape(cell)
+    return number(cell) if _is_number(cell) else escape(cell)
 
 
 def _anchor(heading: str, taken: set[str]) -> str:

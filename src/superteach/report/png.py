@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from superteach.errors import MissingExtra
 from superteach.processes.disk import write_bytes
@@ -17,7 +17,12 @@ from superteach.report.markup import clean
 from superteach.report.style import LIGHT, MARKERS
 from superteach.report.svg import colours_of
 
-STYLE: dict[Any, Any] = {
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.typing import RcKeyType
+
+STYLE: dict[RcKeyType, object] = {
     "font.size": 10.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -31,7 +36,7 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "superteach",  # the same figure gives the same file
 }
 """Settings of matplotlib for every figure."""
-_CHART: dict[Any, Any] = STYLE | {
+_CHART: dict[RcKeyType, object] = STYLE | {
     "axes.titleweight": "bold",
     "axes.edgecolor": LIGHT["soft"],
     "text.color": LIGHT["ink"],
@@ -41,10 +46,10 @@ _CHART: dict[Any, Any] = STYLE | {
 
 
 def save(
-    draw: Callable[[Any], None],
+    draw: Callable[[Figure], None],
     size: tuple[float, float],
     *paths: Path,
-    style: dict[Any, Any] = STYLE,
+    style: dict[RcKeyType, object] = STYLE,
     dpi: int = 130,
 ) -> None:
     """Let `draw` fill an empty figure of matplotlib and write it to `paths` (.png, .svg), each whole or not at all."""
@@ -77,7 +82,7 @@ def write_figure(path: Path, *drawings: Drawing) -> None:
     )
 
 
-def _draw(drawings: Sequence[Drawing], figure: Any) -> None:
+def _draw(drawings: Sequence[Drawing], figure: Figure) -> None:
     for panel, drawing in zip(figure.subplots(1, len(drawings), squeeze=False)[0], drawings, strict=True):
         panel.set_title(_plain(drawing.title))
         if isinstance(drawing, Chart):
@@ -88,7 +93,7 @@ def _draw(drawings: Sequence[Drawing], figure: Any) -> None:
             _bars(panel, drawing)
 
 
-def _chart(panel: Any, chart: Chart) -> None:
+def _chart(panel: Axes, chart: Chart) -> None:
     numbers = colours_of(chart.series)
     xs, reached = chart.reach()
     for depth, series in enumerate(chart.series):
@@ -134,7 +139,7 @@ def _chart(panel: Any, chart: Chart) -> None:
     panel.legend(loc="best")
 
 
-def _axis(panel: Any, which: str, axis: Axis, values: list[float], room: float) -> None:
+def _axis(panel: Axes, which: str, axis: Axis, values: list[float], room: float) -> None:
     """Set the range and the round numbers that the page has."""
     scale = scale_of(axis, values, 0.0, 1.0, room)
     ticks = scale.ticks(8)
@@ -145,7 +150,7 @@ def _axis(panel: Any, which: str, axis: Axis, values: list[float], room: float) 
     getattr(panel, f"set_{which}label")(_plain(axis.label))
 
 
-def _pairs(panel: Any, pairs: Pairs) -> None:
+def _pairs(panel: Axes, pairs: Pairs) -> None:
     rows = range(len(pairs.names))
     panel.hlines(rows, pairs.first, pairs.second, color=LIGHT["soft"], lw=1.2)
     panel.plot(pairs.first, rows, "o", ms=8, mfc="white", mec=LIGHT["s2"], mew=1.8, label=_plain(pairs.first_name))
@@ -157,7 +162,7 @@ def _pairs(panel: Any, pairs: Pairs) -> None:
     panel.legend(loc="best")
 
 
-def _bars(panel: Any, bars: Bars) -> None:
+def _bars(panel: Axes, bars: Bars) -> None:
     rows = range(len(bars.names))
     drawn = panel.barh(rows, bars.values, color=LIGHT["s1"], height=0.7)
     panel.bar_label(drawn, labels=[_plain(words) for words in bars.texts], padding=4)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +10,10 @@ from superteach.lesson import Lesson
 from superteach.line.queries import QUERIES, AskMoments, AskValues
 from superteach.mathematics.losses import LOSSES
 from superteach.report.markup import Markup, join, number, percent, percent_text, short, strong
+from superteach.types import Json
+
+Against = Lesson | Mapping[str, Lesson] | Sequence[Lesson] | None
+"""Lessons to set beside another: one, several, or by name."""
 
 LEARNERS = {
     "logistic": "a logistic regression",
@@ -44,7 +47,7 @@ def label(lesson: Lesson) -> str:
     return lesson.words.label
 
 
-def named(lesson: Lesson, against: Any) -> dict[str, Lesson]:
+def named(lesson: Lesson, against: Against) -> dict[str, Lesson]:
     """The lesson first, then those it is set against, each under a name of its own."""
     others: list[tuple[str, Lesson]] = []
     if isinstance(against, Lesson):
@@ -63,7 +66,7 @@ def named(lesson: Lesson, against: Any) -> dict[str, Lesson]:
     return found
 
 
-def interruption(facts: Mapping[str, Any]) -> str:
+def interruption(facts: Mapping[str, object]) -> str:
     """Who was lost on the way, when and why, and what was done about it."""
     who = f"Teacher {facts['teacher']} was lost" if facts.get("teacher") else "The lesson was broken off"
     number, stage = facts.get("round"), str(facts.get("stage") or "")
@@ -114,17 +117,17 @@ def asked(lesson: Lesson) -> list[Markup]:
     ]
 
 
-def _said(text: str, *parts: Any) -> Markup:
+def _said(text: str, *parts: object) -> Markup:
     """Fill the gaps {} of a sentence with parts."""
     first, *rest = text.split("{}")
     return join([first, *(one for pair in zip(parts, rest, strict=True) for one in pair)])
 
 
-def _learner(lesson: Lesson) -> dict[str, Any]:
+def _learner(lesson: Lesson) -> Json:
     return dict(lesson.settings.get("learner") or {})
 
 
-def _budget(budget: Any) -> str:
+def _budget(budget: float | str | list[float] | tuple[float, float] | None) -> str:
     if budget == "best":
         return "The size of the lesson was free: the one with the lowest risk was taken."
     if budget == "smallest":
@@ -135,7 +138,7 @@ def _budget(budget: Any) -> str:
     return "" if budget is None else f"The lesson was to have {_amount(budget)} rows."
 
 
-def _amount(budget: Any) -> str:
+def _amount(budget: float | str) -> str:
     return f"{budget:,}" if isinstance(budget, int) else f"{percent_text(float(budget))} of the"
 
 
