@@ -69,7 +69,7 @@ def _generator(rows: int, features: int, teachers: int, random_state: int) -> np
     return np.random.default_rng(random_state)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 

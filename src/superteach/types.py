@@ -1,7 +1,8 @@
-"""Array types that the rooms share."""
+"""Types that the rooms share."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,5 +16,7 @@ Positions = npt.NDArray[np.int64]
 """Row numbers within one teacher, or owners of rows."""
 Mask = npt.NDArray[np.bool_]
 """One truth value per row."""
+Labels = Raw | Sequence[float | str]
+"""The two values of labels, the second of them positive."""
 Json = dict[str, Any]
 """An object of JSON, as it was read or as it will be written."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,7 @@ class Classroom:
         return fit(self.federation, self.learner, count, rows, self.solver, start, self.row_square).model
 
 
-def enter(federation: Federation, learner: Learner, solver: Any, standardize: bool) -> Classroom:
+def enter(federation: Federation, learner: Learner, solver: object, standardize: bool) -> Classroom:
     """Count the rows, settle the scaling, and tell the teachers which learner they teach."""
     federation.stage = "set-up"
     size: Size = federation.sum(Census())

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from superteach.errors import GoalError, SettingError, listed, shorten
 from superteach.mathematics.learner import Learner
-from superteach.types import Array
+from superteach.types import Array, Json, Labels
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 INVERSE = ("logistic", "svc")
 """Learners whose penalty is written as C; the others have alpha."""
 
 
-def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bool) -> Any:
+def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bool) -> BaseEstimator | Learner:
     """The scikit-learn estimator behind a learner's name (Huber's loss has a fixed scale of our own)."""
     from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
     from sklearn.svm import LinearSVC
@@ -37,20 +40,22 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
     return Learner(Huber(), strength, "free" if intercept else "none")
 
 
-def learner_settings(kind: str, estimator: Any, student: Learner, intercept: bool) -> dict[str, Any]:
+def learner_settings(kind: str, estimator: object, student: Learner, intercept: bool) -> Json:
     """What model.json says of the learner."""
     penalty = getattr(estimator, "C", None) or getattr(estimator, "alpha", student.ridge)
     return {"name": kind, "C" if kind in INVERSE else "alpha": penalty, "fit_intercept": intercept}
 
 
-def goal_vector(stored: Any, where: str, columns: Sequence[str], intercept: bool, classes: Any = None) -> Array:
+def goal_vector(
+    stored: object, where: str, columns: Sequence[str], intercept: bool, classes: Labels | None = None
+) -> Array:
     """θ* from the contents of a goal file; `where` is what errors call it."""
     if isinstance(stored, dict):
         return _goal_by_name(stored, columns, intercept, classes, where)
     return _goal_numbers(stored, where, "the goal")
 
 
-def _goal_by_name(stored: dict[str, Any], columns: Sequence[str], intercept: bool, classes: Any, where: str) -> Array:
+def _goal_by_name(stored: Json, columns: Sequence[str], intercept: bool, classes: Labels | None, where: str) -> Array:
     if "coef" not in stored:
         raise GoalError(f"{where} has no 'coef'; it has {listed(list(stored)) or 'nothing'}")
     coef = stored["coef"]
@@ -80,7 +85,7 @@ def _goal_by_name(stored: dict[str, Any], columns: Sequence[str], intercept: boo
     return np.append(slope, offset) if intercept else slope
 
 
-def _goal_numbers(stored: Any, where: str, what: str) -> Array:
+def _goal_numbers(stored: object, where: str, what: str) -> Array:
     """A flat list or array of numbers as float64."""
     if isinstance(stored, list):
         for position, value in enumerate(stored):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from superteach.coordinator.federation import Federation
@@ -14,7 +12,9 @@ from superteach.line.queries import HISTOGRAM_BINS, CountRanks
 _RANK_BYTES = 16
 
 
-def counts_of(budget: Any, rows: int, width: int, fractions: tuple[float, ...] = PATH_FRACTIONS) -> list[int]:
+def counts_of(
+    budget: float | str | tuple[float, float], rows: int, width: int, fractions: tuple[float, ...] = PATH_FRACTIONS
+) -> list[int]:
     """List the lesson sizes to look at, ascending: one for a count or a fraction, several for a range or "best"."""
     if budget == "smallest":
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -15,7 +15,7 @@ from superteach.errors import GoalError, SettingError
 from superteach.line.queries import AskMoments, ColumnSums, Moments, Prepare, RowFunction
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST, Scaling
-from superteach.types import Array
+from superteach.types import Array, Labels
 
 _CUTOFF = 1e-12
 """Directions whose curvature is this much smaller than the largest hold nothing but rounding."""
@@ -62,7 +62,7 @@ class MaxAUC:
         if not (number and math.isfinite(self.ridge) and 0.0 <= self.ridge <= MOST):
             raise SettingError(f"MaxAUC takes a ridge that is a number of at least 0, got {self.ridge!r}")
 
-    def check(self, learner: Learner, columns: Sequence[Any], classes: Any) -> None:
+    def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Refuse learners without classes, and rows too wide for a matrix over pairs of columns."""
         if not learner.loss.classifies:
             raise GoalError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,7 @@ from superteach.coordinator.classroom import Classroom
 from superteach.errors import GoalError
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST
-from superteach.types import Array
+from superteach.types import Array, Labels
 
 
 @runtime_checkable
@@ -27,11 +27,11 @@ class Goal(Protocol):
 class CheckedGoal(Goal, Protocol):
     """A goal that can tell before any work that it does not suit the learner or the rows."""
 
-    def check(self, learner: Learner, columns: Sequence[Any], classes: Any) -> None:
+    def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Raise a GoalError; `columns` are names or numbers, `classes` the two labels where they are known."""
 
 
-def check_goal(goal: Any, features: int, intercept: bool, classes: Any = None) -> Array | Goal:
+def check_goal(goal: object, features: int, intercept: bool, classes: Labels | None = None) -> Array | Goal:
     """Return the goal as a vector of the right length, or as a Goal that will give one later."""
     if goal is None:
         raise GoalError(
@@ -46,7 +46,7 @@ def check_goal(goal: Any, features: int, intercept: bool, classes: Any = None) -
     return check_vector(goal, features, intercept)
 
 
-def check_vector(goal: Any, features: int, intercept: bool) -> Array:
+def check_vector(goal: object, features: int, intercept: bool) -> Array:
     """A goal as float64, after checking its length and its values."""
     try:
         vector = _real(goal).ravel()
@@ -65,14 +65,14 @@ def check_vector(goal: Any, features: int, intercept: bool) -> Array:
     return vector
 
 
-def _real(values: Any) -> Array:
-    array = np.asarray(values.toarray() if sparse.issparse(values) else values)
+def _real(values: object) -> Array:
+    array = np.asarray(values.toarray() if isinstance(values, sparse.spmatrix | sparse.sparray) else values)
     if array.dtype.kind in "cmM":
         raise TypeError(f"values of type {array.dtype} are no real numbers")
     return array.astype(np.float64)
 
 
-def _from_model(model: Any, intercept: bool, classes: Any) -> Array:
+def _from_model(model: object, intercept: bool, classes: Labels | None) -> Array:
     name = type(model).__name__
     if not hasattr(model, "coef_"):
         raise GoalError(f"the goal {name} has no coef_: fit it first, or give a linear model")

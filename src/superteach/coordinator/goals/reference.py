@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
@@ -17,7 +16,7 @@ from superteach.mathematics.learner import Learner, fit
 from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
 from superteach.mathematics.solvers import LBFGS, Newton
-from superteach.types import Array
+from superteach.types import Array, Labels, Raw
 
 _SET = "the reference set of goals.FromData"
 
@@ -31,8 +30,8 @@ class FromData:
     rows' own two values. Nothing of the set leaves the coordinator but θ* itself, which teachers are told.
     """
 
-    X: Any
-    y: Any
+    X: object
+    y: object
 
     def __repr__(self) -> str:
         """Its size alone: whatever prints a model's settings must not print private rows."""
@@ -40,7 +39,7 @@ class FromData:
         shape = getattr(self.X, "shape", (rows, "?"))
         return f"FromData({' × '.join(map(str, shape))} numbers)"
 
-    def check(self, learner: Learner, columns: Sequence[Any], classes: Any) -> None:
+    def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Look at columns, numbers and labels, before any teacher is asked for anything."""
         features, target = _usable(self.X, self.y, learner.loss)
         if features.shape[1] != len(columns):
@@ -76,7 +75,7 @@ class FromData:
         return np.append(inside[:-1], inside[-1] * learner.column) if learner.column else inside
 
 
-def _usable(X: Any, y: Any, loss: Loss) -> tuple[Any, npt.NDArray[Any]]:
+def _usable(X: object, y: object, loss: Loss) -> tuple[Raw | sparse.csr_matrix, Raw]:
     """Rows as float64 (csr where sparse) and labels or targets, as scikit-learn's own estimators take them."""
     from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
@@ -108,7 +107,7 @@ def _usable(X: Any, y: Any, loss: Loss) -> tuple[Any, npt.NDArray[Any]]:
     return features, target
 
 
-def _encoded(target: npt.NDArray[Any], loss: Loss) -> Array:
+def _encoded(target: Raw, loss: Loss) -> Array:
     """Targets as they are; labels as −1 and +1, sorted as scikit-learn sorts them."""
     return np.where(target == np.unique(target)[1], 1.0, -1.0) if loss.classifies else target
 
@@ -116,15 +115,15 @@ def _encoded(target: npt.NDArray[Any], loss: Loss) -> Array:
 class _Reference:
     """The set as a federation of one that answers its holder: the same two questions a fit asks of teachers."""
 
-    def __init__(self, features: Any, target: Array, learner: Learner) -> None:
+    def __init__(self, features: Raw | sparse.csr_matrix, target: Array, learner: Learner) -> None:
         if learner.column:
             column = np.full((len(target), 1), learner.column)
-            join = sparse.hstack if sparse.issparse(features) else np.hstack
+            join = np.hstack if isinstance(features, np.ndarray) else sparse.hstack
             features = join([features, column])
-        self._rows = features.tocsr() if sparse.issparse(features) else features
+        self._rows = features if isinstance(features, np.ndarray) else features.tocsr()
         self._target, self._loss = target, learner.loss
         self.width = self._rows.shape[1]
-        numbers = self._rows.data if sparse.issparse(self._rows) else self._rows
+        numbers = self._rows if isinstance(self._rows, np.ndarray) else self._rows.data
         self.squares = float(np.square(numbers).sum())
 
     def sum(self, query: Query[object]) -> Any:
@@ -141,6 +140,6 @@ class _Reference:
         raise TeachingError(f"a fit on the reference set does not ask {query.name}")
 
     def _gram(self, weights: Array) -> Array:
-        if sparse.issparse(self._rows):
-            return np.asarray((self._rows.T @ self._rows.multiply(weights[:, None]).tocsr()).toarray())
-        return np.asarray(self._rows.T @ (weights[:, None] * self._rows))
+        if isinstance(self._rows, np.ndarray):
+            return np.asarray(self._rows.T @ (weights[:, None] * self._rows))
+        return np.asarray((self._rows.T @ self._rows.multiply(weights[:, None]).tocsr()).toarray())

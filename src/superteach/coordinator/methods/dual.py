@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, minres
@@ -35,7 +34,7 @@ def rank(federation: Federation, problem: DualProblem, sparsity: float, solver: 
     return trace
 
 
-def weigh(federation: Federation, problem: DualProblem, sparsity: float, solver: Any) -> None:
+def weigh(federation: Federation, problem: DualProblem, sparsity: float, solver: object) -> None:
     """Adaptive weights w_j = 1/|α̂_j| with α̂ = Λ X(X'X)⁺θ*, the least-norm α that has v = θ*.
 
     A goal of zeros has α̂ = 0, which would put every row out: then the l1 term is left away.

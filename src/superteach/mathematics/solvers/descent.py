@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Solution:
     reason: str
 
 
-def check_limits(tolerance: Any, max_steps: Any) -> None:
+def check_limits(tolerance: object, max_steps: object) -> None:
     """Refuse a solver that could never end, or never begin."""
     if isinstance(tolerance, bool) or not (isinstance(tolerance, int | float | np.floating) and 0.0 <= tolerance < 1.0):
         raise SettingError(f"tolerance={tolerance!r} must be a number from 0 to 1")
