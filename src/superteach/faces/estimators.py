@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
-from typing import Any, Self, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +26,16 @@ from superteach.mathematics.learner import Learner
 from superteach.mathematics.losses import Logistic, Loss, Poisson
 from superteach.settings import Given, Settings, check_whole
 from superteach.teacher.inputs import Part, find_missing
-from superteach.types import Array
+from superteach.types import Array, Raw
 
-_KINDS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-"""Rows that are taken as they are."""
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+    from sklearn.utils import Tags
+
+Rows = TypeVar("Rows")
+Targets = TypeVar("Targets")
+
+_validate = partial(validate_data, accept_sparse="csr", dtype=[np.float64, np.float32])
 
 
 @contextmanager
@@ -73,7 +80,14 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     lesson_ : the superteach.Lesson with risk, consistency, rounds, bytes, seconds, objective, gap, path, ledger.
     """
 
-    def __init__(self, learner: Any = None, goal: Any = None, *, verbose: int = 0, **settings: Unpack[Given]) -> None:
+    def __init__(
+        self,
+        learner: BaseEstimator | Learner | None = None,
+        goal: object = None,
+        *,
+        verbose: int = 0,
+        **settings: Unpack[Given],
+    ) -> None:
         self.learner = learner
         self.goal = goal
         self.verbose = verbose
@@ -84,7 +98,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         for name, value in (values | dict(settings)).items():
             setattr(self, name, value)
 
-    def fit(self, X: Any, y: Any, groups: Any = None, costs: Any = None) -> Self:
+    def fit(self, X: object, y: object, groups: object = None, costs: npt.ArrayLike | None = None) -> Self:
         """Teach from rows X with targets y; groups says which teacher owns each row (None: one teacher).
 
         `costs`, one number per row, make method="match" prefer cheap rows among equally good ones.
@@ -92,7 +106,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         student = Learner.of(_default(self.learner))
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
         watch = _tell if check_whole(0)("verbose", self.verbose) else None
-        X_checked, y_checked = self._checked(X, y, student)
+        X_checked, y_checked = self._checked(X, y)
         columns = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
         owners, members = _split(groups, X_checked.shape[0])
         if costs is not None and np.shape(costs) != (X_checked.shape[0],):
@@ -116,36 +130,38 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = max(1, len(self.lesson_.objective))
         return self
 
-    def fit_resample(self, X: Any, y: Any, groups: Any = None, costs: Any = None) -> tuple[Any, Any]:
+    def fit_resample(
+        self, X: Rows, y: Targets, groups: object = None, costs: npt.ArrayLike | None = None
+    ) -> tuple[Rows, Targets]:
         """Teach, and return the chosen rows and their targets, in the containers they came in."""
         self.fit(X, y, groups, costs)
         return _take(X, self.sample_indices_), _take(y, self.sample_indices_)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: object) -> Raw:
         """What the taught model predicts."""
         scores = self._scores(X)
         if self._classifies():
-            return self.classes_[(scores > 0.0).astype(int)]
+            return np.asarray(self.classes_[(scores > 0.0).astype(int)])
         return np.exp(scores) if isinstance(_loss_of(self.learner), Poisson) else scores
 
     @_DECIDES  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: object) -> Array:
         """x'θ + intercept; positive means the second class."""
         return self._scores(X)
 
     @_PROBABLE  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: object) -> Array:
         """Probabilities of both classes (logistic learners)."""
         second = expit(self._scores(X))
         return np.column_stack([1.0 - second, second])
 
     @_PROBABLE  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: object) -> Array:
         """Logarithms of predict_proba."""
         scores = self._scores(X)
         return np.column_stack([log_expit(-scores), log_expit(scores)])
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: object, y: object) -> float:
         """Accuracy of a classifier, r² of a regression."""
         predicted = self.predict(X)
         with _our_errors():
@@ -154,32 +170,32 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     def _classifies(self) -> bool:
         return _loss_of(self.learner).classifies
 
-    def _checked(self, X: Any, y: Any, student: Learner) -> tuple[Any, Any]:
+    def _checked(self, X: object, y: object) -> tuple[Raw | csr_matrix, Raw]:
         """scikit-learn's own checks of shapes and types; missing values are looked for later, by teacher."""
         with _our_errors():
             if y is None:
                 raise ValueError("SuperTeacher requires y to be passed, but the target y is None")
-            X = validate_data(self, X, **_KINDS, ensure_all_finite=False)
-            y = column_or_1d(y, warn=True)
-            check_consistent_length(X, y)
-        return X, y
+            features = _validate(self, X, ensure_all_finite=False)
+            target = column_or_1d(y, warn=True)
+            check_consistent_length(features, target)
+        return features, target
 
-    def _scores(self, X: Any) -> Array:
+    def _scores(self, X: object) -> Array:
         check_is_fitted(self)
         with _our_errors():
-            X = validate_data(self, X, **_KINDS, reset=False)
-        return np.asarray(X @ self.lesson_.coef + self.lesson_.offset)
+            features = _validate(self, X, reset=False)
+        return np.asarray(features @ self.lesson_.coef + self.lesson_.offset)
 
     def _set_model(self, student: Learner) -> None:
         """coef_ and intercept_ in the shapes the learner's own would have."""
         lesson = self.lesson_
-        self.intercept_: Any
+        self.intercept_: Array | float
         if student.loss.classifies:
             self.coef_, self.intercept_ = lesson.coef[None, :].copy(), np.array([lesson.offset])
         else:
             self.coef_, self.intercept_ = lesson.coef.copy(), lesson.offset
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
@@ -210,7 +226,7 @@ def _declare() -> None:
 _declare()
 
 
-def _default(learner: Any) -> Any:
+def _default(learner: BaseEstimator | Learner | None) -> BaseEstimator | Learner:
     if learner is not None:
         return learner
     from sklearn.linear_model import LogisticRegression
@@ -218,11 +234,11 @@ def _default(learner: Any) -> Any:
     return LogisticRegression()
 
 
-def _loss_of(learner: Any) -> Loss:
+def _loss_of(learner: BaseEstimator | Learner | None) -> Loss:
     return Learner.of(_default(learner)).loss
 
 
-def _split(groups: Any, rows: int) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
+def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.int64]]]:
     """The owners, sorted, and each one's row numbers, ascending."""
     if groups is None:
         return np.array(["all rows"]), [np.arange(rows)]
@@ -243,11 +259,11 @@ def _split(groups: Any, rows: int) -> tuple[npt.NDArray[Any], list[npt.NDArray[n
     return owners, np.split(order, np.cumsum(np.bincount(codes))[:-1])
 
 
-def _take(container: Any, rows: npt.NDArray[np.int64]) -> Any:
+def _take(container: Rows, rows: npt.NDArray[np.int64]) -> Rows:
     """Rows of an array, a sparse matrix, a data frame, a series, an Arrow table or a list."""
     if hasattr(container, "take") and hasattr(container, "schema") and not hasattr(container, "iloc"):
-        try:
-            return container.take(rows)
-        except TypeError:
-            pass
-    return _safe_indexing(container, rows)
+        with suppress(TypeError):
+            taken: Rows = container.take(rows)
+            return taken
+    taken = _safe_indexing(container, rows)
+    return taken

@@ -34,7 +34,7 @@ class Part:
     target: Raw
     ids: Raw | None = None
     rows: npt.NDArray[np.int64] | None = None
-    costs: Raw | None = None
+    costs: npt.ArrayLike | None = None
     """What choosing each row costs its owner; never leaves the teacher but as a total."""
 
     @property

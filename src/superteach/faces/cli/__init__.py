@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,7 +52,7 @@ class _Group(TyperGroup):
             )
         return None
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         """Name an interruption here, before Typer turns it into a silent end."""
         try:
             return super().invoke(ctx)
@@ -60,7 +60,7 @@ class _Group(TyperGroup):
             raise typer.Exit(_fail("interrupted", 130)) from None
 
 
-def _status_of(command: Any) -> int:
+def _status_of(command: Callable[[], object]) -> int:
     try:
         status = command()
         sys.stdout.flush()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,15 +31,15 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
     columns = [f"x{column}" for column in range(1, X.shape[1] + 1)]
     room = OneProcess(parts, columns, named.build_learner("logistic", 1.0, None, intercept=False))
     goal = PerturbedFit(seed)
-    exactly: dict[str, Any] = {"method": "match", "random_state": seed}
+    exactly = partial(room.teach, goal, method="match", random_state=seed)
 
     screen.say(f"{teachers} teachers hold {rows:,} rows, all in this process.")
     with screen.stage_table("the paper's method") as watch:
         paper = room.teach(goal, watch, method="dual", budget="best").lesson
     size = max(round(_SHARE * rows), 2 * (len(columns) + 1))  # a small pool's 4 % say too little
     with screen.stage_table("match") as watch:
-        exact = room.teach(goal, watch, **exactly, budget=size).lesson
-    short = room.teach(goal, **exactly, budget=paper.size).lesson
+        exact = exactly(watch, budget=size).lesson
+    short = exactly(budget=paper.size).lesson
     drawn = room.teach(goal, method="random", budget=paper.size, random_state=seed).lesson
     everything = room.teach(goal, method="random", budget=rows).lesson
 
@@ -50,7 +50,7 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
             from superteach.report.figures import charts_of
             from superteach.report.png import write_figure
 
-            walk = room.teach(goal, **exactly, budget="best").lesson
+            walk = exactly(budget="best").lesson
             at_random = room.teach(goal, method="random", budget="best", random_state=seed).lesson
             curves = {
                 "paper's method": paper,

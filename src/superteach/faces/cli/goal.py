@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from superteach.coordinator.goals import FromData, MaxAUC, PerturbedFit
+from superteach.coordinator.goals import FromData, Goal, MaxAUC, PerturbedFit
 from superteach.coordinator.named import goal_vector
 from superteach.errors import GoalError, shorten
 from superteach.teacher.files import Pool, read_pool
-from superteach.types import Array
+from superteach.types import Array, Labels
 
 SUFFIXES = (".json", ".npy")
 FROM_DATA = "from-data:"
@@ -30,7 +29,9 @@ def check_goal_name(text: str) -> None:
         check_goal_file(text, "'perturbed', 'max-auc' or 'from-data:FILE'")
 
 
-def make_goal(text: str, seed: int, pool: Pool, target: str, numeric: bool, intercept: bool, classes: Any) -> Any:
+def make_goal(
+    text: str, seed: int, pool: Pool, target: str, numeric: bool, intercept: bool, classes: Labels | None
+) -> Array | Goal:
     """The goal of a name; rows of a reference file have the pool's columns and its target."""
     if text == "perturbed":
         return PerturbedFit(seed)
@@ -52,19 +53,19 @@ def check_goal_file(path: str | Path, others: str = "'perturbed'") -> Path:
     return place
 
 
-def read_goal(path: str | Path, columns: Sequence[str], intercept: bool, classes: Any = None) -> Array:
+def read_goal(path: str | Path, columns: Sequence[str], intercept: bool, classes: Labels | None = None) -> Array:
     """Read θ*, intercept last, from .npy (numbers) or .json (a list, or coef by name with an intercept)."""
     return goal_vector(load_goal(path), f"goal file {str(path)!r}", columns, intercept, classes)
 
 
-def load_goal(path: str | Path) -> Any:
+def load_goal(path: str | Path) -> object:
     """What a goal file holds, before anybody knows the columns."""
     place = check_goal_file(path)
     try:
         # A damaged file makes parsers raise nearly anything.
         with place.open("rb") as file:
             if place.suffix.lower() == ".npy":
-                stored: Any = np.lib.format.read_array(file, allow_pickle=False)
+                stored: object = np.lib.format.read_array(file, allow_pickle=False)
             else:
                 stored = json.loads(file.read().decode("utf-8-sig"))
     except Exception as error:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from superteach.errors import InputError, MissingExtra, SettingError
 from superteach.faces.cli import screen
 from superteach.lesson import Lesson
 from superteach.report import Page, page_of
+from superteach.types import Json
 
 
 def run(folder: Path, against: Sequence[Path], title: str) -> None:
@@ -34,7 +34,7 @@ def run(folder: Path, against: Sequence[Path], title: str) -> None:
         screen.say(str(missing))
 
 
-def read_lesson(folder: Path) -> tuple[dict[str, Any], Lesson]:
+def read_lesson(folder: Path) -> tuple[Json, Lesson]:
     """lesson.json of a folder, as it is stored and as a lesson."""
     place = folder / "lesson.json"
     if not place.is_file():
@@ -49,17 +49,20 @@ def read_lesson(folder: Path) -> tuple[dict[str, Any], Lesson]:
         ) from None
 
 
-def page_of_stored(stored: dict[str, Any], lesson: Lesson, **options: Any) -> Page:
+def page_of_stored(
+    stored: Json, lesson: Lesson, title: str = "Lesson report", against: Sequence[Lesson] | None = None
+) -> Page:
     """The page of a lesson with what the command line knows beside it: names of columns, counts by teacher."""
     files = stored.get("files") or []
     try:
         return page_of(
             lesson,
+            title=title,
+            against=against,
             columns=stored.get("columns"),
             target=stored.get("target"),
             contributions={entry["teacher"]: entry["rows"] for entry in files} or None,
             held={entry["teacher"]: entry["held"] for entry in files if "held" in entry} or None,
-            **options,
         )
     except InputError:
         raise

@@ -7,9 +7,10 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum, StrEnum
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from superteach.errors import SettingError
 from superteach.settings import Settings, of_options, option_of
@@ -22,8 +23,11 @@ LearnerName = StrEnum("LearnerName", ["logistic", "ridge", "svc", "poisson", "hu
 OnLoss = StrEnum("OnLoss", ["abort", "drop", "wait"])
 
 
-def _option(panel: str, help: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+def _option(
+    panel: str, help: str, *names: str, min: float | None = None, show_default: bool | str = True
+) -> OptionInfo:
+    option: OptionInfo = typer.Option(*names, help=help, rich_help_panel=panel, min=min, show_default=show_default)
+    return option
 
 
 @dataclass(frozen=True)
@@ -94,10 +98,10 @@ class Request:
     ] = 0
     overwrite: Annotated[bool, _option(_RESULT, "Replace a result that is there.", "--overwrite")] = False
     as_json: Annotated[bool, _option(_RESULT, "Print the result as JSON and nothing else.", "--json")] = False
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
     """Settings of the lesson that were given, by field of `Settings`."""
 
-    def made(self, **defaults: Any) -> Settings:
+    def made(self, **defaults: object) -> Settings:
         """Check the settings; `defaults` stand in for what was not given."""
         given = {**defaults, **self.settings}
         if self.staleness:
@@ -108,7 +112,10 @@ class Request:
         return of_options(given)
 
 
-def takes(kind: type[Request]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+Asked = TypeVar("Asked", bound=Request)
+
+
+def takes(kind: type[Asked]) -> Callable[[Callable[[Asked], None]], Callable[..., None]]:
     """Give a command one option for each field of `kind` and for each setting, and hand them over as one `kind`."""
     hints = get_type_hints(kind, include_extras=True)
     parameters = [
@@ -125,10 +132,10 @@ def takes(kind: type[Request]) -> Callable[[Callable[[Any], None]], Callable[...
         option = _option(_LESSON, facts["help"], name, show_default=shown or False)
         if "choices" in facts:
             kind_of = _words(one.name, facts["choices"]())
-        hint: Any = Annotated[kind_of if flag else kind_of | None, option]
+        hint: object = Annotated[kind_of if flag else kind_of | None, option]
         parameters.append(_parameter(one.name, hint, False if flag else None))
 
-    def declare(command: Callable[[Any], None]) -> Callable[..., None]:
+    def declare(command: Callable[[Asked], None]) -> Callable[..., None]:
         def run(**given: Any) -> None:
             plain = {name: one.value if isinstance(one, Enum) else one for name, one in given.items()}
             chosen = {name: plain.pop(name) for name in settings}
@@ -142,11 +149,12 @@ def takes(kind: type[Request]) -> Callable[[Callable[[Any], None]], Callable[...
     return declare
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
+def _parameter(name: str, annotation: object, default: object) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _words(name: str, choices: Sequence[str]) -> Any:
+def _words(name: str, choices: Sequence[str]) -> type[StrEnum]:
     """Make the type of an option that accepts these words alone."""
-    make: Any = StrEnum
-    return make(name, {word: word for word in choices})
+    make: Any = StrEnum  # mypy reads a call of it as the definition of a class
+    kind: type[StrEnum] = make(name, {word: word for word in choices})
+    return kind

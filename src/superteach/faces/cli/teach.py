@@ -8,7 +8,6 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from superteach.processes.patience import persevere
 from superteach.report.words import interruption
 from superteach.settings import Settings
 from superteach.teacher.files import read_pool
+from superteach.types import Json
 
 _LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds": "seconds"}
 """Settings of a federation alone, and what a lesson calls them: handed on where they are given."""
@@ -97,7 +97,7 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
     wanted = None if request.teachers is None else [name.strip() for name in request.teachers.split(",")]
     if request.goal.startswith(FROM_DATA):
         raise SettingError("--goal from-data: is for files; fit the reference rows first and give the model as .json")
-    described: dict[str, Any] = {"perturbed": None, "max-auc": "max-auc"}
+    described = {"perturbed": None, "max-auc": "max-auc"}
     goal = described[request.goal] if request.goal in described else load_goal(request.goal)
     with screen.progress() as watch, sign_in(home) as desk:
         submitted = Order(
@@ -115,7 +115,7 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
             **{told: given for name, told in _LOSSES.items() if (given := getattr(request, name)) is not None},
         )
 
-        def follow(told: dict[str, Any]) -> None:
+        def follow(told: Json) -> None:
             if watch is not None:
                 watch(Entry(told["rounds"], told["stage"], "", 0, 0, 0.0))
 

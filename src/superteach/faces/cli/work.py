@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from superteach.lesson import Taught
 
 def write_chosen(
     folder: Path, taught: Taught, row_numbers: Sequence[npt.NDArray[np.int64]], sources: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """chosen/<teacher>.csv: the chosen rows by their numbers in the teacher's own file."""
     (folder / "chosen").mkdir()
     names = file_names(taught.lesson.teachers)
