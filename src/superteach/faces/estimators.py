@@ -52,8 +52,7 @@ def _our_errors() -> Iterator[None]:
 def _tell(entry: Entry) -> None:
     risk = "" if entry.risk is None else f", risk {entry.risk:.3g}"
     print(
-        f"superteach: round {entry.number}, {entry.stage}: {entry.query} ({entry.seconds:.2f} s{risk})",
-        file=sys.stderr,
+        f"superteach: round {entry.number}, {entry.stage}: {entry.query} ({entry.seconds:.2f} s{risk})", file=sys.stderr
     )
 
 

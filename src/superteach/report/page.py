@@ -116,12 +116,7 @@ class Page:
             ),
             tag("meta", name="color-scheme", content="light dark"),
             *(
-                tag(
-                    "meta",
-                    name="theme-color",
-                    content=colours["paper"],
-                    media=f"(prefers-color-scheme: {mode})",
-                )
+                tag("meta", name="theme-color", content=colours["paper"], media=f"(prefers-color-scheme: {mode})")
                 for mode, colours in (("light", LIGHT), ("dark", DARK))
             ),
             tag("meta", name="generator", content="superteach"),

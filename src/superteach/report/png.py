@@ -73,13 +73,7 @@ def write_figure(path: Path, *drawings: Drawing) -> None:
     """Draw charts on white, side by side."""
     rows = max(0 if isinstance(drawing, Chart) else len(drawing.names) for drawing in drawings)
     wide = 7.6 if len(drawings) == 1 else 5.0 * len(drawings)
-    save(
-        partial(_draw, drawings),
-        (wide, 1.4 + 0.27 * rows if rows else 4.2),
-        path,
-        style=_CHART,
-        dpi=160,
-    )
+    save(partial(_draw, drawings), (wide, 1.4 + 0.27 * rows if rows else 4.2), path, style=_CHART, dpi=160)
 
 
 def _draw(drawings: Sequence[Drawing], figure: Figure) -> None:

@@ -74,11 +74,7 @@ def svg_of(drawing: Drawing, width: int = WIDE, alone: bool = False) -> Markup:
 def _chart(chart: Chart, paper: _Paper, top: float) -> tuple[Markup, float]:
     numbers = colours_of(chart.series)
     keys = [
-        (
-            series.name,
-            numbers[series.name],
-            "dashed" if series.dashed else "plain" if series.joined else "dot",
-        )
+        (series.name, numbers[series.name], "dashed" if series.dashed else "plain" if series.joined else "dot")
         for series in chart.series
     ] + [(level.name, 0, "level") for level in chart.levels]
     legend, top = _legend(keys, paper, top)

@@ -11,13 +11,4 @@ from superteach.coordinator.goals.base import CheckedGoal, Goal, check_goal, che
 from superteach.coordinator.goals.perturbed import PerturbedFit
 from superteach.coordinator.goals.reference import FromData
 
-__all__ = [
-    "CheckedGoal",
-    "Classroom",
-    "FromData",
-    "Goal",
-    "MaxAUC",
-    "PerturbedFit",
-    "check_goal",
-    "check_vector",
-]
+__all__ = ["CheckedGoal", "Classroom", "FromData", "Goal", "MaxAUC", "PerturbedFit", "check_goal", "check_vector"]

@@ -96,10 +96,7 @@ def _usable(X: object, y: object, loss: Loss) -> tuple[Raw | sparse.csr_matrix, 
                 raise ValueError(f"a classifier needs labels of two classes, got {len(values)}: {shown}")
     except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"{_SET} cannot be used: {error}") from None
-    numbers = [
-        features.data if sparse.issparse(features) else features,
-        *([] if loss.classifies else [target]),
-    ]
+    numbers = [features.data if sparse.issparse(features) else features, *([] if loss.classifies else [target])]
     if any(np.abs(part).max(initial=0.0) > MOST for part in numbers):
         raise GoalError(f"{_SET} has a number beyond {MOST:g}, too large to be squared; rescale the column")
     if isinstance(loss, Poisson) and target.min() < 0.0:

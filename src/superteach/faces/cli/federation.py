@@ -89,11 +89,7 @@ def status(
     with sign_in(home) as desk:
         standing = desk.standing()
     if as_json:
-        stored = {
-            "teachers": standing.project.teachers,
-            "connected": standing.connected,
-            "lessons": standing.lessons,
-        }
+        stored = {"teachers": standing.project.teachers, "connected": standing.connected, "lessons": standing.lessons}
         sys.stdout.write(to_json(stored))
         return
     for name in standing.project.teachers:

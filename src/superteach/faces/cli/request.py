@@ -53,12 +53,10 @@ class Request:
     ] = None
     target: Annotated[str | None, _option(_ROWS, "Column to be predicted.")] = None
     federation: Annotated[
-        Path | None,
-        _option(_ROWS, "Folder of a federation: teach with whoever has joined, instead of files."),
+        Path | None, _option(_ROWS, "Folder of a federation: teach with whoever has joined, instead of files.")
     ] = None
     teachers: Annotated[
-        str | None,
-        _option(_ROWS, "Teachers of the federation, separated by commas (default: all who have joined)."),
+        str | None, _option(_ROWS, "Teachers of the federation, separated by commas (default: all who have joined).")
     ] = None
     owner: Annotated[str | None, _option(_ROWS, "Column that names each row's teacher.")] = None
     features: Annotated[str | None, _option(_ROWS, "Feature columns, separated by commas (default: all others).")] = (

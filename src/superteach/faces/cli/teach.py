@@ -66,11 +66,7 @@ def run(request: Request) -> None:
     sources = [str(path) for path in pool.files]
     lesson = taught.lesson
     described = named.learner_settings(request.learner, estimator, student, request.intercept)
-    stored = lesson.as_dict() | {
-        "verdict": lesson.verdict,
-        "columns": list(pool.columns),
-        "target": request.target,
-    }
+    stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(pool.columns), "target": request.target}
     with new_folder(place) as folder:
         write_model(folder, taught, pool.columns, described)
         stored["files"] = work.write_chosen(folder, taught, pool.row_numbers, sources)

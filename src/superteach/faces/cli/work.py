@@ -26,12 +26,6 @@ def write_chosen(
         lines = "".join(f"{row}\n" for row in rows.tolist())
         (folder / "chosen" / name).write_text("row\n" + lines, encoding="utf-8", newline="\n")
         stored.append(
-            {
-                "teacher": teacher,
-                "file": source,
-                "chosen": f"chosen/{name}",
-                "rows": len(rows),
-                "held": len(numbers),
-            }
+            {"teacher": teacher, "file": source, "chosen": f"chosen/{name}", "rows": len(rows), "held": len(numbers)}
         )
     return stored

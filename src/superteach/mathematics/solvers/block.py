@@ -32,11 +32,7 @@ class Block:
     staleness: int = 0
 
     def solve(
-        self,
-        mail: asynchronous.Mail,
-        problem: DualProblem,
-        teachers: int,
-        record: Callable[[Certified], str | None],
+        self, mail: asynchronous.Mail, problem: DualProblem, teachers: int, record: Callable[[Certified], str | None]
     ) -> Solution:
         """Run the rounds; `record` keeps each certificate and says when the gap is small enough."""
         self.check(teachers, problem.free_intercept)

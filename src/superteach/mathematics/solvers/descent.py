@@ -45,12 +45,7 @@ def check_limits(tolerance: object, max_steps: object) -> None:
 
 
 def descend(
-    function: Smooth,
-    start: Array,
-    direction_of: Direction,
-    order: Literal[1, 2],
-    stop: Stop,
-    max_steps: int,
+    function: Smooth, start: Array, direction_of: Direction, order: Literal[1, 2], stop: Stop, max_steps: int
 ) -> Solution:
     """Minimise a smooth convex function: a step costs one round while full steps hold, else two."""
     point = np.asarray(start, dtype=np.float64)
