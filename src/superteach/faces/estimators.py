@@ -25,7 +25,7 @@ from superteach.lesson import Entry
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.losses import Logistic, Loss, Poisson
 from superteach.settings import Given, Settings, check_whole
-from superteach.teacher.inputs import Part, find_missing
+from superteach.teacher.inputs import Part, find_missing, split_by_owner
 from superteach.types import Array, Raw
 
 if TYPE_CHECKING:
@@ -251,11 +251,9 @@ def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.int64]]]
     if missing is not None and missing.any():
         raise DataError(f"groups names no owner for row {int(np.argmax(missing))}; every row needs one")
     try:
-        owners, codes = np.unique(owner, return_inverse=True)
+        return split_by_owner(owner)
     except TypeError:
         raise DataTypeError("groups must be all numbers or all strings, some are mixed") from None
-    order = np.argsort(codes, kind="stable")
-    return owners, np.split(order, np.cumsum(np.bincount(codes))[:-1])
 
 
 def _take(container: Rows, rows: npt.NDArray[np.int64]) -> Rows:

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import csv, parquet, types
 
 from superteach.errors import DataError, DataTypeError, SettingError, listed, shorten
-from superteach.teacher.inputs import Part
-from superteach.types import Raw
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyarrow.csv import ParseOptions
+from superteach.teacher.inputs import Part, split_by_owner
+from superteach.types import Positions, Raw
 
 SUFFIXES = (".csv", ".parquet")
 _SAVED_INDEX = re.compile(r"__index_level_\d+__")
+_CSV = csv.ParseOptions(newlines_in_values=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +34,7 @@ class Pool:
     columns: tuple[str, ...]
     files: tuple[Path, ...]
     """Each teacher's file."""
-    row_numbers: tuple[npt.NDArray[np.int64], ...]
+    row_numbers: tuple[Positions, ...]
     """For each teacher, the 0-based row in its file of every position in its part."""
 
 
@@ -52,10 +51,39 @@ class _Source:
         """What errors call it."""
         return f"file {str(self.path)!r}" if self.name is None else f"teacher {self.name!r} (file {str(self.path)!r})"
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn whatever a parser raises into a DataError that names the teacher and its file."""
+        try:
+            yield
+        except DataError:
+            raise
+        except Exception as error:  # a damaged file makes parsers raise nearly anything
+            text = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+            kind = self.path.suffix[1:].lower()
+            raise DataError(
+                f"{self.called} cannot be read as {kind}: {shorten(text or type(error).__name__)}"
+            ) from None
+
+    def names(self) -> list[str]:
+        """Names of all columns, from the head of the file."""
+        with self.reading(), self.path.open("rb") as file:
+            if self.path.stat().st_size == 0:
+                raise DataError(f"{self.called} is empty; it needs a line of column names and rows below it")
+            if _is_parquet(self.path):
+                return [str(column) for column in parquet.read_schema(file).names]
+            with csv.open_csv(file, parse_options=_CSV) as stored:
+                return [str(column) for column in stored.schema.names]
+
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """The named columns as an Arrow table."""
-        with _Reading(self):
-            return _read_parquet(self.path, columns) if _is_parquet(self.path) else _read_csv(self.path, columns)
+        """Read the named columns."""
+        with self.reading(), self.path.open("rb") as file:
+            if _is_parquet(self.path):
+                # Not parquet.read_table: that one reads owner=3/rows.parquet as a column "owner" of its own.
+                with parquet.ParquetFile(file) as stored:
+                    return stored.read(columns=list(columns))
+            convert = csv.ConvertOptions(include_columns=list(columns), strings_can_be_null=True)
+            return csv.read_csv(file, parse_options=_CSV, convert_options=convert)
 
 
 def read_pool(
@@ -76,14 +104,18 @@ def read_pool(
     sources = [_open(name, place) for name, place in zip(names, places, strict=True)]
     columns = _feature_columns(sources, target, owner, costs, features)
     asked = columns if costs is None else (*columns, costs)
-    if owner is None:
-        pool = _one_each(sources, asked, target, numeric_target)
-    else:
-        pool = _split_by_owner(sources[0], asked, target, owner, numeric_target)
-    if costs is None:
-        return pool
-    parts = [replace(part, features=part.features[:, :-1], costs=part.features[:, -1]) for part in pool.parts]
-    return replace(pool, parts=tuple(parts), columns=columns)
+    parts: list[Part] = []
+    numbers: list[Positions] = []
+    files: list[Path] = []
+    for source in sources:
+        before = sum(map(len, numbers))
+        for part, rows in _parts(source, asked, target, owner, numeric_target):
+            parts.append(replace(part, ids=rows + before))
+            numbers.append(rows)
+            files.append(source.path)
+    if costs is not None:
+        parts = [replace(part, features=part.features[:, :-1], costs=part.features[:, -1]) for part in parts]
+    return Pool(tuple(parts), columns, tuple(files), tuple(numbers))
 
 
 def _check_places(places: list[Path], owner: str | None) -> None:
@@ -124,36 +156,10 @@ def _names(places: list[Path]) -> list[str | None]:
     return names
 
 
-class _Reading:
-    """Turns whatever a parser raises into a DataError that names the teacher and its file."""
-
-    def __init__(self, source: _Source) -> None:
-        self._source = source
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # A damaged file makes parsers raise nearly anything; only what stops a program passes through.
-        if not isinstance(error, Exception) or isinstance(error, DataError):
-            return
-        source = self._source
-        if isinstance(error, OSError) and error.strerror:
-            text = error.strerror
-        else:
-            text = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(
-            f"{source.called} cannot be read as {source.path.suffix[1:].lower()}: {shorten(text)}"
-        ) from None
-
-
 def _open(name: str | None, path: Path) -> _Source:
     """Look at a file's column names, before any of its rows."""
     source = _Source(name, path)
-    with _Reading(source):
-        if path.stat().st_size == 0:
-            raise DataError(f"{source.called} is empty; it needs a line of column names and rows below it")
-        columns = _parquet_columns(path) if _is_parquet(path) else _csv_columns(path)
+    columns = source.names()
     twice = sorted({column for column in columns if columns.count(column) > 1})
     if twice:
         raise DataError(
@@ -164,42 +170,6 @@ def _open(name: str | None, path: Path) -> _Source:
 
 def _is_parquet(path: Path) -> bool:
     return path.suffix.lower() == ".parquet"
-
-
-def _parquet_columns(path: Path) -> list[str]:
-    from pyarrow import parquet
-
-    with path.open("rb") as file:
-        return [str(column) for column in parquet.read_schema(file).names]
-
-
-def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
-    from pyarrow import parquet
-
-    # Not parquet.read_table: that one reads owner=3/rows.parquet as a column "owner" of its own.
-    with path.open("rb") as file, parquet.ParquetFile(file) as stored:
-        return stored.read(columns=list(columns))
-
-
-def _csv_columns(path: Path) -> list[str]:
-    from pyarrow import csv
-
-    with path.open("rb") as file, csv.open_csv(file, parse_options=_csv_layout()) as stored:
-        return [str(column) for column in stored.schema.names]
-
-
-def _read_csv(path: Path, columns: Sequence[str]) -> pa.Table:
-    from pyarrow import csv
-
-    convert = csv.ConvertOptions(include_columns=list(columns), strings_can_be_null=True)
-    with path.open("rb") as file:
-        return csv.read_csv(file, parse_options=_csv_layout(), convert_options=convert)
-
-
-def _csv_layout() -> ParseOptions:
-    from pyarrow import csv
-
-    return csv.ParseOptions(newlines_in_values=True)
 
 
 def _feature_columns(
@@ -265,99 +235,91 @@ def _require(source: _Source, column: str, role: str) -> None:
     raise DataError(f"{source.called} has no {role} column {column!r}; {hint}")
 
 
-def _one_each(sources: list[_Source], columns: tuple[str, ...], target: str, numeric_target: bool) -> Pool:
-    parts, numbers, before = [], [], 0
-    for source in sources:
-        table = source.read([*columns, target])
-        rows = table.num_rows
-        if rows == 0:
-            raise DataError(f"{source.called} has column names but no rows; leave it out or give it some")
-        number = np.arange(rows, dtype=np.int64)
-        labels = _target_values(source, table.column(target), target, numeric_target)
-        matrix = np.empty((len(columns), rows), _matrix_type(source, table, columns))
-        for line, column in zip(matrix, columns, strict=True):
-            _check_nulls(source, table.column(column), column)
-            start = 0
-            for chunk in _numeric(table.column(column)).chunks:
-                line[start : start + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
-                start += len(chunk)
-            _check_finite(source, line, column)
-        # Teachers hold their rows column by column: handed over transposed, nothing is copied again.
-        parts.append(Part(str(source.name), matrix.T, labels, number + before))
-        numbers.append(number)
-        before += rows
-    return Pool(tuple(parts), columns, tuple(source.path for source in sources), tuple(numbers))
-
-
-def _split_by_owner(source: _Source, columns: tuple[str, ...], target: str, owner: str, numeric_target: bool) -> Pool:
-    table = source.read([*columns, target, owner])
+def _parts(
+    source: _Source, columns: tuple[str, ...], target: str, owner: str | None, numeric_target: bool
+) -> Iterator[tuple[Part, Positions]]:
+    """Yield the part of each teacher in a file, and the rows of the file that it has."""
+    table = source.read([*columns, target] if owner is None else [*columns, target, owner])
     if table.num_rows == 0:
-        raise DataError(f"{source.called} has column names but no rows")
-    owners, members = _members(source, table.column(owner), owner)
-    who = np.empty(table.num_rows, dtype=np.int64)
-    for position, rows in enumerate(members):
-        who[rows] = position
-    names = [str(value) for value in owners]
-    labels = _target_values(source, table.column(target), target, numeric_target, (names, who))
+        advice = "; leave it out or give it some" if owner is None else ""
+        raise DataError(f"{source.called} has column names but no rows{advice}")
+    number = np.arange(table.num_rows)
+    names, members = [str(source.name)], [number]
+    if owner is not None:
+        values, members = split_by_owner(_owners(source, table.column(owner), owner))
+        names = [str(value) for value in values.tolist()]
+    cells = _Cells(source, names, members)
+    labels = cells.target(table.column(target), target, numeric_target)
     kind = _matrix_type(source, table, columns)
     matrices = [np.empty((len(columns), len(rows)), kind) for rows in members]
-    for line, column in enumerate(columns):
-        _check_nulls(source, table.column(column), column, (names, who))
-        values = _numeric(table.column(column)).to_numpy()
-        _check_finite(source, values, column, (names, who))
+    for place, column in enumerate(columns):
+        values = cells.numbers(table.column(column), column)
         for matrix, rows in zip(matrices, members, strict=True):
-            matrix[line] = values[rows]
-    parts = tuple(
-        Part(name, matrix.T, labels[rows], rows) for name, matrix, rows in zip(names, matrices, members, strict=True)
-    )
-    return Pool(parts, columns, (source.path,) * len(parts), tuple(members))
+            matrix[place] = values if owner is None else values[rows]
+    for name, matrix, rows in zip(names, matrices, members, strict=True):
+        # Teachers hold their rows column by column: handed over transposed, nothing is copied again.
+        yield Part(name, matrix.T, labels if owner is None else labels[rows]), rows
 
 
-def _members(source: _Source, column: pa.ChunkedArray, owner: str) -> tuple[list[object], list[npt.NDArray[np.int64]]]:
-    """The owners, sorted, and each one's rows, ascending."""
-    from pyarrow import types
-
+def _owners(source: _Source, column: pa.ChunkedArray, name: str) -> Raw:
+    """Return the owner of every row."""
     column = _plain(column)
     if column.null_count:
         raise DataError(
-            f"{source.called}, owner column {owner!r}, row {_first_null(column)}: no owner is named; every row needs one"
+            f"{source.called}, owner column {name!r}, row {_first_null(column)}: no owner is named; every row needs one"
         )
-    if not _is_text(column.type) and not types.is_integer(column.type) and not types.is_boolean(column.type):
+    if not (_is_text(column.type) or types.is_integer(column.type) or types.is_boolean(column.type)):
         raise DataTypeError(
-            f"{source.called}: owner column {owner!r} has type {column.type}; name owners by text or whole numbers"
+            f"{source.called}: owner column {name!r} has type {column.type}; name owners by text or whole numbers"
         )
-    values, codes = np.unique(column.to_numpy(), return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    return values.tolist(), np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    return np.asarray(column.to_numpy())
 
 
-Ownership = tuple[list[str], npt.NDArray[np.int64]]
-"""Teachers' names, and the position of every row's teacher among them."""
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Values of one file, checked; errors name the teacher, the column and the row."""
 
+    source: _Source
+    names: list[str]
+    """Teachers with rows in the file."""
+    members: list[Positions]
+    """Rows of each."""
 
-def _place(source: _Source, column: str, row: int, ownership: Ownership | None) -> str:
-    name = source.name if ownership is None else ownership[0][ownership[1][row]]
-    return f"teacher {name!r}, column {column!r}, row {row} of {str(source.path)!r}"
+    def numbers(self, column: pa.ChunkedArray, name: str) -> Raw:
+        """Return a column of finite numbers, decimals as float64."""
+        self._check_nulls(column, name)
+        values: Raw = (column.cast("float64") if types.is_decimal(column.type) else column).to_numpy()
+        if values.dtype.kind == "f":
+            # One sum finds out whether anything is wrong; only then is the place looked for.
+            with np.errstate(over="ignore", invalid="ignore"):
+                whole = np.isfinite(values.sum(dtype=np.float64))
+            if not whole and not (finite := np.isfinite(values)).all():
+                row = int(np.argmin(finite))
+                self._refuse(name, row, "NaN" if np.isnan(values[row]) else "infinite")
+        return values
 
+    def target(self, column: pa.ChunkedArray, name: str, numeric: bool) -> Raw:
+        """Return labels or targets; `numeric` refuses text."""
+        column = _plain(column)
+        if _is_number(column.type):
+            return self.numbers(column, name)
+        self._check_nulls(column, name)
+        if numeric or not _is_text(column.type):
+            needed = "a regression needs numbers" if numeric else "labels are numbers, text or true/false"
+            kind = f"{_type_name(column.type)}{_example(column)}"
+            raise DataTypeError(f"{self.source.called}: target column {name!r} has type {kind}; {needed}")
+        return np.asarray(column.to_numpy(), dtype=object)
 
-def _check_nulls(source: _Source, column: pa.ChunkedArray, name: str, ownership: Ownership | None = None) -> None:
-    if column.null_count:
-        place = _place(source, name, _first_null(column), ownership)
-        raise DataError(f"{place}: the value is missing; drop or fill such rows first")
+    def _check_nulls(self, column: pa.ChunkedArray, name: str) -> None:
+        if column.null_count:
+            self._refuse(name, _first_null(column), "missing")
 
-
-def _check_finite(source: _Source, values: Raw, name: str, ownership: Ownership | None = None) -> None:
-    if values.dtype.kind != "f":
-        return
-    # One sum finds out whether anything is wrong; only then is the place looked for.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):
-            return
-    finite = np.isfinite(values)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        what = "NaN" if np.isnan(values[row]) else "infinite"
-        raise DataError(f"{_place(source, name, row, ownership)}: the value is {what}; drop or fill such rows first")
+    def _refuse(self, column: str, row: int, what: str) -> NoReturn:
+        teacher = next(name for name, rows in zip(self.names, self.members, strict=True) if row in rows)
+        raise DataError(
+            f"teacher {teacher!r}, column {column!r}, row {row} of {str(self.source.path)!r}: the value is {what}; "
+            "drop or fill such rows first"
+        )
 
 
 def _first_null(column: pa.ChunkedArray) -> int:
@@ -365,9 +327,7 @@ def _first_null(column: pa.ChunkedArray) -> int:
 
 
 def _matrix_type(source: _Source, table: pa.Table, columns: Sequence[str]) -> type[np.float32 | np.float64]:
-    """Float32 where every column is, else float64; a column that holds no numbers is refused."""
-    from pyarrow import types
-
+    """Return float32 where every column is, else float64; refuse a column that holds no numbers."""
     kinds = [table.column(column).type for column in columns]
     for column, kind in zip(columns, kinds, strict=True):
         if types.is_null(kind):
@@ -382,58 +342,24 @@ def _matrix_type(source: _Source, table: pa.Table, columns: Sequence[str]) -> ty
     return np.float32 if all(types.is_float32(kind) for kind in kinds) else np.float64
 
 
-def _target_values(
-    source: _Source, column: pa.ChunkedArray, name: str, numeric: bool, ownership: Ownership | None = None
-) -> Raw:
-    column = _plain(column)
-    _check_nulls(source, column, name, ownership)
-    if _is_number(column.type):
-        values: Raw = _numeric(column).to_numpy()
-        _check_finite(source, values, name, ownership)
-        return values
-    if numeric or not _is_text(column.type):
-        needed = "a regression needs numbers" if numeric else "labels are numbers, text or true/false"
-        raise DataTypeError(
-            f"{source.called}: target column {name!r} has type {_type_name(column.type)}{_example(column)}; {needed}"
-        )
-    return np.asarray(column.to_numpy(), dtype=object)
-
-
 def _is_number(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
     return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
     return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view))
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    from pyarrow import types
-
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A dictionary column as its values."""
-    from pyarrow import types
-
     return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
 
 
-def _numeric(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Decimals as float64; every other number as it is."""
-    from pyarrow import types
-
-    return column.cast("float64") if types.is_decimal(column.type) else column
-
-
 def _type_name(kind: pa.DataType) -> str:
-    from pyarrow import types
-
     return f"category of {kind.value_type}" if types.is_dictionary(kind) else str(kind)
 
 

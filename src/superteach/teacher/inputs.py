@@ -18,7 +18,7 @@ from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
 from superteach.promises.guard import Guard
 from superteach.teacher import Teacher
-from superteach.types import Raw
+from superteach.types import Positions, Raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +142,12 @@ def find_classes(parts: Sequence[Part]) -> Raw:
             "keep two of them, or make one against the rest"
         )
     return values
+
+
+def split_by_owner(owner: Raw) -> tuple[Raw, list[Positions]]:
+    """Return the owners, sorted, and the rows of each, ascending."""
+    owners, codes = np.unique(owner, return_inverse=True)
+    return owners, np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
 
 
 def find_missing(values: Raw) -> npt.NDArray[np.bool_]:
