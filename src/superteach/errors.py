@@ -103,5 +103,5 @@ def shorten(text: str, most: int = 300) -> str:
 
 def listed(columns: "Sequence[str]") -> str:
     """Name columns in an error, the first dozen of them."""
-    shown = ", ".join(repr(shorten(column, 40)) for column in columns[:12])
+    shown = ", ".join(repr(shorten(str(column), 40)) for column in columns[:12])
     return shown + (f", … ({len(columns)} in all)" if len(columns) > 12 else "")

@@ -314,7 +314,7 @@ def test_parts_are_checked_before_they_teach():
     for parts, loss, words in (
         ([], Logistic(), "no teacher"),
         ([good, good], Logistic(), "two teachers are named 'a'"),
-        ([good, Part("b", X[:, :2], LABELS)], Logistic(), "'b' has 2 columns, expected 3: x, y, z"),
+        ([good, Part("b", X[:, :2], LABELS)], Logistic(), "'b' has 2 columns, expected 3: 'x', 'y', 'z'"),
         ([good, Part("b", X[:0], LABELS[:0])], Logistic(), "'b' has no rows"),
         ([good, Part("b", X, LABELS[:4])], Logistic(), "'b' has 30 rows but 4 targets"),
         ([good, Part("b", X.astype(str), LABELS)], Logistic(), "'b' has columns of type <U"),

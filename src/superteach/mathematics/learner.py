@@ -26,7 +26,7 @@ from superteach.types import Array, Json
 Intercept = Literal["none", "free", "penalised"]
 
 GRADIENT_TOLERANCE = 1e-10
-"""A fit ends when its gradient is this much smaller than the two parts that cancel in it."""
+"""Size of the gradient that ends a fit, as a share of the two parts that cancel in it."""
 
 SUPPORTED = (
     "LogisticRegression (binary, l2), Ridge, LinearSVC (binary, squared_hinge, l2), PoissonRegressor, "
@@ -74,11 +74,11 @@ class Learner:
         return self.intercept == "free"
 
     def penalty(self, rows: int) -> float:
-        """Λ for a lesson of so many rows."""
+        """Λ for a lesson of `rows` rows."""
         return self.ridge * rows if self.ridge_per_row else self.ridge
 
     def refuses(self, rows: int, positive: int) -> str | None:
-        """Why no model belongs to so many rows with so many positive labels or targets, if none does."""
+        """Say why no model belongs to `rows` rows, `positive` of them with a label or target above 0; None: one does."""
         if self.loss.classifies and positive in (0, rows):
             return f"{rows} sample(s) carry a single class, and a classifier needs two"
         if isinstance(self.loss, Poisson) and self.free_intercept and positive == 0:
@@ -100,22 +100,13 @@ class Learner:
         """Read a scikit-learn estimator as a Learner, or say why it cannot be taught."""
         if isinstance(estimator, Learner):
             return estimator
-        reader = _READERS.get(_qualified_name(estimator))
+        kind = type(estimator)
+        reader = _READERS.get(f"{kind.__module__.split('.')[0]}.{kind.__name__}")
         if reader is None:
-            raise LearnerError(f"{_shown(estimator)} cannot be taught; supported are {SUPPORTED}")
+            seen = f"{estimator.__name__} (a class, not an instance)" if isinstance(estimator, type) else kind.__name__
+            raise LearnerError(f"{seen} cannot be taught; supported are {SUPPORTED}")
         _require(estimator, fit_intercept=(True, False, np.True_, np.False_))
         return reader(estimator)
-
-
-def _qualified_name(estimator: BaseEstimator) -> str:
-    kind = type(estimator)
-    return f"{kind.__module__.split('.')[0]}.{kind.__name__}"
-
-
-def _shown(estimator: BaseEstimator) -> str:
-    return (
-        estimator.__name__ + " (a class, not an instance)" if isinstance(estimator, type) else type(estimator).__name__
-    )
 
 
 def _require(estimator: BaseEstimator, **allowed: tuple[object, ...]) -> None:
@@ -133,24 +124,14 @@ def _is_positive(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and bool(0 < value <= sys.float_info.max)
 
 
-def _inverse(estimator: BaseEstimator) -> float:
-    strength = estimator.C
+def _strength(estimator: BaseEstimator, option: Literal["C", "alpha"]) -> float:
+    strength = getattr(estimator, option)
     if not _is_positive(strength):
         raise LearnerError(
-            f"{type(estimator).__name__}(C={strength!r}) cannot be taught: C must be a positive finite number, "
-            "because without a penalty no unique model belongs to a lesson"
+            f"{type(estimator).__name__}({option}={strength!r}) cannot be taught: {option} must be one positive finite "
+            "number, because without a penalty no unique model belongs to a lesson"
         )
-    return 1.0 / float(strength)
-
-
-def _ridge(estimator: BaseEstimator) -> float:
-    alpha = estimator.alpha
-    if not _is_positive(alpha):
-        raise LearnerError(
-            f"{type(estimator).__name__}(alpha={alpha!r}) cannot be taught: alpha must be one positive finite number, "
-            "because without a penalty no unique model belongs to a lesson"
-        )
-    return float(alpha)
+    return float(strength)
 
 
 def _penalised_column(estimator: BaseEstimator) -> tuple[Intercept, float]:
@@ -172,24 +153,22 @@ def _free(estimator: BaseEstimator) -> Intercept:
 def _read_logistic(estimator: BaseEstimator) -> Learner:
     _require(estimator, class_weight=(None,), penalty=("l2", "deprecated"), l1_ratio=(None, 0, 0.0))
     if estimator.solver == "liblinear":
-        intercept, constant = _penalised_column(estimator)
-        return Learner(Logistic(), _inverse(estimator), intercept, constant)
-    return Learner(Logistic(), _inverse(estimator), _free(estimator))
+        return Learner(Logistic(), 1.0 / _strength(estimator, "C"), *_penalised_column(estimator))
+    return Learner(Logistic(), 1.0 / _strength(estimator, "C"), _free(estimator))
 
 
 def _read_ridge(estimator: BaseEstimator) -> Learner:
     _require(estimator, positive=(False,))
-    return Learner(Squared(), _ridge(estimator), _free(estimator))
+    return Learner(Squared(), _strength(estimator, "alpha"), _free(estimator))
 
 
 def _read_svc(estimator: BaseEstimator) -> Learner:
     _require(estimator, loss=("squared_hinge",), penalty=("l2",), class_weight=(None,), multi_class=("ovr",))
-    intercept, constant = _penalised_column(estimator)
-    return Learner(SquaredHinge(), _inverse(estimator), intercept, constant)
+    return Learner(SquaredHinge(), 1.0 / _strength(estimator, "C"), *_penalised_column(estimator))
 
 
 def _read_poisson(estimator: BaseEstimator) -> Learner:
-    return Learner(Poisson(), _ridge(estimator), _free(estimator), ridge_per_row=True)
+    return Learner(Poisson(), _strength(estimator, "alpha"), _free(estimator), ridge_per_row=True)
 
 
 def _refuse_huber(estimator: BaseEstimator) -> Learner:

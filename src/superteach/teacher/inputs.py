@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from superteach.errors import DataError, DataTypeError
+from superteach.errors import DataError, DataTypeError, listed
 from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
 from superteach.promises.guard import Guard
 from superteach.teacher import Teacher
-from superteach.types import Positions, Raw
+from superteach.types import Mask, Positions, Raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Part:
     features: Any
     target: Raw
     ids: Raw | None = None
-    rows: npt.NDArray[np.int64] | None = None
+    rows: Positions | None = None
     costs: npt.ArrayLike | None = None
     """What choosing each row costs its owner; never leaves the teacher but as a total."""
 
@@ -111,16 +111,11 @@ def find_classes(parts: Sequence[Part]) -> Raw:
     for part in parts:
         labels = part.take_target()
         if labels.dtype.kind in "fO":
-            missing = ~np.isfinite(labels) if labels.dtype.kind == "f" else find_missing(labels)
-            if missing.any():
+            _check_missing(part, "label", ~np.isfinite(labels) if labels.dtype.kind == "f" else find_missing(labels))
+            if labels.dtype.kind == "f" and (broken := labels[labels != np.round(labels)]).size:
                 raise DataError(
-                    f"teacher {part.name!r}: the label of row {int(np.argmax(missing))} is NaN or infinity; "
-                    "drop such rows first"
-                )
-            if labels.dtype.kind == "f" and not np.array_equal(labels, np.round(labels)):
-                raise DataError(
-                    f"teacher {part.name!r} has continuous labels such as {labels[labels != np.round(labels)][0]:g} "
-                    "(Unknown label type: continuous); a classifier needs two classes"
+                    f"teacher {part.name!r} has continuous labels such as {broken[0]:g} (Unknown label type: continuous); "
+                    "a classifier needs two classes"
                 )
         if labels.dtype.kind not in "biufUSO":
             raise DataTypeError(f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings")
@@ -150,7 +145,7 @@ def split_by_owner(owner: Raw) -> tuple[Raw, list[Positions]]:
     return owners, np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
 
 
-def find_missing(values: Raw) -> npt.NDArray[np.bool_]:
+def find_missing(values: Raw) -> Mask:
     """Which entries are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
     return np.array([_is_missing(value) for value in values], dtype=bool)
 
@@ -167,7 +162,7 @@ def _is_missing(value: object) -> bool:
 def _check_shape(part: Part, columns: Sequence[str]) -> None:
     rows, width = part.count, part.features.shape[1]
     if width != len(columns):
-        raise DataError(f"teacher {part.name!r} has {width} columns, expected {len(columns)}: {_listed(columns)}")
+        raise DataError(f"teacher {part.name!r} has {width} columns, expected {len(columns)}: {listed(columns)}")
     if rows == 0:
         raise DataError(f"teacher {part.name!r} has no rows; leave it out or give it some")
     if part.rows is None and len(part.target) != rows:
@@ -194,16 +189,16 @@ def _check_finite(part: Part, columns: Sequence[str]) -> None:
         row = int(np.argmax(bad.any(axis=1)))
         column = int(np.argmax(bad[row]))
         value = features[row, column]
+    fault = f"Input contains {'NaN' if np.isnan(value) else 'infinity'}; drop or fill such rows first"
     if np.isfinite(value):
-        raise DataError(
-            f"teacher {part.name!r}, column {columns[column]!r}, row {row}: {value:g} is too large to be squared; "
-            "rescale the column"
-        )
-    what = "NaN" if np.isnan(value) else "infinity"
-    raise DataError(
-        f"teacher {part.name!r}, column {columns[column]!r}, row {row}: Input contains {what}; "
-        "drop or fill such rows first"
-    )
+        fault = f"{value:g} is too large to be squared; rescale the column"
+    raise DataError(f"teacher {part.name!r}, column {columns[column]!r}, row {row}: {fault}")
+
+
+def _check_missing(part: Part, what: str, missing: Mask) -> None:
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise DataError(f"teacher {part.name!r}: the {what} of row {row} is NaN or infinity; drop such rows first")
 
 
 def _encode(part: Part, classes: Raw) -> npt.NDArray[np.int8]:
@@ -216,11 +211,9 @@ def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
         try:
             if target.dtype.kind in "cmM":
                 raise TypeError
-            target = (
-                np.where(find_missing(target), np.nan, target).astype(np.float64)
-                if target.dtype.kind == "O"
-                else target.astype(np.float64)
-            )
+            if target.dtype.kind == "O":
+                target = np.where(find_missing(target), np.nan, target)
+            target = target.astype(np.float64)
         except OverflowError:
             raise DataError(f"teacher {part.name!r} has a target too large for float64") from None
         except (TypeError, ValueError):
@@ -228,11 +221,7 @@ def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
                 f"teacher {part.name!r} has targets of type {target.dtype}; a regression needs numbers"
             ) from None
     target = target.astype(np.float64)
-    missing = ~np.isfinite(target)
-    if missing.any():
-        raise DataError(
-            f"teacher {part.name!r}: the target of row {int(np.argmax(missing))} is NaN or infinity; drop such rows first"
-        )
+    _check_missing(part, "target", ~np.isfinite(target))
     if np.abs(target).max() > MOST:
         raise DataError(f"teacher {part.name!r} has a target of {np.abs(target).max():g}, too large to be squared")
     if isinstance(loss, Poisson) and target.min() < 0:
@@ -240,8 +229,3 @@ def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
             f"teacher {part.name!r} has a negative target, {target.min():g}; Poisson regression needs counts of at least 0"
         )
     return target
-
-
-def _listed(columns: Sequence[str]) -> str:
-    shown = ", ".join(map(str, columns[:8]))
-    return shown + (", …" if len(columns) > 8 else "")
