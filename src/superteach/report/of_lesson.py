@@ -33,7 +33,13 @@ def page_of(
     chosen = _counts(lesson, contributions, "contributions")
     owned = _counts(lesson, held, "held")
     lessons = words.named(lesson, against)
-    page = Page(title, lede=_lede(lesson, target), foot=_foot(lesson))
+    about = f"Predicting {target}. " if target else ""
+    made = lesson.versions.get("superteach", "")
+    page = Page(
+        title,
+        lede=f"{about}Rows chosen from private data, so that a learner trained on them alone learns a given model.",
+        foot=f"Made by superteach {made}. This file is complete: it loads nothing and runs nothing.",
+    )
     page.answer(*words.answer(lesson))
     page.facts(_facts(lesson))
     _asked(page, lesson, lessons)
@@ -69,29 +75,15 @@ def _counts(lesson: Lesson, given: Mapping[str, int] | None, what: str) -> list[
     return counts
 
 
-def _lede(lesson: Lesson, target: str | None) -> str:
-    about = f"Predicting {target}. " if target else ""
-    return f"{about}Rows chosen from private data, so that a learner trained on them alone learns a given model."
-
-
-def _foot(lesson: Lesson) -> str:
-    made = lesson.versions.get("superteach", "")
-    return f"Made by superteach {made}. This file is complete: it loads nothing and runs nothing."
-
-
 def _facts(lesson: Lesson) -> list[tuple[object, object, object]]:
-    each = len(lesson.teachers) or 1
+    left = size(sum(entry.bytes_in for entry in lesson.ledger) // (len(lesson.teachers) or 1))
     return [
         ("rows chosen", number(lesson.size), join([percent(lesson.fraction), " of ", number(lesson.rows)])),
         ("risk", number(lesson.risk, 3), "distance to the goal"),
         ("risk of all rows", number(lesson.pool_risk, 3), "the same learner, trained on everything"),
         ("consistency", words.consistency(lesson), words.agreement(lesson)),
         ("rounds", number(lesson.rounds), "sums asked for in all"),
-        (
-            "left each teacher",
-            size(sum(entry.bytes_in for entry in lesson.ledger) // each),
-            "of sums and counts, no row",
-        ),
+        ("left each teacher", left, "of sums and counts, no row"),
     ]
 
 
@@ -121,32 +113,17 @@ def _asked(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
 
 def _risk(page: Page, lessons: Mapping[str, Lesson]) -> None:
     section = page.section("Risk along the size of the lesson")
-    chart = figures.risk_chart(lessons)
     own = next(iter(lessons.values()))
-    looked = len(own.path)
-    section.figure(
-        chart,
-        (
-            "One size was asked for. "
-            if looked == 1
-            else f"{looked} sizes were looked at; the ring marks the one chosen. "
-        )
-        + "At every size the learner was fitted again on the chosen rows. Both axes are logarithmic.",
-        "risk",
-    )
-    section.table(
-        ["rows", "|S|/N", "risk", ""],
-        [
-            [
-                number(point.size),
-                percent(point.fraction),
-                point.risk,
-                "chosen" if point.size == own.size else "",
-            ]
-            for point in own.path[:_MOST_ROWS]
-        ],
-        folded="The numbers",
-    )
+    looked = f"{len(own.path)} sizes were looked at; the ring marks the one chosen."
+    if len(own.path) == 1:
+        looked = "One size was asked for."
+    fitted = "At every size the learner was fitted again on the chosen rows. Both axes are logarithmic."
+    section.figure(figures.risk_chart(lessons), f"{looked} {fitted}", "risk")
+    rows = [
+        [number(point.size), percent(point.fraction), point.risk, "chosen" if point.size == own.size else ""]
+        for point in own.path[:_MOST_ROWS]
+    ]
+    section.table(["rows", "|S|/N", "risk", ""], rows, folded="The numbers")
 
 
 def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
@@ -158,13 +135,9 @@ def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
     if refined:
         section.figure(figures.turns_chart(lessons), refined[0].words.objective, "turns")
     if solved:
-        section.figure(
-            figures.objective_chart(lessons),
-            solved[0].words.objective
-            if figures.is_solved(lesson)
-            else "The problem of the lessons this one is set against, which solves another.",
-            "objective",
-        )
+        other = "The problem of the lessons this one is set against, which solves another."
+        caption = solved[0].words.objective if figures.is_solved(lesson) else other
+        section.figure(figures.objective_chart(lessons), caption, "objective")
     if len(lessons) == 1 and figures.is_solved(lesson) and not str(lesson.settings.get("solver")).startswith("Block"):
         section.note(
             "The paper's own rule is not drawn, as it was not run here. Teach once more with ",
@@ -176,13 +149,12 @@ def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
     own = "block" if figures.is_refined(lesson) else "step"
     if figures.is_solved(lesson):
         rows = [
-            [step, number(float(value), 8), number(float(gap))]
+            [step, number(value, 8), number(gap)]
             for step, (value, gap) in enumerate(zip(lesson.objective, lesson.gap, strict=True))
         ]
         section.table([own, "objective", "certified gap"], rows[:_MOST_ROWS], folded="The numbers")
     elif figures.is_refined(lesson):
-        turns = [[turn, float(risk)] for turn, risk in enumerate(lesson.objective)]
-        section.table([own, "risk"], turns[:_MOST_ROWS], folded="The numbers")
+        section.table([own, "risk"], list(enumerate(lesson.objective))[:_MOST_ROWS], folded="The numbers")
 
 
 def _proof(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
@@ -190,15 +162,9 @@ def _proof(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
     for paragraph in words.proof(lesson):
         section.prose(paragraph)
     if lesson.certificate is not None:
-        places = [*names, "count of rows"]
-        section.table(
-            ["component", "u"],
-            [
-                [name(place), number(float(value), 6)]
-                for place, value in zip(places, lesson.certificate.direction, strict=True)
-            ][:_MOST_ROWS],
-            folded="The direction u, on scaled columns",
-        )
+        parts = zip([*names, "count of rows"], lesson.certificate.direction, strict=True)
+        rows = [[name(place), number(value, 6)] for place, value in parts]
+        section.table(["component", "u"], rows[:_MOST_ROWS], folded="The direction u, on scaled columns")
 
 
 def _model(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
@@ -206,19 +172,11 @@ def _model(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
     shown = figures.farthest(lesson)
     caption = "" if len(shown) == len(names) else f"The {len(shown)} of {len(names):,} that miss the goal most."
     section.figure(figures.model_chart(lesson, names), caption, "model")
-    section.table(
-        ["coefficient", "goal", "taught", "difference"],
-        [
-            [
-                name(names[place]),
-                number(float(lesson.goal[place]), 6),
-                number(float(lesson.model[place]), 6),
-                number(float(lesson.model[place] - lesson.goal[place]), 3),
-            ]
-            for place in shown
-        ],
-        caption,
-    )
+    rows = [
+        [name(names[place]), number(goal, 6), number(taught, 6), number(taught - goal, 3)]
+        for place, goal, taught in ((place, lesson.goal[place], lesson.model[place]) for place in shown)
+    ]
+    section.table(["coefficient", "goal", "taught", "difference"], rows, caption)
 
 
 def _teachers(page: Page, lesson: Lesson, chosen: list[int] | None, held: list[int] | None) -> None:
@@ -238,29 +196,21 @@ def _teachers(page: Page, lesson: Lesson, chosen: list[int] | None, held: list[i
         more = len(lesson.teachers) - len(listed)
         section.prose("Teachers: ", join(listed, ", "), f", and {more:,} more." if more else ".")
         return
+    many = len(lesson.teachers) > figures.MOST_NAMES
     section.figure(
         figures.teachers_chart(lesson.teachers, chosen, held),
-        (
-            ""
-            if len(lesson.teachers) <= figures.MOST_NAMES
-            else f"The {figures.MOST_NAMES} largest of {len(lesson.teachers):,}. "
-        )
+        (f"The {figures.MOST_NAMES} largest of {len(lesson.teachers):,}. " if many else "")
         + "Counts only. They are shown because the rows of all teachers are in one hand here; in a federation a "
         "teacher's count stays with it.",
         "teachers",
     )
-    section.table(
-        ["teacher", "chosen rows", *(["rows held", "share"] if held else [])],
-        [
-            [
-                name(teacher),
-                chosen[place],
-                *([held[place], percent(chosen[place] / held[place]) if held[place] else None] if held else []),
-            ]
-            for place, teacher in enumerate(lesson.teachers[:_MOST_ROWS])
-        ],
-        folded="The numbers",
-    )
+    headings = ["teacher", "chosen rows"]
+    rows: list[list[object]] = [[name(teacher), mine] for teacher, mine in zip(lesson.teachers, chosen, strict=True)]
+    if held:
+        headings += ["rows held", "share"]
+        for row, mine, own in zip(rows, chosen, held, strict=True):
+            row += [own, percent(mine / own) if own else None]
+    section.table(headings, rows[:_MOST_ROWS], folded="The numbers")
 
 
 def _left(page: Page, lesson: Lesson) -> None:
@@ -310,21 +260,15 @@ def _repeat(page: Page, lesson: Lesson) -> None:
     script = words.again(lesson)
     if script:
         section.code(script)
-    section.table(
-        ["setting", "value"],
-        [[code(key), _value(value)] for key, value in _flat(lesson.settings)]
-        + [
-            ["goal", "its coefficients stand above, and exactly in lesson.json"],
-            ["seconds", number(lesson.seconds, 3)],
-            *([["cost of the chosen rows", number(lesson.cost)]] if lesson.cost is not None else []),
-        ],
-        "Settings",
-    )
-    section.table(
-        ["package", "version"],
-        [[package, version] for package, version in lesson.versions.items()],
-        "Versions",
-    )
+    rows = [[code(key), _value(value)] for key, value in _flat(lesson.settings)]
+    rows += [
+        ["goal", "its coefficients stand above, and exactly in lesson.json"],
+        ["seconds", number(lesson.seconds, 3)],
+    ]
+    if lesson.cost is not None:
+        rows.append(["cost of the chosen rows", number(lesson.cost)])
+    section.table(["setting", "value"], rows, "Settings")
+    section.table(["package", "version"], list(lesson.versions.items()), "Versions")
 
 
 def _flat(settings: Mapping[str, object], before: str = "") -> list[tuple[str, object]]:

@@ -27,6 +27,9 @@ from superteach.report.markup import Markup, escape, join, number, tag
 from superteach.report.style import DARK, LIGHT, page_style
 from superteach.report.svg import NARROW, WIDE, svg_of
 
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""Nothing may be fetched and nothing may run, whatever a name in the page tries."""
+
 
 @dataclass
 class Section:
@@ -35,7 +38,7 @@ class Section:
     heading: str
     parts: list[Markup] = field(default_factory=list)
     figures: list[tuple[str, Drawing]] = field(default_factory=list)
-    """Drawings by the name of their file."""
+    """Drawings, each with the words that its file is named after."""
 
     def prose(self, *words: object) -> None:
         """Add a paragraph; pieces of Markup (strong, code, number) may stand between plain text."""
@@ -57,26 +60,17 @@ class Section:
         self, headings: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "", folded: str = ""
     ) -> None:
         """Add a table; its first column names the rows. `folded`: words that hide it until a reader opens it."""
-        # The caption stands outside: it must not scroll away with a wide table.
-        above = [tag("p", caption, class_="note")] if caption else []
-        table = tag(
-            "div",
-            _table(headings, rows),
-            class_="scroll",
-            tabindex="0",
-            role="region",
-            aria_label=caption or folded or self.heading,
-        )
-        content = join([*above, table])
+        label = caption or folded or self.heading
+        content = tag("div", _table(headings, rows), class_="scroll", tabindex="0", role="region", aria_label=label)
+        if caption:  # outside: it must not scroll away with a wide table
+            content = join([tag("p", caption, class_="note"), content])
         self.parts.append(tag("details", tag("summary", folded), content) if folded else content)
 
     def figure(self, drawing: Drawing, caption: object = "", name: str = "") -> None:
         """Add a chart, once for wide and once for narrow screens; `name` is the name of its file."""
-        title = tag("strong", drawing.title)
-        text = tag("figcaption", title, Markup("<br>"), caption) if caption else tag("figcaption", title)
+        text = tag("figcaption", tag("strong", drawing.title), *([Markup("<br>"), caption] if caption else []))
         self.parts.append(tag("figure", text, svg_of(drawing, WIDE), svg_of(drawing, NARROW)))
-        stem = name or re.sub(r"[^a-z0-9]+", "-", drawing.title.lower()).strip("-") or "figure"
-        self.figures.append((stem, drawing))
+        self.figures.append((name or drawing.title, drawing))
 
 
 @dataclass
@@ -108,12 +102,7 @@ class Page:
         head = [
             tag("meta", charset="utf-8"),
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            # Nothing may be fetched and nothing may run, whatever a name in the page tries.
-            tag(
-                "meta",
-                http_equiv="Content-Security-Policy",
-                content="default-src 'none'; style-src 'unsafe-inline'; img-src data:",
-            ),
+            tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
             tag("meta", name="color-scheme", content="light dark"),
             *(
                 tag("meta", name="theme-color", content=colours["paper"], media=f"(prefers-color-scheme: {mode})")
@@ -123,13 +112,10 @@ class Page:
             tag("title", self.title),
             tag("style", page_style()),
         ]
-        body = [tag("h1", self.title)]
-        if self.lede:
-            body.append(tag("p", self.lede, class_="lede"))
-        body += self._head
+        body = [tag("h1", self.title), *([tag("p", self.lede, class_="lede")] if self.lede else []), *self._head]
         taken: set[str] = set()
         for section in self.sections:
-            anchor = _anchor(section.heading, taken)
+            anchor = _unique(section.heading, "section", taken)
             body.append(tag("section", tag("h2", section.heading, id=anchor), *section.parts))
         if self.foot:
             body.append(tag("footer", self.foot))
@@ -146,15 +132,15 @@ class Page:
         place.mkdir(parents=True, exist_ok=True)
         written = []
         taken: set[str] = set()
-        for stem, drawing in (figure for section in self.sections for figure in section.figures):
-            stem = _anchor(stem, taken)
-            write_text(place / f"{stem}.svg", svg_of(drawing, alone=True) + "\n")
+        for words, drawing in (figure for section in self.sections for figure in section.figures):
+            stem = _unique(words, "figure", taken)
             written.append(place / f"{stem}.svg")
+            write_text(written[-1], svg_of(drawing, alone=True) + "\n")
             if png:
                 from superteach.report.png import write_figure
 
-                write_figure(place / f"{stem}.png", drawing)
                 written.append(place / f"{stem}.png")
+                write_figure(written[-1], drawing)
         return written
 
 
@@ -167,18 +153,15 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
     wide = [
         any(isinstance(cell, str) and not _shows_number(cell) and len(cell) > 40 for cell in cells) for cells in columns
     ]
+    kinds = ["n" if right else "wide" if broad else "text" for right, broad in zip(numeric, wide, strict=True)]
     head = (
         tag("th", words, scope="col", class_="n" if right else None)
         for words, right in zip(headings, numeric, strict=True)
     )
     body = []
-    for row in rows:
-        cells = [tag("th", _cell(row[0]), scope="row")]
-        cells += [
-            tag("td", _cell(cell), class_="n" if right else "wide" if broad else "text")
-            for cell, right, broad in zip(row[1:], numeric[1:], wide[1:], strict=True)
-        ]
-        body.append(tag("tr", *cells))
+    for first, *rest in rows:
+        cells = (tag("td", _cell(cell), class_=kind) for cell, kind in zip(rest, kinds[1:], strict=True))
+        body.append(tag("tr", tag("th", _cell(first), scope="row"), *cells))
     return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
 
 
@@ -196,8 +179,9 @@ def _cell(cell: object) -> Markup:
     return number(cell) if _is_number(cell) else escape(cell)
 
 
-def _anchor(heading: str, taken: set[str]) -> str:
-    stem = re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-") or "section"
+def _unique(words: str, default: str, taken: set[str]) -> str:
+    """Make a name of letters, digits and hyphens that is not `taken` yet, and take it."""
+    stem = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-") or default
     name, count = stem, 1
     while name in taken:
         count += 1

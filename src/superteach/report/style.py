@@ -4,37 +4,23 @@ from __future__ import annotations
 
 from superteach.report.markup import Markup
 
-LIGHT = {
-    "paper": "#ffffff",
-    "card": "#f5f7f9",
-    "ink": "#1b1f24",
-    "soft": "#56606b",
-    "rule": "#d5dae0",
-    "grid": "#e7eaee",
-    "link": "#005a9c",
-    "s1": "#0072b2",
-    "s2": "#c04a00",
-    "s3": "#2b2a12",
-    "s4": "#9a10ea",
-    "s5": "#0a0a78",
-    "s6": "#84502f",
-}
-DARK = {
-    "paper": "#14181c",
-    "card": "#1d2329",
-    "ink": "#e8ebee",
-    "soft": "#a7b0ba",
-    "rule": "#39424b",
-    "grid": "#2a3138",
-    "link": "#7cc4f5",
-    "s1": "#56b4e9",
-    "s2": "#ff8c42",
-    "s3": "#f2efc2",
-    "s4": "#b06cff",
-    "s5": "#ff4d79",
-    "s6": "#a2fb10",
+_LIGHT_AND_DARK = {
+    "paper": ("#ffffff", "#14181c"),
+    "card": ("#f5f7f9", "#1d2329"),
+    "ink": ("#1b1f24", "#e8ebee"),
+    "soft": ("#56606b", "#a7b0ba"),
+    "rule": ("#d5dae0", "#39424b"),
+    "grid": ("#e7eaee", "#2a3138"),
+    "link": ("#005a9c", "#7cc4f5"),
+    "s1": ("#0072b2", "#56b4e9"),
+    "s2": ("#c04a00", "#ff8c42"),
+    "s3": ("#2b2a12", "#f2efc2"),
+    "s4": ("#9a10ea", "#b06cff"),
+    "s5": ("#0a0a78", "#ff4d79"),
+    "s6": ("#84502f", "#a2fb10"),
 }
 """Series differ in lightness as well as in hue; tests hold them to contrast and to apartness for all eyes."""
+LIGHT, DARK = ({name: pair[mode] for name, pair in _LIGHT_AND_DARK.items()} for mode in (0, 1))
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's colours, for figures on white that are no charts of a page."""
 MARKERS = "osD^vP"
