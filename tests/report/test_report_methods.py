@@ -11,7 +11,7 @@ from superteach.coordinator import methods
 from superteach.faces.cli.screen import sentence
 from superteach.lesson import Lesson
 from superteach.report import page_of
-from superteach.report.words import STAGES, again, label
+from superteach.report.words import STAGES, again
 
 SAYS = {
     "match": ["by exact teaching (match)", "The search ended because the prices balance the goal."],
@@ -66,7 +66,7 @@ def test_a_report_says_what_its_method_did(case, taught, tmp_path):
 
 @pytest.mark.parametrize("case", LABELS)
 def test_a_legend_names_the_method(case, taught):
-    assert label(taught(case).lesson_) == LABELS[case]
+    assert taught(case).lesson_.words.label == LABELS[case]
 
 
 @pytest.mark.parametrize("case", ["match", "dual", "oblivious", "random"])

@@ -42,21 +42,16 @@ STAGES = {
 """Stages of a run, in words."""
 
 
-def label(lesson: Lesson) -> str:
-    """Name a lesson in a legend."""
-    return lesson.words.label
-
-
 def named(lesson: Lesson, against: Against) -> dict[str, Lesson]:
-    """The lesson first, then those it is set against, each under a name of its own."""
+    """Name the lesson, then the lessons it is set against, each by words of its own."""
     others: list[tuple[str, Lesson]] = []
     if isinstance(against, Lesson):
-        others = [(label(against), against)]
+        others = [(against.words.label, against)]
     elif isinstance(against, Mapping):
         others = [(str(name), other) for name, other in against.items()]
     elif against is not None:
-        others = [(label(other), other) for other in against]
-    found = {label(lesson): lesson}
+        others = [(other.words.label, other) for other in against]
+    found = {lesson.words.label: lesson}
     for name, other in others:
         unique, count = name, 1
         while unique in found:
@@ -67,11 +62,10 @@ def named(lesson: Lesson, against: Against) -> dict[str, Lesson]:
 
 
 def interruption(facts: Mapping[str, object]) -> str:
-    """Who was lost on the way, when and why, and what was done about it."""
+    """Say who was lost on the way, when and why, and what was done about it."""
     who = f"Teacher {facts['teacher']} was lost" if facts.get("teacher") else "The lesson was broken off"
-    number, stage = facts.get("round"), str(facts.get("stage") or "")
-    where = f" in round {number}" if number else f" before the first round{' (' + stage + ')' if stage else ''}"
-    where += f" ({stage})" if stage and number else ""
+    where = f" in round {facts['round']}" if facts.get("round") else " before the first round"
+    where += f" ({facts['stage']})" if facts.get("stage") else ""
     then = "the lesson began anew without it, over the rows of the others"
     if facts.get("then") == "resumed":
         again = facts.get("asked_again")
@@ -80,13 +74,13 @@ def interruption(facts: Mapping[str, object]) -> str:
 
 
 def classifies(lesson: Lesson) -> bool:
-    """Whether the learner predicts labels."""
+    """Tell whether the learner predicts labels."""
     loss = LOSSES.get(_learner(lesson).get("loss", {}).get("name", ""))
     return bool(loss and loss.classifies)
 
 
 def asked(lesson: Lesson) -> list[Markup]:
-    """What was asked: who holds rows, who is to learn what, from how many rows, by which method."""
+    """Say who holds rows, who is to learn what, from how many rows, by which method."""
     learner = _learner(lesson)
     kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model")
     width = len(lesson.coef)
@@ -143,7 +137,7 @@ def _amount(budget: float | str) -> str:
 
 
 def answer(lesson: Lesson) -> list[Markup]:
-    """The answer in one plain sentence, and a second where something is proved or went wrong."""
+    """Answer in one plain sentence, and a second where something is proved or went wrong."""
     first = _said(
         "Trained on {} ({}), the learner ends {} away from the goal; trained on all rows it ends {} away{}.",
         strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"])),
@@ -170,19 +164,17 @@ def _times(ratio: float) -> str:
 
 
 def consistency(lesson: Lesson) -> Markup:
-    """A share of rows where labels are predicted, r² otherwise."""
+    """Write a share of rows where labels are predicted, r² otherwise."""
     return percent(lesson.consistency, 4) if classifies(lesson) else number(lesson.consistency)
 
 
 def agreement(lesson: Lesson) -> str:
-    """What the consistency of this lesson means."""
-    if classifies(lesson):
-        return "of all rows get the goal's label"
-    return "r² of the goal's predictions"
+    """Say what the consistency of this lesson means."""
+    return "of all rows get the goal's label" if classifies(lesson) else "r² of the goal's predictions"
 
 
 def proof(lesson: Lesson) -> list[Markup]:
-    """What is certain, and what is not."""
+    """Say what is certain, and what is not."""
     found: list[Markup] = []
     proved = strong("Proved: ")
     if lesson.certificate is not None:
@@ -211,15 +203,13 @@ def proof(lesson: Lesson) -> list[Markup]:
 
 
 def exposure(query: str) -> str:
-    """What a query of the ledger shows of a teacher, in the query's own words."""
-    for suffix, kind in ((" moments", AskMoments), (" values", AskValues)):
-        if query.endswith(suffix):
-            return kind.exposure
-    return next((kind.exposure for kind in QUERIES if kind.__name__ == query), "")
+    """Say what a query of the ledger shows of a teacher, in the query's own words."""
+    sums = {"moments": AskMoments.exposure, "values": AskValues.exposure}
+    return sums.get(query.split(" ")[-1]) or next((kind.exposure for kind in QUERIES if kind.__name__ == query), "")
 
 
 def again(lesson: Lesson) -> str:
-    """Python that teaches the same lesson again, given the rows."""
+    """Write Python that teaches the same lesson again, given the rows."""
     settings, learner = lesson.settings, _learner(lesson)
     loss = dict(learner.get("loss") or {})
     kind = LOSSES.get(loss.pop("name", ""))
@@ -231,21 +221,20 @@ def again(lesson: Lesson) -> str:
         if learner.get(key) != default:
             student.append(f"{key}={learner[key]!r}")
     skipped = {"learner", "solver", *lesson.words.unused}
-    chosen = {
-        key: tuple(value) if isinstance(value, list) else value
+    words = [
+        f"{key}={tuple(value) if isinstance(value, list) else value!r}"
         for key, value in settings.items()
         if key not in skipped and value is not None
-    }
-    words = [f"{key}={value!r}" for key, value in chosen.items()]
+    ]
+    names = ["Learner", "Lesson", "SuperTeacher", "losses"]
     if settings.get("solver"):
+        names.append("solvers")
         words.append(f"solver=solvers.{settings['solver']}")
-    lines = "".join(f"    {word},\n" for word in words)
+    lines = "".join(f"    {word},\n" for word in ("learner", "goal", *words))
     return (
-        "from superteach import Learner, Lesson, SuperTeacher, losses"
-        + (", solvers" if settings.get("solver") else "")
-        + "\n\n"
-        + 'goal = Lesson.load("lesson.json").goal\n'
-        + f"learner = Learner({', '.join(student)})\n"
-        + f"teacher = SuperTeacher(\n    learner,\n    goal,\n{lines})\n"
-        + "teacher.fit(X, y, groups=owner)  # the rows, their targets, and who owns each"
+        f"from superteach import {', '.join(names)}\n\n"
+        'goal = Lesson.load("lesson.json").goal\n'
+        f"learner = Learner({', '.join(student)})\n"
+        f"teacher = SuperTeacher(\n{lines})\n"
+        "teacher.fit(X, y, groups=owner)  # the rows, their targets, and who owns each"
     )
