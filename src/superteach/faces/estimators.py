@@ -23,7 +23,7 @@ from superteach.errors import DataError, DataTypeError
 from superteach.faces.oneprocess import OneProcess
 from superteach.lesson import Entry
 from superteach.mathematics.learner import Learner
-from superteach.mathematics.losses import Logistic, Loss, Poisson
+from superteach.mathematics.losses import Logistic, Poisson
 from superteach.settings import Given, Settings, check_whole
 from superteach.teacher.inputs import Part, find_missing, split_by_owner
 from superteach.types import Array, Raw
@@ -40,7 +40,7 @@ _validate = partial(validate_data, accept_sparse="csr", dtype=[np.float64, np.fl
 
 @contextmanager
 def _our_errors() -> Iterator[None]:
-    """Turn the errors of scikit-learn's checks into ours."""
+    """Raise errors of scikit-learn's checks as ours."""
     try:
         yield
     except TypeError as error:
@@ -57,7 +57,7 @@ def _tell(entry: Entry) -> None:
 
 
 _DECIDES = available_if(lambda teacher: teacher._classifies())
-_PROBABLE = available_if(lambda teacher: isinstance(_loss_of(teacher.learner), Logistic))
+_PROBABLE = available_if(lambda teacher: isinstance(_student(teacher.learner).loss, Logistic))
 
 
 class SuperTeacher(BaseEstimator):  # type: ignore[misc]
@@ -87,9 +87,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         verbose: int = 0,
         **settings: Unpack[Given],
     ) -> None:
-        self.learner = learner
-        self.goal = goal
-        self.verbose = verbose
+        self.learner, self.goal, self.verbose = learner, goal, verbose
         values = {one.name: one.default for one in fields(Settings)}
         unknown = [name for name in settings if name not in values]
         if unknown:
@@ -102,7 +100,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
         `costs`, one number per row, make method="match" prefer cheap rows among equally good ones.
         """
-        student = Learner.of(_default(self.learner))
+        student = _student(self.learner)
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
         watch = _tell if check_whole(0)("verbose", self.verbose) else None
         X_checked, y_checked = self._checked(X, y)
@@ -125,7 +123,10 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             self.classes_ = classes
         elif hasattr(self, "classes_"):
             del self.classes_  # left by an earlier fit with another learner
-        self._set_model(student)
+        coef, offset = self.lesson_.coef.copy(), self.lesson_.offset
+        # In the shapes that the learner's own would have.
+        self.coef_ = coef if classes is None else coef[None, :]
+        self.intercept_: Array | float = offset if classes is None else np.array([offset])
         self.n_iter_ = max(1, len(self.lesson_.objective))
         return self
 
@@ -137,40 +138,40 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         return _take(X, self.sample_indices_), _take(y, self.sample_indices_)
 
     def predict(self, X: object) -> Raw:
-        """What the taught model predicts."""
+        """Predict labels, numbers or counts by the taught model."""
         scores = self._scores(X)
         if self._classifies():
             return np.asarray(self.classes_[(scores > 0.0).astype(int)])
-        return np.exp(scores) if isinstance(_loss_of(self.learner), Poisson) else scores
+        return np.exp(scores) if isinstance(_student(self.learner).loss, Poisson) else scores
 
     @_DECIDES  # type: ignore[untyped-decorator]
     def decision_function(self, X: object) -> Array:
-        """x'θ + intercept; positive means the second class."""
+        """Return x'θ + intercept; positive means the second class."""
         return self._scores(X)
 
     @_PROBABLE  # type: ignore[untyped-decorator]
     def predict_proba(self, X: object) -> Array:
-        """Probabilities of both classes (logistic learners)."""
+        """Return the probabilities of both classes (logistic learners)."""
         second = expit(self._scores(X))
         return np.column_stack([1.0 - second, second])
 
     @_PROBABLE  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: object) -> Array:
-        """Logarithms of predict_proba."""
+        """Return the logarithms of predict_proba."""
         scores = self._scores(X)
         return np.column_stack([log_expit(-scores), log_expit(scores)])
 
     def score(self, X: object, y: object) -> float:
-        """Accuracy of a classifier, r² of a regression."""
+        """Return the accuracy of a classifier, r² of a regression."""
         predicted = self.predict(X)
         with _our_errors():
             return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
 
     def _classifies(self) -> bool:
-        return _loss_of(self.learner).classifies
+        return _student(self.learner).loss.classifies
 
     def _checked(self, X: object, y: object) -> tuple[Raw | csr_matrix, Raw]:
-        """scikit-learn's own checks of shapes and types; missing values are looked for later, by teacher."""
+        """Check shapes and types as scikit-learn does; missing values are looked for later, by teacher."""
         with _our_errors():
             if y is None:
                 raise ValueError("SuperTeacher requires y to be passed, but the target y is None")
@@ -185,15 +186,6 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             features = _validate(self, X, reset=False)
         return np.asarray(features @ self.lesson_.coef + self.lesson_.offset)
 
-    def _set_model(self, student: Learner) -> None:
-        """coef_ and intercept_ in the shapes the learner's own would have."""
-        lesson = self.lesson_
-        self.intercept_: Array | float
-        if student.loss.classifies:
-            self.coef_, self.intercept_ = lesson.coef[None, :].copy(), np.array([lesson.offset])
-        else:
-            self.coef_, self.intercept_ = lesson.coef.copy(), lesson.offset
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -205,7 +197,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         else:
             tags.estimator_type = "regressor"
             tags.regressor_tags = RegressorTags(poor_score=True)
-            tags.target_tags.positive_only = isinstance(_loss_of(self.learner), Poisson)
+            tags.target_tags.positive_only = isinstance(_student(self.learner).loss, Poisson)
         return tags
 
 
@@ -225,20 +217,16 @@ def _declare() -> None:
 _declare()
 
 
-def _default(learner: BaseEstimator | Learner | None) -> BaseEstimator | Learner:
-    if learner is not None:
-        return learner
-    from sklearn.linear_model import LogisticRegression
+def _student(learner: BaseEstimator | Learner | None) -> Learner:
+    if learner is None:
+        from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression()
-
-
-def _loss_of(learner: BaseEstimator | Learner | None) -> Loss:
-    return Learner.of(_default(learner)).loss
+        learner = LogisticRegression()
+    return Learner.of(learner)
 
 
 def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.int64]]]:
-    """The owners, sorted, and each one's row numbers, ascending."""
+    """Return the owners, sorted, and the rows of each, ascending."""
     if groups is None:
         return np.array(["all rows"]), [np.arange(rows)]
     try:
@@ -257,7 +245,7 @@ def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.int64]]]
 
 
 def _take(container: Rows, rows: npt.NDArray[np.int64]) -> Rows:
-    """Rows of an array, a sparse matrix, a data frame, a series, an Arrow table or a list."""
+    """Take rows of an array, a sparse matrix, a data frame, a series, an Arrow table or a list."""
     if hasattr(container, "take") and hasattr(container, "schema") and not hasattr(container, "iloc"):
         with suppress(TypeError):
             taken: Rows = container.take(rows)

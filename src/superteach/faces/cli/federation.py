@@ -36,11 +36,13 @@ def init(
     from superteach.organisations.nvflare.kits import found
 
     project = found(folder, teacher, host, port, coordinator, days=days)
-    say(f"{folder}/server        the server's kit; run  superteach serve {folder}")
-    say(f"{folder}/coordinator   yours; superteach teach --federation {folder} … uses it")
+    typer.echo(f"{folder}/server        the server's kit; run  superteach serve {folder}")
+    typer.echo(f"{folder}/coordinator   yours; superteach teach --federation {folder} … uses it")
     for name in project.teachers:
-        say(f"{folder}/teachers/{name}   give this folder to {name}, by a way nobody can listen to, and keep no copy")
-    say(f"{folder}/certificate-authority   whoever has this can make teachers and coordinators: lock it away")
+        typer.echo(
+            f"{folder}/teachers/{name}   give this folder to {name}, by a way nobody can listen to, and keep no copy"
+        )
+    typer.echo(f"{folder}/certificate-authority   whoever has this can make teachers and coordinators: lock it away")
 
 
 def serve(home: Annotated[Path, _HOME]) -> None:
@@ -48,7 +50,7 @@ def serve(home: Annotated[Path, _HOME]) -> None:
     from superteach.organisations.nvflare.start import become_server, prepare_server
 
     server = prepare_server(home / "server")
-    say(f"serving {server}; its log is {home / 'server' / 'log.txt'} (Ctrl-C stops)")
+    typer.echo(f"serving {server}; its log is {home / 'server' / 'log.txt'} (Ctrl-C stops)")
     become_server(home / "server")
 
 
@@ -72,9 +74,9 @@ def join(
 
     columns = None if features is None else [name.strip() for name in features.split(",")]
     name, server, holding, rules = prepare_teacher(kit, data, target, columns, policy, threads)
-    say(f"{name}: {holding.count:,} rows of {len(holding.pool.columns)} columns stay here; target {target!r}")
-    say(f"{name}: every question is written to {kit / AUDIT}; chosen rows ({rules.write}) go to {rules.folder}")
-    say(f"{name}: connecting to {server}")
+    typer.echo(f"{name}: {holding.count:,} rows of {len(holding.pool.columns)} columns stay here; target {target!r}")
+    typer.echo(f"{name}: every question is written to {kit / AUDIT}; chosen rows ({rules.write}) go to {rules.folder}")
+    typer.echo(f"{name}: connecting to {server}")
     become_teacher(kit, name)
 
 
@@ -82,7 +84,7 @@ def status(
     home: Annotated[Path, _HOME],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Who is connected, what runs, and what was asked."""
+    """Show who is connected, what runs, and what was asked."""
     from superteach.lesson import to_json
     from superteach.organisations.nvflare.session import sign_in
 
@@ -93,14 +95,9 @@ def status(
         sys.stdout.write(to_json(stored))
         return
     for name in standing.project.teachers:
-        say(f"{name}: {'connected' if name in standing.connected else 'not connected'}")
+        typer.echo(f"{name}: {'connected' if name in standing.connected else 'not connected'}")
     for lesson in standing.lessons:
-        say(f"lesson {lesson['lesson']}: {lesson['status'].lower()}, submitted {lesson['when']}")
+        typer.echo(f"lesson {lesson['lesson']}: {lesson['status'].lower()}, submitted {lesson['when']}")
         if lesson.get("queries"):
             asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items())
-            say(f"  {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
-
-
-def say(text: str) -> None:
-    """One plain line on stdout."""
-    sys.stdout.write(text + "\n")
+            typer.echo(f"  {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
