@@ -21,7 +21,6 @@ import pyarrow.parquet
 import pytest
 
 from superteach.datasets import make_classification_pool
-from superteach.faces.cli import work
 from tests.end_to_end.orders import (
     USUAL,
     assert_refused,
@@ -66,8 +65,7 @@ def test_a_fault_while_writing_keeps_the_old_folder(
     def fail(*_: Any) -> None:
         raise fault
 
-    there = work if step == "write_chosen" else import_module("superteach.faces.cli.teach")
-    monkeypatch.setattr(there, step, fail)
+    monkeypatch.setattr(import_module("superteach.faces.cli.teach"), step, fail)
     for out in ("out", "new/deep"):
         result = run(*order, tmp_path / out)
         assert result.exit_code == (130 if isinstance(fault, KeyboardInterrupt) else 1)

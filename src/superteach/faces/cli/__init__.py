@@ -21,7 +21,7 @@ from superteach.faces.cli.request import Request, takes
 
 
 class _Group(TyperGroup):
-    """Commands whose errors are one plain line on stderr and an exit status."""
+    """Commands that turn errors into one plain line on stderr and an exit status."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """Run without Typer's own handling of errors, then end with a status."""
@@ -32,7 +32,7 @@ class _Group(TyperGroup):
         return status
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Name our own commands, then those of other packages."""
+        """Name our own commands, then the commands of other packages."""
         own = super().list_commands(ctx)
         return [*own, *sorted(set(extensions.parts(extensions.COMMANDS)) - set(own))]
 

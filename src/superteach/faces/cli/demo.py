@@ -81,6 +81,6 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
 
 
 def _merged(*lessons: Lesson) -> tuple[PathPoint, ...]:
-    """The points of all lessons, one for each size, ascending."""
+    """Merge the points of all lessons, one for each size, ascending."""
     points = {point.size: point for lesson in lessons for point in lesson.path}
     return tuple(points[size] for size in sorted(points))

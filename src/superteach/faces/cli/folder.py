@@ -10,7 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
+
 from superteach.errors import SettingError
+from superteach.lesson import Taught
+from superteach.types import Positions
 
 WRITTEN = ("lesson.json", "model.json", "chosen", "report.html", "figures", "figure.png", "figure.svg")
 """Everything a command ever puts into its folder."""
@@ -98,7 +102,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def file_names(teachers: Sequence[str]) -> list[str]:
-    """A file name for every teacher: safe on every system, and distinct even where case is ignored."""
+    """Make a file name for every teacher: safe on every system, and distinct even where case is ignored."""
     names: list[str] = []
     taken: set[str] = set()
     for teacher in teachers:
@@ -112,3 +116,22 @@ def file_names(teachers: Sequence[str]) -> list[str]:
         taken.add(name.casefold())
         names.append(f"{name}.csv")
     return names
+
+
+def write_chosen(
+    folder: Path, taught: Taught, row_numbers: Sequence[Positions], sources: Sequence[str]
+) -> list[dict[str, object]]:
+    """Write chosen/<teacher>.csv, row numbers in the teacher's own file; return what lesson.json says of them."""
+    (folder / "chosen").mkdir()
+    names = file_names(taught.lesson.teachers)
+    stored = []
+    for teacher, name, source, numbers, chosen in zip(
+        taught.lesson.teachers, names, sources, row_numbers, taught.chosen, strict=True
+    ):
+        rows = np.sort(numbers[chosen])
+        lines = "".join(f"{row}\n" for row in rows.tolist())
+        (folder / "chosen" / name).write_text("row\n" + lines, encoding="utf-8", newline="\n")
+        stored.append(
+            {"teacher": teacher, "file": source, "chosen": f"chosen/{name}", "rows": len(rows), "held": len(numbers)}
+        )
+    return stored

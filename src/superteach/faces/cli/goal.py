@@ -32,7 +32,7 @@ def check_goal_name(text: str) -> None:
 def make_goal(
     text: str, seed: int, pool: Pool, target: str, numeric: bool, intercept: bool, classes: Labels | None
 ) -> Array | Goal:
-    """The goal of a name; rows of a reference file have the pool's columns and its target."""
+    """Make the goal that `text` names; rows of a reference file have the pool's columns and its target."""
     if text == "perturbed":
         return PerturbedFit(seed)
     if text == "max-auc":
@@ -59,7 +59,7 @@ def read_goal(path: str | Path, columns: Sequence[str], intercept: bool, classes
 
 
 def load_goal(path: str | Path) -> object:
-    """What a goal file holds, before anybody knows the columns."""
+    """Read what a goal file holds, before anybody knows the columns."""
     place = check_goal_file(path)
     try:
         # A damaged file makes parsers raise nearly anything.

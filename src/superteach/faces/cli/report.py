@@ -35,7 +35,7 @@ def run(folder: Path, against: Sequence[Path], title: str) -> None:
 
 
 def read_lesson(folder: Path) -> tuple[Json, Lesson]:
-    """lesson.json of a folder, as it is stored and as a lesson."""
+    """Read lesson.json of a folder: as it is stored, and as a lesson."""
     place = folder / "lesson.json"
     if not place.is_file():
         seen = "there is no such folder" if not folder.exists() else "it has no lesson.json"
@@ -52,7 +52,7 @@ def read_lesson(folder: Path) -> tuple[Json, Lesson]:
 def page_of_stored(
     stored: Json, lesson: Lesson, title: str = "Lesson report", against: Sequence[Lesson] | None = None
 ) -> Page:
-    """The page of a lesson with what the command line knows beside it: names of columns, counts by teacher."""
+    """Make the page of a lesson with what the command line knows beside it: names of columns, counts by teacher."""
     files = stored.get("files") or []
     try:
         return page_of(

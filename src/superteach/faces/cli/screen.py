@@ -23,7 +23,7 @@ Watch = Callable[[Entry], None]
 
 @contextmanager
 def progress() -> Iterator[Watch | None]:
-    """Stage, rounds and elapsed time on stderr while the work goes on; nothing where that is no terminal."""
+    """Show stage, rounds and elapsed time on stderr while the work goes on; nothing where that is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -47,7 +47,7 @@ def progress() -> Iterator[Watch | None]:
 
 @contextmanager
 def stage_table(title: str) -> Iterator[Watch | None]:
-    """A table on a terminal that grows by stage, with rounds, bytes and seconds; nothing in a pipe."""
+    """Show a table on a terminal that grows by stage, with rounds, bytes and seconds; nothing in a pipe."""
     console = Console()
     if not console.is_terminal:
         yield None
@@ -81,7 +81,7 @@ def stage_table(title: str) -> Iterator[Watch | None]:
 
 
 def compare(lessons: dict[str, Lesson]) -> None:
-    """One line per lesson, beside each other."""
+    """Show lessons in a table, one line for each."""
     table = _table()
     table.padding = (0, 0 if sys.stdout.isatty() else 2, 0, 0)  # a terminal of eighty columns is enough
     table.add_column("", no_wrap=True)
@@ -103,7 +103,7 @@ def compare(lessons: dict[str, Lesson]) -> None:
 
 
 def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
-    """The figures of one lesson."""
+    """Show the figures of one lesson."""
     table = _table(show_header=False)
     table.add_column("")
     table.add_column("", justify="right")
@@ -126,7 +126,7 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
 
 
 def sentence(lesson: Lesson) -> str:
-    """What happened, in plain words."""
+    """Say what happened, in plain words."""
     text = (
         f"Trained on {lesson.size:,} of {lesson.rows:,} rows ({percent(lesson.fraction)}), the learner ends "
         f"{lesson.risk:.4g} away from the goal; trained on all rows it ends {lesson.pool_risk:.4g} away."
@@ -139,12 +139,12 @@ def sentence(lesson: Lesson) -> str:
 
 
 def say(text: str) -> None:
-    """One plain line on stdout, never wrapped or marked up."""
+    """Write one plain line on stdout, never wrapped or marked up."""
     sys.stdout.write(text + "\n")
 
 
 def _table(show_header: bool = True) -> Table:
-    """A table with rules on a terminal, plain columns in a pipe."""
+    """Make a table with rules on a terminal, with plain columns in a pipe."""
     lines = box.SIMPLE_HEAD if show_header and sys.stdout.isatty() else None
     return Table(box=lines, show_header=show_header, pad_edge=False, padding=(0, 2, 0, 0))
 
@@ -155,5 +155,5 @@ def _print(table: Table) -> None:
 
 
 def percent(share: float) -> str:
-    """A share as a person writes it."""
+    """Write a share as a person does."""
     return f"{100.0 * share:.3g} %"

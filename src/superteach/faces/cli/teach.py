@@ -13,8 +13,8 @@ import numpy as np
 
 from superteach.coordinator import named
 from superteach.errors import SettingError
-from superteach.faces.cli import screen, work
-from superteach.faces.cli.folder import check_folder, new_folder
+from superteach.faces.cli import screen
+from superteach.faces.cli.folder import check_folder, new_folder, write_chosen
 from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal, make_goal
 from superteach.faces.cli.report import page_of_stored
 from superteach.faces.cli.request import Request
@@ -69,7 +69,7 @@ def run(request: Request) -> None:
     stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(pool.columns), "target": request.target}
     with new_folder(place) as folder:
         write_model(folder, taught, pool.columns, described)
-        stored["files"] = work.write_chosen(folder, taught, pool.row_numbers, sources)
+        stored["files"] = write_chosen(folder, taught, pool.row_numbers, sources)
         write_json(folder / "lesson.json", stored)
         page_of_stored(stored, lesson).write(folder / "report.html")
 
@@ -82,7 +82,7 @@ def run(request: Request) -> None:
 
 
 def teach_federation(request: Request, settings: Settings, home: Path, place: Path, features: list[str] | None) -> None:
-    """The same over teachers who have joined: the lesson runs beside the server, the result is fetched."""
+    """Do the same over teachers who have joined: run the lesson beside the server, fetch the result."""
     from superteach.organisations.conductor import Order
     from superteach.organisations.nvflare.session import roster, sign_in
 
