@@ -19,7 +19,7 @@ from superteach.types import Array, Positions
 
 
 class Itself:
-    """An engine whose roster is one teacher."""
+    """An engine with one teacher on its roster."""
 
     def __init__(self, teacher: Answers) -> None:
         self._teacher, self.state = teacher, teacher.start()
@@ -35,7 +35,7 @@ class Itself:
         return int(self._teacher.rows.features)
 
     def sum(self, query: Query[object], number: int) -> Array:
-        """The teacher's own reply."""
+        """Return the teacher's own reply."""
         self.state, sealed = self._teacher.answer(query, self.state, Turn(number, 0, 1))
         return sealed.numbers
 

@@ -45,18 +45,18 @@ class Classroom:
         return time.perf_counter() > self.deadline
 
     def fit_pool(self) -> Array:
-        """The learner's model on all teachers' rows, on scaled columns."""
+        """Fit the learner on all teachers' rows, on scaled columns; once."""
         if self._pool is None:
             self.federation.stage = "pool fit"
             self._pool = self._fit(self.rows, "all", np.zeros(self.width))
         return self._pool.copy()  # whoever asks may change it
 
     def fit_chosen(self, size: int, start: Array | None = None) -> Array:
-        """The learner's model on the chosen rows, found from another one (default: the pool's)."""
+        """Fit the learner on the chosen rows, beginning at `start` (default: the pool's model)."""
         return self._fit(size, "chosen", self.fit_pool() if start is None else start)
 
     def fit_priced(self, size: int, start: Array) -> Array:
-        """The learner's model on rows weighted by their fractions at the present prices."""
+        """Fit the learner on rows weighted by their fractions at the present prices."""
         return self._fit(size, "priced", start)
 
     def _fit(self, count: int, rows: RowSet, start: Array) -> Array:
@@ -80,7 +80,7 @@ def enter(federation: Federation, learner: Learner, solver: object, standardize:
 
 
 def _standardise(federation: Federation, learner: Learner, rows: int) -> Scaling:
-    """Means and standard deviations from two sums; without an intercept columns are scaled, not centred."""
+    """Scale columns by means and standard deviations, from two sums; without an intercept they are not centred."""
     mean = federation.sum(ColumnSums(np.zeros(federation.features), 1)) / rows
     deviation = np.sqrt(federation.sum(ColumnSums(mean, 2)) / rows)
     flat = deviation <= 10.0 * np.finfo(np.float64).eps * np.abs(mean)

@@ -21,7 +21,7 @@ class Federation:
     """K teachers behind an engine; every round is written into the ledger."""
 
     def __init__(self, engine: Engine, watch: Callable[[Entry], None] | None = None) -> None:
-        """`watch` is told of each round once it is over (a progress bar, a log)."""
+        """Ask through `engine`; tell `watch` of each round once it is over (a progress bar, a log)."""
         self._engine = engine
         self._watch = watch
         self._ledger: list[Entry] = []
@@ -51,7 +51,7 @@ class Federation:
         return tuple(self._ledger)
 
     def spent(self) -> dict[str, int]:
-        """Rounds and bytes so far, those of a round that was broken off too: who was not lost has answered it."""
+        """Count rounds and bytes so far, also of a round broken off: teachers that are not lost have answered it."""
         asked: list[tuple[int, Query[object]]] = [(1, query) for _, query in self._posted.values()]
         if self._under_way is not None:
             asked.append((self.teachers, self._under_way))
@@ -84,7 +84,7 @@ class Federation:
         self.check_posts().post(position, query, self._asked)
 
     def arrival(self) -> tuple[int, Offers]:
-        """Wait for the next reply to a post: whose it is, and what it says."""
+        """Wait for the next reply to a post; return its teacher's position and what it says."""
         started = time.perf_counter()
         position, values = self.check_posts().arrival()
         number, query = self._posted.pop(position)
@@ -99,7 +99,7 @@ class Federation:
         return self._engine.keep(terms)
 
     def check_posts(self) -> Posting:
-        """The engine, if it can ask one teacher alone; else an error that names it."""
+        """Return the engine if it can ask one teacher alone; else raise an error that names it."""
         if not isinstance(self._engine, Posting):
             raise SettingError(
                 f"{type(self._engine).__name__} asks all teachers together; asynchronous rounds need an engine that "

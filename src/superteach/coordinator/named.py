@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 INVERSE = ("logistic", "svc")
-"""Learners whose penalty is written as C; the others have alpha."""
+"""Learners with a penalty that is written as C; the others have alpha."""
 
 
 def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bool) -> BaseEstimator | Learner:
-    """The scikit-learn estimator behind a learner's name (Huber's loss has a fixed scale of our own)."""
+    """Build the scikit-learn estimator behind a learner's name (Huber's loss has a fixed scale of our own)."""
     from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
     from sklearn.svm import LinearSVC
 
@@ -41,7 +41,7 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
 
 
 def learner_settings(kind: str, estimator: object, student: Learner, intercept: bool) -> Json:
-    """What model.json says of the learner."""
+    """Describe the learner for model.json."""
     penalty = getattr(estimator, "C", None) or getattr(estimator, "alpha", student.ridge)
     return {"name": kind, "C" if kind in INVERSE else "alpha": penalty, "fit_intercept": intercept}
 
@@ -49,7 +49,7 @@ def learner_settings(kind: str, estimator: object, student: Learner, intercept: 
 def goal_vector(
     stored: object, where: str, columns: Sequence[str], intercept: bool, classes: Labels | None = None
 ) -> Array:
-    """θ* from the contents of a goal file; `where` is what errors call it."""
+    """Read θ* from the contents of a goal file; `where` is what errors call it."""
     if isinstance(stored, dict):
         return _goal_by_name(stored, columns, intercept, classes, where)
     return _goal_numbers(stored, where, "the goal")
@@ -86,7 +86,7 @@ def _goal_by_name(stored: Json, columns: Sequence[str], intercept: bool, classes
 
 
 def _goal_numbers(stored: object, where: str, what: str) -> Array:
-    """A flat list or array of numbers as float64."""
+    """Return a flat list or array of numbers as float64."""
     if isinstance(stored, list):
         for position, value in enumerate(stored):
             if isinstance(value, bool) or not isinstance(value, int | float):

@@ -40,11 +40,11 @@ class Ranked:
         return kept
 
     def remember(self) -> None:
-        """A size is enough to find the choice again."""
+        """Note the size, which is enough to find the choice again."""
         self._best = self._size
 
     def go_back(self) -> None:
-        """Choose as many again."""
+        """Choose the size remembered again."""
         if self._size != self._best:
             self.choose(self._best)
 
@@ -67,7 +67,7 @@ class _Taught:
 
 
 def _teach(room: Classroom, chooser: Chooser, size: int, start: Array | None, raw_goal: Array) -> _Taught | str:
-    """Choose so many rows and fit the learner on them, or say why scikit-learn's own would refuse them."""
+    """Choose `size` rows and fit the learner on them, or say why scikit-learn's own would refuse them."""
     room.federation.stage = "path"
     kept = chooser.choose(size)
     refusal = room.learner.refuses(kept.rows, kept.positive)
@@ -109,7 +109,7 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
 
 
 def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) -> Walk:
-    """The smallest lesson found that reaches the target: doubled until it does, then halved in between."""
+    """Find the smallest lesson that reaches the target: double the size until one does, then halve in between."""
     points: dict[int, PathPoint] = {}
     best: _Taught | None = None
 

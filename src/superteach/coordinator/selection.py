@@ -32,7 +32,7 @@ def counts_of(
 
 
 def last_ranks(federation: Federation, counts: list[int]) -> list[bytes]:
-    """For every n in counts, the rank up to which exactly n of all teachers' rows lie.
+    """Find, for every n in `counts`, the rank up to which exactly n of all teachers' rows lie.
 
     One byte of the rank per round, for all counts at once; a search ends early where a byte's
     boundary happens to fall on its count.

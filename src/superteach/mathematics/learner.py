@@ -86,7 +86,7 @@ class Learner:
         return None
 
     def as_dict(self) -> Json:
-        """Values for JSON."""
+        """Return values for JSON."""
         return {
             "loss": self.loss.settings(),
             "ridge": float(self.ridge),
@@ -135,7 +135,7 @@ def _strength(estimator: BaseEstimator, option: Literal["C", "alpha"]) -> float:
 
 
 def _penalised_column(estimator: BaseEstimator) -> tuple[Intercept, float]:
-    """liblinear's intercept: a constant column of `intercept_scaling` that is penalised like the rest."""
+    """Read liblinear's intercept: a constant column of `intercept_scaling` that is penalised like the rest."""
     if not estimator.fit_intercept:
         return "none", 1.0
     scaling = estimator.intercept_scaling
@@ -200,7 +200,7 @@ class Sums(Protocol):
     """Whoever answers a fit: a federation, or one who holds rows of his own."""
 
     def sum(self, query: Query[Read]) -> Read:
-        """What the summed reply says."""
+        """Ask `query` of all; return what the summed reply says."""
 
 
 def fit(

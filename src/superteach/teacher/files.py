@@ -355,7 +355,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A dictionary column as its values."""
+    """Return a dictionary column as its values."""
     return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
 
 
@@ -364,7 +364,7 @@ def _type_name(kind: pa.DataType) -> str:
 
 
 def _example(column: pa.ChunkedArray) -> str:
-    """The first value that is no number, to show where the trouble sits."""
+    """Show the first value that is no number."""
     if not _is_text(_plain_type(column.type)):
         return ""
     values = _plain(column).drop_null()

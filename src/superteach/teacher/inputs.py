@@ -43,11 +43,11 @@ class Part:
         return int(self.features.shape[0]) if self.rows is None else len(self.rows)
 
     def take_features(self) -> Any:
-        """The owner's rows × columns."""
+        """Return the owner's rows × columns."""
         return self.features if self.rows is None else self.features[self.rows]
 
     def take_costs(self) -> npt.NDArray[np.float64] | None:
-        """The owner's costs, checked."""
+        """Return the owner's costs, checked."""
         if self.costs is None:
             return None
         try:
@@ -62,7 +62,7 @@ class Part:
         return costs
 
     def take_target(self) -> Raw:
-        """The owner's labels or targets."""
+        """Return the owner's labels or targets."""
         target = np.asarray(self.target)
         return target if self.rows is None else target[self.rows]
 
@@ -86,7 +86,7 @@ def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> 
 def make_teacher(
     part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[object] | None, guard: Guard
 ) -> Teacher:
-    """One part as a teacher of its own, with the two label values that all teachers have agreed on."""
+    """Make a teacher of one part, with the two label values that all teachers have agreed on."""
     _check_shape(part, columns)
     _check_finite(part, columns)
     if not loss.classifies:
@@ -106,7 +106,7 @@ def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = 
 
 
 def find_classes(parts: Sequence[Part]) -> Raw:
-    """The two label values over all teachers, sorted as scikit-learn sorts them."""
+    """Find the two label values over all teachers, sorted as scikit-learn sorts them."""
     kinds = set()
     for part in parts:
         labels = part.take_target()
@@ -146,7 +146,7 @@ def split_by_owner(owner: Raw) -> tuple[Raw, list[Positions]]:
 
 
 def find_missing(values: Raw) -> Mask:
-    """Which entries are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
+    """Mark entries that are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
     return np.array([_is_missing(value) for value in values], dtype=bool)
 
 

@@ -25,7 +25,7 @@ class Ranking:
         self._keys = keys
 
     def count_next_bytes(self, ids: Keys, prefixes: tuple[bytes, ...]) -> npt.NDArray[np.int64]:
-        """For each prefix, how many rows have a rank that begins with it, by their next byte."""
+        """Count, for each prefix, rows with a rank that begins with it, by their next byte."""
         ascending = np.sort(self._keys) if any(len(prefix) < _HALF for prefix in prefixes) else self._keys
         counts = []
         for prefix in prefixes:
@@ -37,7 +37,7 @@ class Ranking:
         return np.concatenate(counts)
 
     def rows_up_to(self, ids: Keys, last: bytes) -> npt.NDArray[np.int64]:
-        """Positions of the rows whose rank is at most `last`, in ascending order."""
+        """Return the positions of rows with a rank of at most `last`, ascending."""
         head = np.uint64(int.from_bytes(last[:_HALF], "big"))
         tail = np.uint64(int.from_bytes(last[_HALF:], "big"))
         return np.flatnonzero((self._keys < head) | ((self._keys == head) & (ids <= tail)))
@@ -61,16 +61,16 @@ def keys_of_scores(scores: npt.NDArray[np.float64]) -> Keys:
 
 
 def random_keys(ids: Keys, seed: int) -> Keys:
-    """A well-mixed number per row from its id and a seed (the finaliser of SplitMix64)."""
+    """Mix the id of each row and a seed into a number (the finaliser of SplitMix64)."""
     # The seed is mixed on its own first, so that neighbouring seeds do not give shifted sequences.
     state = _mix(np.asarray([seed], dtype=np.uint64) + _GOLDEN)
     return _mix(_mix(ids + _GOLDEN) ^ state)
 
 
 def dealt(keys: Keys, position: int, teachers: int) -> Keys:
-    """Keys of which each teacher has one in every K: the n smallest of all are n/K of everybody's, best first.
+    """Deal keys out such that each teacher has one in every K: the n smallest of all are n/K of everybody's, best first.
 
-    Of those left over the first teachers of the roster take one more; who runs out leaves its part to the others.
+    Of the keys left over the first teachers of the roster take one more; a teacher without rows leaves its part to others.
     """
     place = np.empty(len(keys), dtype=np.uint64)
     place[np.argsort(keys, kind="stable")] = np.arange(len(keys), dtype=np.uint64)

@@ -214,7 +214,7 @@ class Rows:
         self.count, self.features = features.shape
 
     def part(self, some: npt.NDArray[np.intp]) -> Rows:
-        """Some of the rows, side by side, which is what makes them cheap to sum over."""
+        """Return some of the rows, side by side, which is what makes them cheap to sum over."""
         part = copy(self)
         part.count = len(some)
         if self._columns is None:
@@ -248,5 +248,5 @@ class Rows:
 
 
 def length_of(where: Where) -> int:
-    """Rows of a block, from the positions it came with."""
+    """Count the rows of a block, from the positions it came with."""
     return where.stop - where.start if isinstance(where, slice) else len(where)

@@ -55,7 +55,7 @@ Answer = tuple[State, Array]
 
 
 def known(value: Known | None, what: str) -> Known:
-    """What an earlier query has set, or a refusal that says what is missing."""
+    """Return what an earlier query has set, or refuse and say what is missing."""
     if value is None:
         raise QueryRefused(f"this query needs {what}, and no earlier query has set them")
     return value

@@ -35,7 +35,7 @@ class _Part:
 
 
 def _terms(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Terms:
-    """What each row of a block adds to the function asked for."""
+    """Compute what each row of a block adds to the function asked for."""
     if query.function == "square":
         return Terms(0.5 * t * t, t, np.ones_like(t))
     if query.function == "positive":
@@ -54,7 +54,7 @@ def _terms(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Terms:
 
 
 def _values(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Array:
-    """The same without derivatives, at a fraction of the cost."""
+    """Compute the same without derivatives, at a fraction of the cost."""
     if query.function in ("square", "positive", "relax", "reach") or part.weight is not None:
         return _terms(query, loss, part, t).value
     loss = known(loss, "loss")
@@ -123,7 +123,7 @@ def weighted_sum(teacher: Teacher, scaling: Scaling, weights: Array) -> Array:
 
 
 def best_dual(teacher: Teacher, state: State, point: Array) -> Array:
-    """The α_j of every row that is best at a point."""
+    """Return the best α_j of every row at a point."""
     loss, threshold = known(state.loss, "loss"), known(state.threshold, "thresholds")
     alpha = np.empty(teacher.rows.count)
     for where, block in teacher.rows.blocks(state.scaling):

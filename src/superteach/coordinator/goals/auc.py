@@ -18,7 +18,7 @@ from superteach.mathematics.problem import MOST, Scaling
 from superteach.types import Array, Labels
 
 _CUTOFF = 1e-12
-"""Directions whose curvature is this much smaller than the largest hold nothing but rounding."""
+"""Least curvature of a direction, as a share of the largest: below it a direction holds nothing but rounding."""
 
 _FUNCTIONS: tuple[RowFunction, RowFunction] = ("square", "positive")
 
@@ -76,11 +76,11 @@ class MaxAUC:
             )
 
     def vector(self, classroom: Classroom) -> Array:
-        """The minimiser in raw units, from four or five rounds before the lesson begins."""
+        """Return the minimiser in raw units, from four or five rounds before the lesson begins."""
         return self.order(classroom).vector
 
     def order(self, classroom: Classroom) -> Ordering:
-        """The minimiser, and the AUC it has at least: 1 − v/(v + m²), with m and v of (x_i − x_j)'θ.
+        """Return the minimiser, and the AUC it has at least: 1 − v/(v + m²), with m and v of (x_i − x_j)'θ.
 
         Cantelli's inequality bounds the share of pairs that are not above 0 by their mean m and variance v,
         whatever the rows; at ridge=0 it says that AUC is at least 1 − the mean of (1 − (x_i − x_j)'θ)².
@@ -97,7 +97,7 @@ class MaxAUC:
 
 
 def _classes(classroom: Classroom) -> tuple[_Class, _Class, Scaling]:
-    """Both classes' moments, on the learner's columns centred over all rows, and those columns."""
+    """Return the moments of both classes on the learner's columns, centred over all rows, and the scaling they have."""
     federation, learner, own = classroom.federation, classroom.learner, classroom.scaling
     width = federation.features
     centre = own.centre
@@ -118,7 +118,7 @@ def _classes(classroom: Classroom) -> tuple[_Class, _Class, Scaling]:
 
 
 def _moments(total: Array, flat: Array) -> _Class:
-    """One class from Σ (x, 1)(x, 1)' over its rows; what a column has below `flat` is rounding, and is cut."""
+    """Read one class from Σ (x, 1)(x, 1)' over its rows; cut what a column has below `flat`, which is rounding."""
     rows = float(total[-1, -1])
     mean = total[-1, :-1] / rows
     spread = total[:-1, :-1] / rows - np.outer(mean, mean)
@@ -129,7 +129,7 @@ def _moments(total: Array, flat: Array) -> _Class:
 
 
 def _solve(matrix: Array, right: Array) -> Array:
-    """matrix⁻¹ right after scaling to a unit diagonal; in flat directions the solution is 0."""
+    """Return matrix⁻¹ right after scaling to a unit diagonal; in flat directions the solution is 0."""
     diagonal = np.diag(matrix)
     scale = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     inverse = linalg.pinvh(matrix / np.outer(scale, scale), rtol=_CUTOFF)

@@ -20,7 +20,7 @@ class Goal(Protocol):
     """Anything that can name the vector to be taught."""
 
     def vector(self, classroom: Classroom) -> Array:
-        """The goal in raw units, intercept last where the learner fits one."""
+        """Return the goal in raw units, intercept last where the learner fits one."""
 
 
 @runtime_checkable
@@ -47,7 +47,7 @@ def check_goal(goal: object, features: int, intercept: bool, classes: Labels | N
 
 
 def check_vector(goal: object, features: int, intercept: bool) -> Array:
-    """A goal as float64, after checking its length and its values."""
+    """Return a goal as float64, after checking its length and its values."""
     try:
         vector = _real(goal).ravel()
     except (TypeError, ValueError, OverflowError) as error:

@@ -62,11 +62,11 @@ class FromData:
             raise GoalError(f"{_SET}: {refusal}")
 
     def vector(self, classroom: Classroom) -> Array:
-        """The learner's model on the reference set, in raw units."""
+        """Fit the learner on the reference set; return its model in raw units."""
         return self.without_rows(classroom.learner)
 
     def without_rows(self, learner: Learner) -> Array:
-        """The same, for which no teacher is asked anything: it may be taught under a promise."""
+        """Do the same without a question to any teacher: such a goal may be taught under a promise."""
         features, target = _usable(self.X, self.y, learner.loss)
         rows = _Reference(features, _encoded(target, learner.loss), learner)
         solver = Newton() if rows.width <= NEWTON_WIDTH else LBFGS()
@@ -76,7 +76,7 @@ class FromData:
 
 
 def _usable(X: object, y: object, loss: Loss) -> tuple[Raw | sparse.csr_matrix, Raw]:
-    """Rows as float64 (csr where sparse) and labels or targets, as scikit-learn's own estimators take them."""
+    """Return rows as float64 (csr where sparse) and labels or targets, as scikit-learn's own estimators take them."""
     from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
     try:
@@ -124,7 +124,7 @@ class _Reference:
         self.squares = float(np.square(numbers).sum())
 
     def sum(self, query: Query[object]) -> Any:
-        """Σ ℓ_j, its derivatives, or its values along a line."""
+        """Return Σ ℓ_j with its derivatives, or its values along a line."""
         if isinstance(query, AskMoments):
             value, slope, curvature = self._loss.terms(self._rows @ query.point, self._target)
             # An infinite value (Poisson far out) tells the solver enough.

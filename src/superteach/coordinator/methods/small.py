@@ -38,11 +38,11 @@ class SmallPool:
     """How coefficients on these columns become raw ones, in which risk is measured."""
 
     def penalty(self, size: int) -> Quadratic:
-        """(Λ/2)‖θ‖² of a lesson of `size` rows."""
+        """Return (Λ/2)‖θ‖² of a lesson of `size` rows."""
         return ridge_penalty(self.learner.penalty(size), len(self.goal), self.learner.free_intercept)
 
     def refuses(self, masks: Mask) -> Mask:
-        """Which lessons the learner does not accept."""
+        """Mark lessons that the learner does not accept."""
         sizes, positive = masks.sum(axis=1), masks @ (self.target > 0.0)
         pairs, which = np.unique(np.stack([sizes, positive]), axis=1, return_inverse=True)
         refused = [self.learner.refuses(int(n), int(p)) is not None for n, p in pairs.T]
@@ -106,7 +106,7 @@ class SmallPool:
 
 
 def every_subset(pool: SmallPool, low: int, high: int) -> Mask:
-    """The lesson of `low` to `high` rows with the lowest risk there is.
+    """Find the lesson of `low` to `high` rows with the lowest risk there is.
 
     The gradient at the goal is at most L‖θ_S − θ*‖ long, L = c Σ_S‖x_j‖² + Λ: lessons that cannot win are not fitted.
     """
@@ -135,12 +135,12 @@ def _parts(numbers: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
 
 
 def _masks(numbers: npt.NDArray[np.int64], rows: int) -> Mask:
-    """Subsets by number: bit j says whether row j is in it."""
+    """Make subsets from numbers: bit j says whether row j is in it."""
     return np.asarray((numbers[:, None] >> np.arange(rows)) & 1, dtype=bool)
 
 
 def _least_risks(pool: SmallPool, masks: Mask) -> Array:
-    """A risk that each lesson cannot go below; infinite where the learner refuses it."""
+    """Bound the risk of each lesson from below; infinite where the learner refuses it."""
     pulls = -pool.learner.loss.gradient(pool.design @ pool.goal, pool.target)[:, None] * pool.design
     sizes = np.arange(len(pool.target) + 1)
     penalties = [pool.penalty(int(size)) for size in sizes]
@@ -172,7 +172,7 @@ def exchange(pool: SmallPool, chosen: Mask, low: int, high: int) -> Mask:
 
 
 def _accepted(pool: SmallPool, chosen: Mask) -> Mask:
-    """A lesson that lacks a class, with its last row exchanged for one of that class."""
+    """Exchange the last row of a lesson that lacks a class for a row of that class."""
     chosen = chosen.copy()
     positive = pool.target > 0.0
     missing = ~positive if positive[chosen].all() else positive

@@ -60,11 +60,11 @@ class Waiting:
         return np.flatnonzero(~self._open & ~ahead).tolist()
 
     def ask(self, position: int) -> None:
-        """A question goes out."""
+        """Note that a question goes out."""
         self._open[position], self._heard[position] = True, 0
 
     def hear(self, position: int) -> None:
-        """Its reply is here."""
+        """Note that its reply is here."""
         self._open[position] = False
         self._heard[:, position] += 1
 
@@ -91,7 +91,7 @@ def solve(
         return BlockOffer(model, problem.goal, problem.ridge, problem.goal_weight, tuple(taken.tolist()))
 
     def near() -> bool:
-        """Whether the gap is small by what each teacher said last, if not all at the same time."""
+        """Tell whether the gap is small by what each teacher said last, if not all at the same time."""
         objective = float(objectives.sum()) + problem.pull(total / problem.ridge)
         gap = float(gaps.sum())
         # Far out sums overflow, and an infinite gap would pass for a share of an infinite objective.
@@ -125,7 +125,7 @@ def solve(
 
 
 def _take(problem: DualProblem, total: Array, offers: Offers) -> tuple[float, Array]:
-    """The share of an offer to take, of one teacher or of all alike, and Σ α_j x_j with it."""
+    """Return the share of an offer to take, of one teacher or of all alike, and Σ α_j x_j with it."""
     change = offers.offer - offers.aggregate
     share = problem.share(total / problem.ridge, change / problem.ridge, offers.offered - offers.objective)
     return share, total + share * change

@@ -22,8 +22,8 @@ class Block:
     `beta` is one number for all teachers or one for each. The printed reduce step adds whole α every
     round and diverges; here θ̃ is (1/Λ) Σ α_j x_j itself, as the absolute sums of the replies give it.
 
-    With a `staleness` above 0 rounds are asynchronous (see solvers.asynchronous): a teacher's question stays open
-    while every other one answers so many times and once more; T·K replies at most. The step is then found, not given.
+    With a `staleness` above 0 rounds are asynchronous (see solvers.asynchronous): a teacher's question may stay
+    open while every other teacher answers `staleness` + 1 times; T·K replies at most. The step is then found, not given.
     """
 
     tolerance: float = 1e-10

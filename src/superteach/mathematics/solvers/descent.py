@@ -92,7 +92,7 @@ def _holds(here: Moments, there: Moments, slope: float) -> bool:
 
 
 def _tells(slope: float, value: float) -> bool:
-    """Whether a step along this slope can be seen in the value at all."""
+    """Tell whether a step along this slope can be seen in the value at all."""
     return -slope > 1e-15 * abs(value)
 
 
@@ -101,7 +101,7 @@ def _flatter(here: Moments, there: Moments) -> bool:
 
 
 def _search(function: Smooth, point: Array, direction: Array, value: float, slope: float, first: Array) -> float | None:
-    """The best of a batch of step lengths; shorter batches if none of the first will do.
+    """Return the best of a batch of step lengths; try shorter batches if none of the first will do.
 
     At the bottom of float64 values no longer tell one step from another; then the full step is returned
     as −1, to be taken only if it makes the gradient smaller.

@@ -23,7 +23,7 @@ class Ask(Protocol):
     """Whoever answers a query with what its sum says: `Federation.sum`, or rows of one's own."""
 
     def __call__(self, query: Query[Read], /) -> Read:
-        """The sum, read."""
+        """Ask `query`; return what its sum says."""
 
 
 class Smooth(Protocol):
