@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,11 @@ BLOCKS = [(page, line, source) for page in EXECUTED for line, source in python_b
 
 
 @pytest.mark.parametrize(("page", "line", "source"), BLOCKS, ids=[f"{page.name}:{line}" for page, line, _ in BLOCKS])
-def test_block_runs_by_itself(page, line, source, tmp_path, monkeypatch):
+def test_block_runs_by_itself(page, line, source, tmp_path):
     """Every block runs in an empty folder with nothing but its own names, without a warning of ours."""
-    monkeypatch.chdir(tmp_path)
     # Leading line breaks make a traceback point at the line of the page.
     code = compile("\n" * (line - 1) + source, str(page), "exec", dont_inherit=True)
-    with warnings.catch_warnings():
+    with chdir(tmp_path), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         exec(code, {"__name__": "docs"})
 

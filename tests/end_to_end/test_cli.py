@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -145,13 +146,11 @@ def test_a_goal_that_orders_and_a_goal_from_rows_of_ones_own(pool: Path, tmp_pat
         ("max-AUC", ["not known", "max-auc"]),
     ],
 )
-def test_reference_files_that_do_not_fit(
-    pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: list[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pyarrow.csv.write_csv(pyarrow.csv.read_csv(pool / "east.csv").drop_columns("x3"), "few.csv")
+def test_reference_files_that_do_not_fit(pool: Path, tmp_path: Path, name: str, words: list[str]) -> None:
     order = ["--target", "label", "--learner", "logistic", "--goal", name, "--out", "out"]
-    assert_refused(run("teach", *files_of(pool), *order), *words)
+    with chdir(tmp_path):
+        pyarrow.csv.write_csv(pyarrow.csv.read_csv(pool / "east.csv").drop_columns("x3"), "few.csv")
+        assert_refused(run("teach", *files_of(pool), *order), *words)
     assert not (tmp_path / "out").exists()
 
 

@@ -19,18 +19,23 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 DATA = Path(os.environ.get("SUPERTEACH_DATA") or ROOT.parent / "shared" / "data")
 
 
-def run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> dict[str, Any]:
-    """Run one example in a folder of its own; its names afterwards."""
-    monkeypatch.setattr(sys, "argv", [name, str(folder), *arguments])
-    names = runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
-    drawn = (folder / f"{name}.png").read_bytes()
-    assert drawn.startswith(b"\x89PNG")
-    assert len(drawn) > 10_000  # more than empty axes
-    return names
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run one example in a folder of its own; return its names afterwards."""
+
+    def run_example(name: str, *arguments: str) -> dict[str, Any]:
+        monkeypatch.setattr(sys, "argv", [name, str(tmp_path), *arguments])
+        names = runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+        drawn = (tmp_path / f"{name}.png").read_bytes()
+        assert drawn.startswith(b"\x89PNG")
+        assert len(drawn) > 10_000  # more than empty axes
+        return names
+
+    return run_example
 
 
-def test_first_lesson(tmp_path, monkeypatch):
-    found = run("first_lesson", tmp_path, monkeypatch)
+def test_first_lesson(run):
+    found = run("first_lesson")
     rows = found["chosen"]
     learner = LogisticRegression(tol=1e-10, max_iter=1000).fit(found["X"][rows], found["y"][rows])
     refit = np.append(learner.coef_, learner.intercept_)
@@ -38,8 +43,8 @@ def test_first_lesson(tmp_path, monkeypatch):
     assert np.linalg.norm(refit - found["goal"]) < 0.01 * np.linalg.norm(found["goal"])
 
 
-def test_your_own_goal(tmp_path, monkeypatch):
-    found = run("your_own_goal", tmp_path, monkeypatch)
+def test_your_own_goal(run):
+    found = run("your_own_goal")
     rows, sex = found["rows"], found["sex"]
     refit = Ridge(alpha=1.0).fit(found["X"][rows], found["y"][rows]).coef_
     assert found["everything"][sex] < -5.0
@@ -48,8 +53,8 @@ def test_your_own_goal(tmp_path, monkeypatch):
     np.testing.assert_allclose(refit[others], found["everything"][others], atol=0.2)
 
 
-def test_unreachable_goal(tmp_path, monkeypatch):
-    found = run("unreachable_goal", tmp_path, monkeypatch)
+def test_unreachable_goal(run):
+    found = run("unreachable_goal")
     assert 0 < len(found["proved"]) < len(found["lessons"])
     sign = np.where(found["y"] == 1, 1.0, -1.0)
     for length, lesson in found["proved"].items():
@@ -61,8 +66,8 @@ def test_unreachable_goal(tmp_path, monkeypatch):
     assert max(reached) < 0.02
 
 
-def test_unequal_teachers(tmp_path, monkeypatch):
-    found = run("unequal_teachers", tmp_path, monkeypatch)
+def test_unequal_teachers(run):
+    found = run("unequal_teachers")
     rows, goal = found["together"].sample_indices_, found["goal"]
     learner = LogisticRegression(fit_intercept=False, tol=1e-10, max_iter=1000)
     refit = learner.fit(found["X"][rows], found["y"][rows]).coef_[0]
@@ -73,11 +78,11 @@ def test_unequal_teachers(tmp_path, monkeypatch):
     assert found["given"].sum() == 200
 
 
-def test_census_by_state(tmp_path, monkeypatch):
+def test_census_by_state(run, monkeypatch):
     if not (DATA / "acs_income_2018.parquet").is_file():
         pytest.skip(f"acs_income_2018.parquet is not in {DATA}; set SUPERTEACH_DATA to the folder that holds it")
     monkeypatch.setenv("SUPERTEACH_DATA", str(DATA))
-    found = run("census_by_state", tmp_path, monkeypatch, "VT", "WY", "AK", "ND")
+    found = run("census_by_state", "VT", "WY", "AK", "ND")
     rows = np.flatnonzero(found["away"])[found["teacher"].sample_indices_]
     assert set(found["data"].groups[rows]) <= {"WY", "AK", "ND"}
     learner = LogisticRegression(C=0.1, tol=1e-10, max_iter=1000).fit(found["X"][rows], found["data"].target[rows])

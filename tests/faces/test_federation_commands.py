@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import chdir
+
 import pytest
 
 from superteach.errors import MissingExtra
@@ -38,10 +40,10 @@ def test_a_missing_extra_names_its_command(without):
     ],
     ids=lambda command: command[0],
 )
-def test_every_command_says_so(command, without, capsys, monkeypatch, tmp_path):
+def test_every_command_says_so(command, without, capsys, tmp_path):
     """One line on stderr, status 1, nothing written."""
-    monkeypatch.chdir(tmp_path)
-    status, said = run(capsys, *command)
+    with chdir(tmp_path):
+        status, said = run(capsys, *command)
     assert status == 1
     assert "needs NVFlare, which is not installed" in said
     assert list(tmp_path.iterdir()) == []
@@ -62,9 +64,9 @@ def test_every_command_says_so(command, without, capsys, monkeypatch, tmp_path):
         (["a.csv", "--target", "y", "--answer-seconds", "9"], "--answer-seconds goes with --federation"),
     ],
 )
-def test_files_and_federation_do_not_mix(options, reason, capsys, monkeypatch, tmp_path):
+def test_files_and_federation_do_not_mix(options, reason, capsys, tmp_path):
     """The same command teaches from files or over a federation, not both."""
-    monkeypatch.chdir(tmp_path)
     common = ["--learner", "ridge", "--goal", "perturbed", "--out", "out"]
-    status, said = run(capsys, "teach", *options, *common)
+    with chdir(tmp_path):
+        status, said = run(capsys, "teach", *options, *common)
     assert (status, reason in said) == (2, True), said

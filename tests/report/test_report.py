@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+from contextlib import chdir
 from xml.etree import ElementTree
 
 import numpy as np
@@ -163,16 +164,16 @@ def test_escaped_text_reads_back(text):
 @pytest.mark.parametrize(
     "case", ["dual", "lbfgs", "block", "match", "smallest", "out of reach", "oblivious", "random", "poisson"]
 )
-def test_the_recipe_repeats_the_lesson(case, taught, rows, tmp_path, monkeypatch):
+def test_the_recipe_repeats_the_lesson(case, taught, rows, tmp_path):
     """The Python of the last section, run on the same rows, gives the same model."""
     lesson = taught(case).lesson_
     html = page_of(lesson).html()
     code = "".join(text for place, text in read(html).texts if "pre" in place)
     lesson.save(tmp_path / "lesson.json")
-    monkeypatch.chdir(tmp_path)
     X, y, owner = rows(CASES[case][0])
     space = {"X": X, "y": y, "owner": owner}
-    exec(code, space)
+    with chdir(tmp_path):
+        exec(code, space)
     again = space["teacher"].lesson_
     assert again.size == lesson.size
     np.testing.assert_allclose(again.model, lesson.model, rtol=1e-9, atol=1e-12)
