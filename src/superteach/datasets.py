@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from superteach import extensions
 from superteach.errors import SettingError
-from superteach.types import Array
+from superteach.types import Array, is_whole
 
 Owners = npt.NDArray[np.int64]
 
@@ -62,15 +62,11 @@ def _generator(rows: int, features: int, teachers: int, random_state: int) -> np
         "random_state": (random_state, 0),
     }
     for name, (value, bound) in least.items():
-        if not _is_whole(value) or value < bound:
+        if not is_whole(value) or value < bound:
             raise SettingError(f"{name}={value!r} must be an int of at least {bound}")
     if teachers > rows:
         raise SettingError(f"teachers={teachers} is more than the {rows} rows; every teacher needs at least one")
     return np.random.default_rng(random_state)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _clusters(

@@ -96,6 +96,12 @@ class MissingExtra(SuperteachError, ImportError):
         super().__init__(f"{purpose} needs {package}, which is not installed: run  pip install {what}")
 
 
+def reason_of(error: Exception) -> str:
+    """Say in one line why a file or a parser failed."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+    return shorten(text or type(error).__name__)
+
+
 def shorten(text: str, most: int = 300) -> str:
     """Cut a text to a length that fits a line."""
     return text if len(text) <= most else text[:most] + "…"

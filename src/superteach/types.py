@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -20,3 +20,13 @@ Labels = Raw | Sequence[float | str]
 """The two values of labels, the second of them positive."""
 Json = dict[str, Any]
 """An object of JSON, as it was read or as it will be written."""
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Tell whole numbers, NumPy's too, from truth values and anything else."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Tell real numbers, NumPy's too, from truth values and anything else."""
+    return is_whole(value) or isinstance(value, float | np.floating)

@@ -73,9 +73,7 @@ def enter(federation: Federation, learner: Learner, solver: object, standardize:
     scaling = _standardise(federation, learner, size.rows) if standardize else Scaling(learner.column)
     squares: float = federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
     width = federation.features + (learner.intercept != "none")
-    fitting: Newton | LBFGS = Newton() if width <= NEWTON_WIDTH else LBFGS()
-    if isinstance(solver, LBFGS):
-        fitting = solver
+    fitting = solver if isinstance(solver, LBFGS) else Newton() if width <= NEWTON_WIDTH else LBFGS()
     return Classroom(federation, learner, scaling, size.rows, fitting, squares / size.rows)
 
 

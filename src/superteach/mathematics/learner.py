@@ -21,7 +21,7 @@ from superteach.mathematics.problem import MOST, ridge_penalty
 from superteach.mathematics.solvers.function import Function, Read
 from superteach.mathematics.solvers.lbfgs import LBFGS
 from superteach.mathematics.solvers.newton import Newton
-from superteach.types import Array, Json
+from superteach.types import Array, Json, is_number
 
 Intercept = Literal["none", "free", "penalised"]
 
@@ -56,8 +56,7 @@ class Learner:
             raise LearnerError(f"intercept={self.intercept!r} must be 'none', 'free' or 'penalised'")
         if not (math.isfinite(self.constant) and self.constant > 0):
             raise LearnerError(f"the constant column must be a positive number, got {self.constant!r}")
-        number = isinstance(self.ridge, int | float | np.number) and not isinstance(self.ridge, bool)
-        if not (number and math.isfinite(self.ridge) and self.ridge > 0):
+        if not (is_number(self.ridge) and 0 < self.ridge < math.inf):
             raise LearnerError(
                 f"the learner's ridge must be a positive number, got {self.ridge!r}: without a penalty no unique "
                 "model belongs to a lesson"

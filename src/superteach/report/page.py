@@ -17,15 +17,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeGuard
-
-import numpy as np
 
 from superteach.processes.disk import write_text
 from superteach.report.charts import Drawing
 from superteach.report.markup import Markup, escape, join, number, tag
 from superteach.report.style import DARK, LIGHT, page_style
 from superteach.report.svg import NARROW, WIDE, svg_of
+from superteach.types import is_number
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Nothing may be fetched and nothing may run, whatever a name in the page tries."""
@@ -165,18 +163,14 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
     return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
 
 
-def _is_number(cell: object) -> TypeGuard[float]:
-    return isinstance(cell, int | float | np.number) and not isinstance(cell, bool)
-
-
 def _shows_number(cell: object) -> bool:
-    return cell.startswith("<data ") if isinstance(cell, Markup) else _is_number(cell)
+    return cell.startswith("<data ") if isinstance(cell, Markup) else is_number(cell)
 
 
 def _cell(cell: object) -> Markup:
     if cell is None:
         return Markup("–")
-    return number(cell) if _is_number(cell) else escape(cell)
+    return number(cell) if is_number(cell) else escape(cell)
 
 
 def _unique(words: str, default: str, taken: set[str]) -> str:

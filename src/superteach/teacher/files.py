@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet, types
 
-from superteach.errors import DataError, DataTypeError, SettingError, listed, shorten
+from superteach.errors import DataError, DataTypeError, SettingError, listed, reason_of, shorten
 from superteach.teacher.inputs import Part, split_by_owner
 from superteach.types import Positions, Raw
 
@@ -59,11 +59,8 @@ class _Source:
         except DataError:
             raise
         except Exception as error:  # a damaged file makes parsers raise nearly anything
-            text = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
             kind = self.path.suffix[1:].lower()
-            raise DataError(
-                f"{self.called} cannot be read as {kind}: {shorten(text or type(error).__name__)}"
-            ) from None
+            raise DataError(f"{self.called} cannot be read as {kind}: {reason_of(error)}") from None
 
     def names(self) -> list[str]:
         """Names of all columns, from the head of the file."""

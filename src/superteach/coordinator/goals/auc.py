@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from superteach.errors import GoalError, SettingError
 from superteach.line.queries import AskMoments, ColumnSums, Moments, Prepare, RowFunction
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST, Scaling
-from superteach.types import Array, Labels
+from superteach.types import Array, Labels, is_number
 
 _CUTOFF = 1e-12
 """Least curvature of a direction, as a share of the largest: below it a direction holds nothing but rounding."""
@@ -58,8 +57,7 @@ class MaxAUC:
     ridge: float = 0.0
 
     def __post_init__(self) -> None:
-        number = isinstance(self.ridge, int | float | np.number) and not isinstance(self.ridge, bool)
-        if not (number and math.isfinite(self.ridge) and 0.0 <= self.ridge <= MOST):
+        if not (is_number(self.ridge) and 0.0 <= self.ridge <= MOST):
             raise SettingError(f"MaxAUC takes a ridge that is a number of at least 0, got {self.ridge!r}")
 
     def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from superteach.coordinator.classroom import Classroom
 from superteach.errors import SettingError
-from superteach.types import Array
+from superteach.types import Array, is_whole
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class PerturbedFit:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or self.seed < 0:
+        if not is_whole(self.seed) or self.seed < 0:
             raise SettingError(f"PerturbedFit takes a seed that is an int of at least 0, got {self.seed!r}")
 
     def vector(self, classroom: Classroom) -> Array:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from superteach.errors import SettingError
+from superteach.errors import SettingError, reason_of
 from superteach.lesson import Taught
 from superteach.types import Positions
 
@@ -28,13 +28,13 @@ def check_folder(out: Path, overwrite: bool) -> Path:
             raise SettingError(f"--out {str(out)!r} is a file; name a folder")
         if place.is_dir():
             _check_contents(out, place, overwrite)
-        with tempfile.TemporaryDirectory(dir=_nearest_folder(place), prefix=".superteach-"):
+        nearest = next(parent for parent in place.parents if parent.exists())
+        with tempfile.TemporaryDirectory(dir=nearest, prefix=".superteach-"):
             pass
+    except SettingError:
+        raise
     except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, SettingError):
-            raise
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise SettingError(f"--out {str(out)!r} cannot be written: {reason}; name another folder") from None
+        raise SettingError(f"--out {str(out)!r} cannot be written: {reason_of(error)}; name another folder") from None
     return place
 
 
@@ -58,10 +58,6 @@ def _check_contents(out: Path, place: Path, overwrite: bool) -> None:
         )
 
 
-def _nearest_folder(place: Path) -> Path:
-    return next(parent for parent in place.parents if parent.exists())
-
-
 @contextmanager
 def new_folder(place: Path) -> Iterator[Path]:
     """Yield a hidden folder beside the place; move it there when all is written, remove it when not."""
@@ -82,7 +78,8 @@ def new_folder(place: Path) -> Iterator[Path]:
         if hidden is not None:
             shutil.rmtree(hidden, ignore_errors=True)
         for parent in made:
-            _remove_empty(parent)
+            with suppress(OSError):
+                parent.rmdir()
         raise
     finally:
         if old is not None and place.exists():
@@ -94,11 +91,6 @@ def _open_to_readers(folder: Path) -> None:
     mask = os.umask(0)
     os.umask(mask)
     folder.chmod(0o777 & ~mask)
-
-
-def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
 
 
 def file_names(teachers: Sequence[str]) -> list[str]:

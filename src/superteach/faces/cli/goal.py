@@ -10,7 +10,7 @@ import numpy as np
 
 from superteach.coordinator.goals import FromData, Goal, MaxAUC, PerturbedFit
 from superteach.coordinator.named import goal_vector
-from superteach.errors import GoalError, shorten
+from superteach.errors import GoalError, reason_of
 from superteach.teacher.files import Pool, read_pool
 from superteach.types import Array, Labels
 
@@ -69,6 +69,5 @@ def load_goal(path: str | Path) -> object:
             else:
                 stored = json.loads(file.read().decode("utf-8-sig"))
     except Exception as error:
-        text = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
-        raise GoalError(f"goal file {str(path)!r} cannot be read: {shorten(text or type(error).__name__)}") from None
+        raise GoalError(f"goal file {str(path)!r} cannot be read: {reason_of(error)}") from None
     return stored

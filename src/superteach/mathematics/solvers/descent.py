@@ -11,7 +11,7 @@ import numpy as np
 from superteach.errors import SettingError
 from superteach.line.queries import Moments
 from superteach.mathematics.solvers.function import Smooth, Stop
-from superteach.types import Array
+from superteach.types import Array, is_number, is_whole
 
 Direction = Callable[[Array, Moments], Array]
 
@@ -38,9 +38,9 @@ class Solution:
 
 def check_limits(tolerance: object, max_steps: object) -> None:
     """Refuse a solver that could never end, or never begin."""
-    if isinstance(tolerance, bool) or not (isinstance(tolerance, int | float | np.floating) and 0.0 <= tolerance < 1.0):
+    if not (is_number(tolerance) and 0.0 <= tolerance < 1.0):
         raise SettingError(f"tolerance={tolerance!r} must be a number from 0 to 1")
-    if isinstance(max_steps, bool) or not (isinstance(max_steps, int | np.integer) and max_steps >= 1):
+    if not (is_whole(max_steps) and max_steps >= 1):
         raise SettingError(f"max_steps={max_steps!r} must be an int of at least 1")
 
 
