@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 from superteach.report.axes import Ruler, scale_of
 from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs, Series
@@ -49,26 +49,17 @@ def svg_of(drawing: Drawing, width: int = WIDE, alone: bool = False) -> Markup:
         body, height = _pairs(drawing, paper, top)
     else:
         body, height = _bars(drawing, paper, top)
-    extra: list[Markup] = []
-    if alone:
-        extra = [
-            tag("style", drawing_style()),
-            tag("rect", width=width, height=_f(height), style="fill:var(--paper)"),
-            tag("text", drawing.title, x=8, y=20, style="font-weight:600;font-size:15px"),
-        ]
-    return tag(
-        "svg",
-        *extra,
-        body,
-        xmlns="http://www.w3.org/2000/svg" if alone else None,
-        viewBox=f"0 0 {width} {_f(height)}",
-        width=width if alone else None,
-        height=_f(height) if alone else None,
-        class_=None if alone else "wide" if width >= WIDE else "narrow",
-        role="img",
-        aria_label=drawing.title,
-        font_size=_f(paper.type),
-    )
+    facts = {"role": "img", "aria_label": drawing.title, "font_size": _f(paper.type)}
+    box = f"0 0 {width} {_f(height)}"
+    if not alone:
+        return tag("svg", body, viewBox=box, class_="wide" if width >= WIDE else "narrow", **facts)
+    size = {"width": width, "height": _f(height)}
+    extra = [
+        tag("style", drawing_style()),
+        tag("rect", **size, style="fill:var(--paper)"),
+        tag("text", drawing.title, x=8, y=20, style="font-weight:600;font-size:15px"),
+    ]
+    return tag("svg", *extra, body, xmlns="http://www.w3.org/2000/svg", viewBox=box, **size, **facts)
 
 
 def _chart(chart: Chart, paper: _Paper, top: float) -> tuple[Markup, float]:
@@ -167,13 +158,10 @@ def _series(series: Series, number: int, x: Ruler, y: Ruler, chart: Chart) -> tu
         parts.append(tag("path", d=_path(points), class_="line dashed" if series.dashed else "line"))
     if series.marked and len(points) <= _MOST_MARKERS:
         for place, point in values:
-            note = series.notes[place] if series.notes else _note(series, place, chart)
+            where = f"{short(float(series.y[place]))} at {short(series.x[place])} ({chart.x.label})"
+            note = series.notes[place] if series.notes else f"{series.name}: {where}"
             parts.append(tag("g", tag("title", note), _shape(*point, 4.2, MARKERS[number - 1])))
     return tag("g", *parts, class_=f"s{number}"), points
-
-
-def _note(series: Series, place: int, chart: Chart) -> str:
-    return f"{series.name}: {short(float(series.y[place]))} at {short(series.x[place])} ({chart.x.label})"
 
 
 def _mark(
@@ -187,22 +175,19 @@ def _mark(
     """Draw a ring, and words on the side of it where they hide least."""
     width, height = paper.words(words, 1.05), 1.2 * paper.type
     left, top, right, bottom = frame
-    best: tuple[float, float, float] | None = None
-    for far in (13.0, 24.0, 40.0):
-        for across in (0.0, -width, -width / 2):
-            for up in (-far, far + height * 0.75):
-                x = at[0] + across + (far * 0.6 if across == 0.0 else -far * 0.6 if across == -width else 0.0)
-                y = at[1] + up
-                box = (x - 2, y - height, x + width + 2, y + 4)
-                cost = far / 40.0 + sum(box[0] <= a <= box[2] and box[1] <= b <= box[3] for a, b in taken)
-                cost += 100.0 * (box[0] < left or box[2] > right + 10 or box[1] < top - 8 or box[3] > bottom)
-                if best is None or cost < best[0]:
-                    best = (cost, x, y)
-    assert best is not None
+    tried: list[tuple[float, float, float]] = []
+    for far, across, above in product((13.0, 24.0, 40.0), (0.0, -width, -width / 2), (True, False)):
+        x = at[0] + across + (far * 0.6 if across == 0.0 else -far * 0.6 if across == -width else 0.0)
+        y = at[1] + (-far if above else far + height * 0.75)
+        box = (x - 2, y - height, x + width + 2, y + 4)
+        cost = far / 40.0 + sum(box[0] <= a <= box[2] and box[1] <= b <= box[3] for a, b in taken)
+        cost += 100.0 * (box[0] < left or box[2] > right + 10 or box[1] < top - 8 or box[3] > bottom)
+        tried.append((cost, x, y))
+    _, x, y = min(tried, key=lambda spot: spot[0])
     # The next words stay clear of these.
-    taken += [(best[1] + step * width / 12, best[2] - up) for step in range(13) for up in (1.0, 0.8 * height)]
+    taken += [(x + step * width / 12, y - up) for step in range(13) for up in (1.0, 0.8 * height)]
     taken += [(at[0] + a, at[1] + b) for a in (-8.0, 0.0, 8.0) for b in (-8.0, 0.0, 8.0)]
-    text = paper.text(best[1], best[2], words, class_="mark back") if words else ""
+    text = paper.text(x, y, words, class_="mark back") if words else ""
     return tag("g", _circle(*at, 8.5, "halo"), _circle(*at, 8.5, "ring"), text, class_=f"s{number}")
 
 
