@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
     from sklearn.utils import Tags
 
+Teachable: TypeAlias = BaseEstimator | Learner | None
+"""What can be a learner; None is LogisticRegression()."""
 Rows = TypeVar("Rows")
 Targets = TypeVar("Targets")
 
@@ -80,12 +82,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        learner: BaseEstimator | Learner | None = None,
-        goal: object = None,
-        *,
-        verbose: int = 0,
-        **settings: Unpack[Given],
+        self, learner: Teachable = None, goal: object = None, *, verbose: int = 0, **settings: Unpack[Given]
     ) -> None:
         self.learner, self.goal, self.verbose = learner, goal, verbose
         values = {one.name: one.default for one in fields(Settings)}
@@ -217,7 +214,7 @@ def _declare() -> None:
 _declare()
 
 
-def _student(learner: BaseEstimator | Learner | None) -> Learner:
+def _student(learner: Teachable) -> Learner:
     if learner is None:
         from sklearn.linear_model import LogisticRegression
 

@@ -9,12 +9,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from superteach.errors import SettingError, reason_of
 from superteach.lesson import Taught
-from superteach.types import Positions
+
+if TYPE_CHECKING:
+    from superteach.teacher.files import Pool
 
 WRITTEN = ("lesson.json", "model.json", "chosen", "report.html", "figures", "figure.png", "figure.svg")
 """Everything a command ever puts into its folder."""
@@ -110,20 +113,16 @@ def file_names(teachers: Sequence[str]) -> list[str]:
     return names
 
 
-def write_chosen(
-    folder: Path, taught: Taught, row_numbers: Sequence[Positions], sources: Sequence[str]
-) -> list[dict[str, object]]:
+def write_chosen(folder: Path, taught: Taught, pool: Pool) -> list[dict[str, object]]:
     """Write chosen/<teacher>.csv, row numbers in the teacher's own file; return what lesson.json says of them."""
     (folder / "chosen").mkdir()
-    names = file_names(taught.lesson.teachers)
     stored = []
-    for teacher, name, source, numbers, chosen in zip(
-        taught.lesson.teachers, names, sources, row_numbers, taught.chosen, strict=True
-    ):
+    teachers = taught.lesson.teachers
+    parts = zip(teachers, file_names(teachers), pool.files, pool.row_numbers, taught.chosen, strict=True)
+    for teacher, name, source, numbers, chosen in parts:
         rows = np.sort(numbers[chosen])
         lines = "".join(f"{row}\n" for row in rows.tolist())
         (folder / "chosen" / name).write_text("row\n" + lines, encoding="utf-8", newline="\n")
-        stored.append(
-            {"teacher": teacher, "file": source, "chosen": f"chosen/{name}", "rows": len(rows), "held": len(numbers)}
-        )
+        entry = {"teacher": teacher, "file": str(source), "chosen": f"chosen/{name}"}
+        stored.append({**entry, "rows": len(rows), "held": len(numbers)})
     return stored

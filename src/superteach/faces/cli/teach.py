@@ -52,24 +52,19 @@ def run(request: Request) -> None:
     if request.teachers is not None:
         raise SettingError("--teachers goes with --federation; with files every file is a teacher")
 
+    target, numeric = request.target, not student.loss.classifies
     with screen.progress() as watch:
-        pool = read_pool(
-            request.files, request.target, request.owner, features, not student.loss.classifies, request.costs
-        )
+        pool = read_pool(request.files, target, request.owner, features, numeric, request.costs)
         room = OneProcess(pool.parts, pool.columns, student)
-        numeric = not student.loss.classifies
-        goal = make_goal(
-            request.goal, request.goal_seed, pool, request.target, numeric, request.intercept, room.classes
-        )
+        goal = make_goal(request.goal, request.goal_seed, pool, target, numeric, request.intercept, room.classes)
         taught = room.teach(goal, watch, settings)
 
-    sources = [str(path) for path in pool.files]
     lesson = taught.lesson
     described = named.learner_settings(request.learner, estimator, student, request.intercept)
-    stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(pool.columns), "target": request.target}
+    stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(pool.columns), "target": target}
     with new_folder(place) as folder:
         write_model(folder, taught, pool.columns, described)
-        stored["files"] = write_chosen(folder, taught, pool.row_numbers, sources)
+        stored["files"] = write_chosen(folder, taught, pool)
         write_json(folder / "lesson.json", stored)
         page_of_stored(stored, lesson).write(folder / "report.html")
 
