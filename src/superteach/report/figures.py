@@ -19,19 +19,12 @@ def risk_chart(lessons: Mapping[str, Lesson], named: int = 1) -> Chart:
     own = next(iter(lessons.values()))
     series, marks = [], []
     for place, (name, lesson) in enumerate(lessons.items(), 1):
-        path = lesson.path
-        series.append(
-            Series(
-                name,
-                [point.fraction for point in path],
-                [point.risk for point in path],
-                notes=[
-                    f"{name}: risk {short(point.risk)} with {point.size:,} rows ({percent_text(point.fraction)})"
-                    for point in path
-                ],
-                colour=place,
-            )
-        )
+        notes = [
+            f"{name}: risk {short(point.risk)} with {point.size:,} rows ({percent_text(point.fraction)})"
+            for point in lesson.path
+        ]
+        shares, risks = [point.fraction for point in lesson.path], [point.risk for point in lesson.path]
+        series.append(Series(name, shares, risks, notes=notes, colour=place))
         words = f"{short(lesson.risk, 3)} at {percent_text(lesson.fraction)}" if place <= named else ""
         marks.append(Mark(name, lesson.fraction, lesson.risk, words))
     levels = [Level(f"all rows: {short(own.pool_risk, 3)}", own.pool_risk)]
@@ -98,27 +91,19 @@ def objective_chart(lessons: Mapping[str, Lesson]) -> Chart:
         steps = rounds[name] if told else list(range(len(lesson.objective)))
         assert steps is not None
         optimum = optimum_of(lesson, list(solved.values()))
-        resolution = float(np.spacing(abs(optimum)))
         word = "round" if told else "step"
         for suffix, values, dashed in (
             ("objective", lesson.objective - optimum, False),
             ("certified gap", lesson.gap, True),
         ):
-            shown = np.maximum(values, resolution)
-            series.append(
-                Series(
-                    f"{name}: {suffix}" if len(solved) > 1 else suffix,
-                    steps,
-                    shown.tolist(),
-                    dashed=dashed,
-                    marked=not dashed,
-                    notes=[
-                        f"{name}, {word} {step:,}: {suffix} {short(float(value))} above the optimum"
-                        for step, value in zip(steps, values, strict=True)
-                    ],
-                    colour=places[name],
-                )
-            )
+            label = f"{name}: {suffix}" if len(solved) > 1 else suffix
+            shown = np.maximum(values, np.spacing(abs(optimum))).tolist()
+            notes = [
+                f"{name}, {word} {step:,}: {suffix} {short(float(value))} above the optimum"
+                for step, value in zip(steps, values, strict=True)
+            ]
+            one = Series(label, steps, shown, dashed=dashed, marked=not dashed, notes=notes, colour=places[name])
+            series.append(one)
     return Chart(
         "How fast the teaching problem is solved",
         Axis("rounds of sums spent on it" if told else "step of the solver", form="integer"),
@@ -151,20 +136,10 @@ def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
     series, marks = [], []
     places = _places(lessons)
     for name, lesson in refined.items():
-        turns = list(range(len(lesson.objective)))
-        series.append(
-            Series(
-                name,
-                turns,
-                lesson.objective.tolist(),
-                notes=[
-                    f"{name}, turn {turn}: risk {short(float(risk))}"
-                    for turn, risk in zip(turns, lesson.objective, strict=True)
-                ],
-                colour=places[name],
-            )
-        )
-        marks.append(Mark(name, turns[-1], float(lesson.objective[-1]), short(float(lesson.objective[-1]), 3)))
+        risks: list[float] = lesson.objective.tolist()
+        notes = [f"{name}, turn {turn}: risk {short(risk)}" for turn, risk in enumerate(risks)]
+        series.append(Series(name, range(len(risks)), risks, notes=notes, colour=places[name]))
+        marks.append(Mark(name, len(risks) - 1, risks[-1], short(risks[-1], 3)))
     return Chart(
         "How the lesson closes in on the goal",
         Axis("block of the rounding", form="integer"),
@@ -182,22 +157,15 @@ def is_refined(lesson: Lesson) -> bool:
 def farthest(lesson: Lesson) -> list[int]:
     """Return the positions of the coefficients to show: all, or the ones that miss the goal most."""
     miss = np.abs(lesson.model - lesson.goal)
-    kept = np.argsort(-miss, kind="stable")[:MOST_NAMES]
-    return sorted(int(place) for place in kept)
+    return sorted(np.argsort(-miss, kind="stable")[:MOST_NAMES].tolist())
 
 
 def model_chart(lesson: Lesson, names: Sequence[str]) -> Pairs:
     """Draw the taught coefficients beside the goal's."""
     shown = farthest(lesson)
-    return Pairs(
-        "The taught model beside the goal",
-        "coefficient",
-        [names[place] for place in shown],
-        [float(lesson.goal[place]) for place in shown],
-        [float(lesson.model[place]) for place in shown],
-        "goal",
-        "taught",
-    )
+    goal, taught = lesson.goal[shown].tolist(), lesson.model[shown].tolist()
+    words = [names[place] for place in shown]
+    return Pairs("The taught model beside the goal", "coefficient", words, goal, taught, "goal", "taught")
 
 
 def teachers_chart(names: Sequence[str], chosen: Sequence[int], held: Sequence[int] | None) -> Bars:

@@ -81,34 +81,23 @@ def classifies(lesson: Lesson) -> bool:
 
 def asked(lesson: Lesson) -> list[Markup]:
     """Say who holds rows, who is to learn what, from how many rows, by which method."""
-    learner = _learner(lesson)
+    learner, teachers, width = _learner(lesson), len(lesson.teachers), len(lesson.coef)
+    holds = "{} teacher holds {} rows" if teachers == 1 else "{} teachers hold {} rows between them"
     kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model")
-    width = len(lesson.coef)
-    ridge = learner.get("ridge")
-    per_row = " per row" if learner.get("ridge_per_row") else ""
-    penalty = "" if ridge is None else join([", penalty Λ\u00a0=\u00a0", number(float(ridge)), per_row])
-    teachers = len(lesson.teachers)
-    one = teachers == 1
-    return [
-        _said(
-            "{} teacher"
-            + (" holds {} rows" if one else "s hold {} rows between them")
-            + ", and no row may leave its owner. "
-            f"The learner is {kind} on {{}} column" + ("" if width == 1 else "s") + "{}{}.",
-            number(teachers),
-            number(lesson.rows),
-            number(width),
-            " and an intercept" if lesson.intercept else ", without an intercept",
-            penalty,
-        ),
-        _said(
-            "It is to learn a given model, the goal θ* (length ‖θ*‖\u00a0=\u00a0{}), by training on a few of those rows and "
-            "nothing else. {} {}",
-            number(float(np.linalg.norm(lesson.goal))),
-            _budget(lesson.settings.get("budget")),
-            lesson.words.chosen,
-        ),
+    intercept = " and an intercept" if lesson.intercept else ", without an intercept"
+    found = [
+        _said(f"{holds}, and no row may leave its owner. ", number(teachers), number(lesson.rows)),
+        _said(f"The learner is {kind} on {{}} column{'' if width == 1 else 's'}{intercept}", number(width)),
     ]
+    if learner.get("ridge") is not None:
+        per_row = " per row" if learner.get("ridge_per_row") else ""
+        found.append(_said(f", penalty Λ\u00a0=\u00a0{{}}{per_row}", number(float(learner["ridge"]))))
+    length, budget = number(float(np.linalg.norm(lesson.goal))), _budget(lesson.settings.get("budget"))
+    goal = (
+        "It is to learn a given model, the goal θ* (length ‖θ*‖\u00a0=\u00a0{}), by training on a few of those rows and "
+        "nothing else. {} {}"
+    )
+    return [join([*found, "."]), _said(goal, length, budget, lesson.words.chosen)]
 
 
 def _said(text: str, *parts: object) -> Markup:
