@@ -55,13 +55,8 @@ def split_evenly(rows: int, teachers: int, generator: np.random.Generator) -> Ow
 
 
 def _generator(rows: int, features: int, teachers: int, random_state: int) -> np.random.Generator:
-    least = {
-        "rows": (rows, CLUSTERS),
-        "features": (features, 1),
-        "teachers": (teachers, 1),
-        "random_state": (random_state, 0),
-    }
-    for name, (value, bound) in least.items():
+    given = {"rows": rows, "features": features, "teachers": teachers, "random_state": random_state}
+    for (name, value), bound in zip(given.items(), (CLUSTERS, 1, 1, 0), strict=True):
         if not is_whole(value) or value < bound:
             raise SettingError(f"{name}={value!r} must be an int of at least {bound}")
     if teachers > rows:

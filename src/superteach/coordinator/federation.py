@@ -52,16 +52,13 @@ class Federation:
 
     def spent(self) -> dict[str, int]:
         """Count rounds and bytes so far, also of a round broken off: teachers that are not lost have answered it."""
-        asked: list[tuple[int, Query[object]]] = [(1, query) for _, query in self._posted.values()]
+        entries = self._ledger + [
+            self._entry(query, number, 0.0, self.names[place]) for place, (number, query) in self._posted.items()
+        ]
         if self._under_way is not None:
-            asked.append((self.teachers, self._under_way))
-        return {
-            "rounds": len(self._ledger) + len(asked),
-            "bytes_in": sum(entry.bytes_in for entry in self._ledger)
-            + sum(8 * replies * query.reply_length for replies, query in asked),
-            "bytes_out": sum(entry.bytes_out for entry in self._ledger)
-            + sum(replies * query.nbytes for replies, query in asked),
-        }
+            entries.append(self._entry(self._under_way, self._asked + 1, 0.0))
+        bytes_in, bytes_out = sum(entry.bytes_in for entry in entries), sum(entry.bytes_out for entry in entries)
+        return {"rounds": len(entries), "bytes_in": bytes_in, "bytes_out": bytes_out}
 
     def note(self, risk: float) -> None:
         """Write the risk that the last round led to beside it."""
@@ -115,17 +112,13 @@ class Federation:
             raise TeachingError(
                 f"the sum of {query.name} has shape {values.shape}, expected {query.reply_length} numbers"
             )
-        replies = self.teachers if teacher is None else 1
-        entry = Entry(
-            number,
-            self.stage,
-            query.name,
-            replies * query.nbytes,
-            replies * 8 * query.reply_length,
-            time.perf_counter() - started,
-            teacher=teacher,
-        )
+        entry = self._entry(query, number, time.perf_counter() - started, teacher)
         self._ledger.append(entry)
         if self._watch is not None:
             self._watch(entry)
         return query.read(values)
+
+    def _entry(self, query: Query[Read], number: int, seconds: float, teacher: str | None = None) -> Entry:
+        replies = self.teachers if teacher is None else 1
+        bytes_out, bytes_in = replies * query.nbytes, replies * 8 * query.reply_length
+        return Entry(number, self.stage, query.name, bytes_out, bytes_in, seconds, teacher=teacher)

@@ -10,15 +10,15 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from superteach.errors import LearnerError, TeachingError
-from superteach.line.queries import Moments, Query, RowSet
+from superteach.line.queries import Moments, RowSet
 from superteach.mathematics.losses import Logistic, Loss, Poisson, Squared, SquaredHinge
 from superteach.mathematics.problem import MOST, ridge_penalty
-from superteach.mathematics.solvers.function import Function, Read
+from superteach.mathematics.solvers.function import Function, Sums
 from superteach.mathematics.solvers.lbfgs import LBFGS
 from superteach.mathematics.solvers.newton import Newton
 from superteach.types import Array, Json, is_number
@@ -193,13 +193,6 @@ class Fit:
     model: Array
     steps: int
     reason: str
-
-
-class Sums(Protocol):
-    """Whoever answers a fit: a federation, or one who holds rows of his own."""
-
-    def sum(self, query: Query[Read]) -> Read:
-        """Ask `query` of all; return what the summed reply says."""
 
 
 def fit(

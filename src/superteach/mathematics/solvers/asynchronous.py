@@ -23,15 +23,12 @@ import numpy as np
 from superteach.line.queries import BlockOffer, Moments, Offers, Query
 from superteach.mathematics.problem import Certified, DualProblem
 from superteach.mathematics.solvers.descent import Solution
-from superteach.mathematics.solvers.function import Read
+from superteach.mathematics.solvers.function import Sums
 from superteach.types import Array
 
 
-class Mail(Protocol):
+class Mail(Sums, Protocol):
     """A federation as far as this rule knows one."""
-
-    def sum(self, query: Query[Read]) -> Read:
-        """Ask all and wait for all."""
 
     def post(self, position: int, query: Query[Offers]) -> None:
         """Ask one and do not wait."""

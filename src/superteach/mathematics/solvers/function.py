@@ -26,6 +26,13 @@ class Ask(Protocol):
         """Ask `query`; return what its sum says."""
 
 
+class Sums(Protocol):
+    """Whoever answers with sums: a federation, or one who holds rows of his own."""
+
+    def sum(self, query: Query[Read]) -> Read:
+        """Ask `query` of all; return what the summed reply says."""
+
+
 class Smooth(Protocol):
     """What a solver sees of a function."""
 
