@@ -42,10 +42,9 @@ class FromData:
     def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Look at columns, numbers and labels, before any teacher is asked for anything."""
         features, target = _usable(self.X, self.y, learner.loss)
-        if features.shape[1] != len(columns):
-            raise GoalError(
-                f"{_SET} has {features.shape[1]} columns, the rows have {len(columns)}; give it the same ones"
-            )
+        width = features.shape[1]
+        if width != len(columns):
+            raise GoalError(f"{_SET} has {width} columns, the rows have {len(columns)}; give it the same columns")
         for theirs, ours in zip(getattr(self.X, "columns", columns), columns, strict=True):
             if isinstance(theirs, str) and isinstance(ours, str) and theirs != ours:
                 raise GoalError(
@@ -96,7 +95,9 @@ def _usable(X: object, y: object, loss: Loss) -> tuple[Raw | sparse.csr_matrix, 
                 raise ValueError(f"a classifier needs labels of two classes, got {len(values)}: {shown}")
     except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"{_SET} cannot be used: {error}") from None
-    numbers = [features.data if sparse.issparse(features) else features, *([] if loss.classifies else [target])]
+    numbers = [features.data if sparse.issparse(features) else features]
+    if not loss.classifies:
+        numbers.append(target)
     if any(np.abs(part).max(initial=0.0) > MOST for part in numbers):
         raise GoalError(f"{_SET} has a number beyond {MOST:g}, too large to be squared; rescale the column")
     if isinstance(loss, Poisson) and target.min() < 0.0:

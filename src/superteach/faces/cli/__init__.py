@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from superteach import extensions
 from superteach.errors import InputError, SettingError, SuperteachError
+from superteach.faces.cli import federation
 from superteach.faces.cli.request import Request, takes
 
 
@@ -95,7 +96,7 @@ app = typer.Typer(
     cls=_Group,
     add_completion=False,
     rich_markup_mode="rich",
-    # A pretty traceback shows local variables, and those hold private rows.
+    # A pretty traceback shows local variables, which hold private rows.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -177,9 +178,7 @@ def report(
     run(folder, against or [], title)
 
 
-from superteach.faces.cli import federation as _federation  # noqa: E402 (its commands need the app above)
-
-_federation.add_commands(app)
+federation.add_commands(app)
 
 
 def main() -> None:

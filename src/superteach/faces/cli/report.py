@@ -18,11 +18,11 @@ def run(folder: Path, against: Sequence[Path], title: str) -> None:
     stored, lesson = read_lesson(folder)
     others = [read_lesson(place)[1] for place in against]
     page = page_of_stored(stored, lesson, title=title, against=others)
+    missing = None
     try:
         page.write(folder / "report.html")
         try:
             files = page.write_figures(folder / "figures")
-            missing = None
         except MissingExtra as error:
             files, missing = page.write_figures(folder / "figures", png=False), error
     except OSError as error:
@@ -43,10 +43,8 @@ def read_lesson(folder: Path) -> tuple[Json, Lesson]:
     try:
         return json.loads(place.read_text(encoding="utf-8")), Lesson.load(place)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise SettingError(
-            f"{str(place)!r} cannot be read as a lesson ({reason}); teach it again with this version"
-        ) from None
+        why = f"cannot be read as a lesson ({type(error).__name__}: {error})"
+        raise SettingError(f"{str(place)!r} {why}; teach it again with this version") from None
 
 
 def page_of_stored(
@@ -67,6 +65,5 @@ def page_of_stored(
     except InputError:
         raise
     except (KeyError, TypeError, AttributeError) as error:
-        raise SettingError(
-            f"lesson.json has entries that fit no lesson ({type(error).__name__}: {error}); teach it again"
-        ) from None
+        why = f"{type(error).__name__}: {error}"
+        raise SettingError(f"lesson.json has entries that fit no lesson ({why}); teach it again") from None
