@@ -15,7 +15,7 @@ from superteach.report.axes import scale_of
 from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs
 from superteach.report.markup import clean
 from superteach.report.style import LIGHT, MARKERS
-from superteach.report.svg import colours_of
+from superteach.report.svg import MOST_MARKERS, colours_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ def _chart(panel: Axes, chart: Chart) -> None:
             series.x,
             ys,
             color=colour,
-            marker=MARKERS[number - 1] if series.marked and len(ys) <= 60 else None,
+            marker=MARKERS[number - 1] if series.marked and len(ys) <= MOST_MARKERS else None,
             ms=4.5,
             lw=1.8 if series.joined else 0.0,
             ls=(":" if series.dashed else "-") if series.joined else "none",

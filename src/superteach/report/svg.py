@@ -14,7 +14,8 @@ from superteach.report.style import MARKERS, drawing_style
 
 WIDE, NARROW = 760, 360
 """Widths a chart is laid out for, so that its words keep their size on a phone."""
-_MOST_MARKERS = 60
+MOST_MARKERS = 60
+"""Points of a series up to which each has a marker; markers of more would hide the line."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def _series(series: Series, number: int, x: Ruler, y: Ruler, chart: Chart) -> tu
         parts.append(tag("path", d=_path(edge) + "Z", class_="band"))
     if series.joined and len(points) > 1:
         parts.append(tag("path", d=_path(points), class_="line dashed" if series.dashed else "line"))
-    if series.marked and len(points) <= _MOST_MARKERS:
+    if series.marked and len(points) <= MOST_MARKERS:
         for place, point in values:
             where = f"{short(float(series.y[place]))} at {short(series.x[place])} ({chart.x.label})"
             note = series.notes[place] if series.notes else f"{series.name}: {where}"

@@ -26,6 +26,7 @@ in the interpreter (vectors under some ten thousand numbers make two threads slo
 _SPARE_NUMBERS = 1 << 16
 """Numbers in the weighted copy a Gram matrix needs: half a megabyte, within the second-level cache."""
 _SPARSE_BLOCK_ROWS = 1 << 16
+"""Rows of a sparse block; its products take one pass over what is stored."""
 _GEMM_WIDTH = 16
 """Up to this width a plain product beats the symmetric one."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from superteach.teacher import Teacher
 
 _VALUES_AT_ONCE = 1 << 15
+"""Rows times steps of a line search computed at once: a quarter of a megabyte, within the second-level cache."""
 Asked = queries.AskMoments | queries.AskValues
 
 

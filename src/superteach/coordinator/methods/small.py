@@ -23,7 +23,9 @@ half and all of what rounding leaves, at the same distance in predictions and in
 TRIED = 12
 """Exchanges that are refitted in each step, the most promising ones by the linearised model."""
 STEPS = 60
+"""Exchanges in one search, at most; it ends before where none lowers the score."""
 _BATCH = 1 << 12
+"""Lessons fitted at once, which bounds the memory of `every_subset`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ _STEPS = 2.0 ** -np.arange(-2.0, 9.0)
 _NEARBY = 2.0 ** -np.arange(-3.0, 2.0)
 """Later ones, as multiples of the last: lengths seldom change by more from step to step."""
 _ARMIJO = 1e-4
+"""Share of the decrease along the slope that a step must reach."""
 _FLOOR = "float64 allows no further step"
 _ROUNDING = 1e-13
 """A value this much (relatively) above the last counts as equal to it."""
