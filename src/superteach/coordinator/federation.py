@@ -11,7 +11,7 @@ from superteach.engines.base import Engine, Posting, Promising
 from superteach.errors import SettingError, TeachingError
 from superteach.lesson import Entry
 from superteach.line.queries import Offers, Query
-from superteach.promises.terms import Terms
+from superteach.promises.terms import PromiseTerms
 from superteach.types import Array
 
 Read = TypeVar("Read")
@@ -87,7 +87,7 @@ class Federation:
         number, query = self._posted.pop(position)
         return position, self._heard(query, number, values, started, self.names[position])
 
-    def keep(self, terms: Terms) -> tuple[int, ...]:
+    def keep(self, terms: PromiseTerms) -> tuple[int, ...]:
         """Have all teachers keep a promise from now on; the rows that each of them declares."""
         if not isinstance(self._engine, Promising):
             raise SettingError(

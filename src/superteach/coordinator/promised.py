@@ -21,12 +21,12 @@ from superteach.lesson import Lesson
 from superteach.line.queries import Alone, Begin, ChooseAlone
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import Scaling
-from superteach.promises.terms import Terms
+from superteach.promises.terms import PromiseTerms
 from superteach.settings import Settings
 from superteach.types import Array
 
 
-def check(settings: Settings, terms: Terms, rows: int, width: int) -> int:
+def check(settings: Settings, terms: PromiseTerms, rows: int, width: int) -> int:
     """The size of a lesson that a promise can be kept for, or an error before anything is asked or spent."""
     method = methods.find(settings.method)
     if settings.promise not in method.promises:
@@ -63,7 +63,7 @@ def run(
     size: int,
     rows: tuple[int, ...],
     settings: Settings,
-    terms: Terms,
+    terms: PromiseTerms,
 ) -> Promised:
     """Choose about `size` rows for `goal` (raw units); `rows` are those that teachers have declared."""
     method, scaling = methods.find(settings.method), Scaling(learner.column)

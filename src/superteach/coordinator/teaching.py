@@ -17,7 +17,7 @@ from superteach.errors import SettingError
 from superteach.lesson import Lesson
 from superteach.line.queries import ChosenCost
 from superteach.mathematics.learner import Learner
-from superteach.promises.terms import Terms
+from superteach.promises.terms import PromiseTerms
 from superteach.settings import Given, Settings
 from superteach.types import Array
 
@@ -101,7 +101,7 @@ def _promised(
     federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
 ) -> Lesson:
     """A lesson under a promise, of which the coordinator learns what the promise lets it: no model and no measured risk."""
-    terms = Terms(
+    terms = PromiseTerms(
         settings.promise, federation.teachers, settings.epsilon, settings.delta, settings.colluders, settings.masks
     )
     goal = promised.public_goal(wanted, student, federation.features, settings.promise)

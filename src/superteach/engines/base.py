@@ -9,7 +9,7 @@ import numpy as np
 
 from superteach.line.queries import Query
 from superteach.promises.fixed import Words, add_words
-from superteach.promises.terms import OPEN_TERMS, Terms
+from superteach.promises.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
 
 Reply = Array | Words
@@ -46,11 +46,11 @@ class Posting(Engine, Protocol):
 class Promising(Engine, Protocol):
     """An engine whose teachers can keep a promise."""
 
-    def keep(self, terms: Terms) -> tuple[int, ...]:
+    def keep(self, terms: PromiseTerms) -> tuple[int, ...]:
         """Have them keep it, begin afresh, and tell how many rows each declares."""
 
 
-def add_up(query: Query[object], replies: Iterable[Reply], terms: Terms = OPEN_TERMS) -> Array:
+def add_up(query: Query[object], replies: Iterable[Reply], terms: PromiseTerms = OPEN_TERMS) -> Array:
     """Add replies in the order given: every engine uses this, so that all give the same last bit."""
     if terms.promise != "open":
         words: list[Words] = [np.asarray(reply, dtype=np.uint64) for reply in replies]

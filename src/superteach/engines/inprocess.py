@@ -16,7 +16,7 @@ from superteach.errors import TeachingError
 from superteach.line.messages import Answers, Sealed, Turn
 from superteach.line.queries import EVERYTHING, Query
 from superteach.promises.guard import simulated
-from superteach.promises.terms import OPEN_TERMS, Terms
+from superteach.promises.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
 
 _SMALL = 1 << 19
@@ -31,8 +31,7 @@ class InProcess:
     library use all cores.
     """
 
-    def __init__(self, teachers: Sequence[Answers], threads: int | None = None, terms: Terms = OPEN_TERMS) -> None:
-        self._terms = terms
+    def __init__(self, teachers: Sequence[Answers], threads: int | None = None) -> None:
         self._teachers = tuple(teachers)
         self._states = [teacher.start() for teacher in self._teachers]
         cores = threads or _cores()
@@ -58,7 +57,7 @@ class InProcess:
     def features(self) -> int:
         return int(self._teachers[0].rows.features)
 
-    def keep(self, terms: Terms) -> tuple[int, ...]:
+    def keep(self, terms: PromiseTerms) -> tuple[int, ...]:
         """Put every teacher behind a guard that keeps a promise, with keys of its own where replies are masked."""
         guards = simulated(terms)
         self._teachers = tuple(teacher.under(guard) for teacher, guard in zip(self._teachers, guards, strict=True))

@@ -22,7 +22,7 @@ from superteach.promises.fixed import Words
 from superteach.promises.masks import Masker
 from superteach.promises.policy import NAMES, Policy
 from superteach.promises.rosters import Identity, Rosters
-from superteach.promises.terms import OPEN_TERMS, Terms
+from superteach.promises.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
 
 OPEN_DOOR = Policy(
@@ -43,7 +43,7 @@ class Guard:
 
     policy: Policy = OPEN_DOOR
     audit: Audit | None = None
-    terms: Terms = OPEN_TERMS
+    terms: PromiseTerms = OPEN_TERMS
     """The promise in force."""
     masker: Masker | None = None
     spent: float = 0.0
@@ -132,7 +132,7 @@ class Guard:
         return message
 
 
-def simulated(terms: Terms) -> list[Guard]:
+def simulated(terms: PromiseTerms) -> list[Guard]:
     """Guards of teachers in one process, who exchange keys as teachers on machines of their own would."""
     guards = [Guard(terms=terms) for _ in range(terms.teachers)]
     if terms.masked:

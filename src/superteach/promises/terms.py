@@ -38,7 +38,7 @@ def is_weaker(promise: str, than: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Terms:
+class PromiseTerms:
     """What all teachers of a lesson know about the promise they keep."""
 
     promise: str = "open"
@@ -118,4 +118,4 @@ class Terms:
         return np.asarray(steps * np.repeat(sizes, counts), dtype=np.float64)
 
 
-OPEN_TERMS = Terms()
+OPEN_TERMS = PromiseTerms()
