@@ -157,7 +157,8 @@ class Lesson:
     @property
     def verdict(self) -> str:
         """In one sentence, whether the goal was taught and what is proved about it."""
-        return self._verdict + self._surprise
+        beside = f" (stated beforehand: {self._stated})" if self.delivered and self.promise == "epsilon" else ""
+        return self._verdict + self._surprise + beside
 
     @property
     def _surprise(self) -> str:
@@ -170,7 +171,16 @@ class Lesson:
         return f" (the linearised model promised {expected:.2g})"
 
     @property
+    def _stated(self) -> str:
+        """What a promise lets one say about the risk without a look at the lesson."""
+        if self.stated_risk is None:
+            return "no risk can be stated"
+        return f"its risk is at most {self.stated_risk:.2g}, with a probability of 95 %"
+
+    @property
     def _verdict(self) -> str:
+        if not self.delivered:
+            return f"nobody has looked at the lesson; {self._stated}"
         if self.certificate is not None:
             return (
                 f"no {self.size} of these {self.rows} rows can teach this goal exactly; "
@@ -238,14 +248,14 @@ class Lesson:
         told = stored.get("words", {})
         words = Words(**told | {"unused": tuple(told.get("unused", ()))})
         values |= {"model": whole, "intercept": intercept, "words": words}
-        values |= {name: np.array(values[name]) for name in ("model", "goal", "objective", "gap")}
+        values |= {name: np.array(values[name], dtype=np.float64) for name in ("model", "goal", "objective", "gap")}
         values["path"] = tuple(PathPoint(**point) for point in stored["path"])
         values["ledger"] = tuple(Entry(**entry) for entry in stored["ledger"])
         if (proof := stored["certificate"]) is not None:
             values["certificate"] = Certificate(np.array(proof["direction"]), proof["margin"])
         for name in ("teachers", "interruptions"):
             values[name] = tuple(values.get(name, ()))
-        for name in ("prediction_distance", "prediction_spread"):  # null where they are not finite
+        for name in ("risk", "consistency", "pool_risk", "prediction_distance", "prediction_spread"):  # null: not finite
             values[name] = math.nan if values.get(name) is None else values[name]
         return cls(**values)
 

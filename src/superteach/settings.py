@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from superteach.coordinator import methods
 from superteach.errors import BudgetError, SettingError
+from superteach.words import PROMISES
 
 if TYPE_CHECKING:
     from superteach.mathematics.learner import Learner
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 Budget = int | float | str | tuple[Any, Any]
 ROUNDINGS = ("together", "alone")
-PROMISES = ("closed", "epsilon", "masked", "open")
-"""From the strongest to the weakest; `superteach.promises.terms` keeps them."""
 SOLVERS = ("newton", "lbfgs", "block")
 BUDGETS = "give a count, a fraction in (0, 1], a range (low, high) of either, 'best', or 'smallest' with risk_target="
 
@@ -261,8 +260,8 @@ class Settings:
         "open",
         "What owners of rows are promised: closed (nothing leaves a teacher), epsilon (at most ε about any row), masked "
         "(only totals are seen) or open (the coordinator can read rows).",
-        _word(PROMISES),
-        choices=lambda: PROMISES,
+        _word(tuple(PROMISES)),
+        choices=lambda: tuple(PROMISES),
         shown="open; with --federation: epsilon",
     )
     epsilon: float = _setting(1.0, "ε of --promise epsilon, for each row.", _within(0.0, 50.0), text=float)

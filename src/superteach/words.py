@@ -23,3 +23,12 @@ class Words:
     """Whether it aims at the goal exactly: its objective predicts the risk, its verdict says more than a distance."""
     unused: tuple[str, ...] = ()
     """Settings that only other methods look at."""
+
+
+PROMISES = {
+    "closed": "A goal and a number of rows came in; nothing computed from rows went out.",
+    "epsilon": "At most ε can be learned about any one row from all that left its owner.",
+    "masked": "Nobody saw a teacher's own numbers, only totals over all teachers, as the published script asks for them.",
+    "open": "The coordinator can read your rows.",
+}
+"""What owners of rows are told, from the strongest promise to the weakest."""

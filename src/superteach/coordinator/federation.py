@@ -28,6 +28,8 @@ class Federation:
         self._asked = 0
         self._posted: dict[int, tuple[int, Query[Offers]]] = {}
         self._under_way: Query[object] | None = None
+        self._words = 1
+        """Words of 64 bits in which a number of a reply leaves."""
         self.stage = "start"
 
     @property
@@ -93,6 +95,7 @@ class Federation:
             raise SettingError(
                 f"{type(self._engine).__name__} cannot keep promise={terms.promise!r}; use promise='open'"
             )
+        self._words = terms.words
         return self._engine.keep(terms)
 
     def check_posts(self) -> Posting:
@@ -120,5 +123,5 @@ class Federation:
 
     def _entry(self, query: Query[Read], number: int, seconds: float, teacher: str | None = None) -> Entry:
         replies = self.teachers if teacher is None else 1
-        bytes_out, bytes_in = replies * query.nbytes, replies * 8 * query.reply_length
+        bytes_out, bytes_in = replies * query.nbytes, replies * 8 * self._words * query.reply_length
         return Entry(number, self.stage, query.name, bytes_out, bytes_in, seconds, teacher=teacher)

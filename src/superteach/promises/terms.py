@@ -1,9 +1,9 @@
 """Terms: which promise a lesson keeps, and how replies are covered so that it does.
 
-closed   A goal and a number come in; nothing computed from rows goes out.
-epsilon  Capped sums with noise: at most ε per row for all that is ever asked.
-masked   Nobody sees a teacher's own numbers, only totals over all teachers.
-open     The coordinator can read the rows.
+closed   Nothing leaves.
+epsilon  Sums over capped rows leave, as whole numbers on a grid with noise, under masks where there are three teachers.
+masked   Exact sums leave under masks, so that only their total can be read.
+open     Numbers leave as they are.
 """
 
 from __future__ import annotations
@@ -21,20 +21,13 @@ from superteach.promises.fixed import Words
 from superteach.promises.masks import LEAST, Masker
 from superteach.promises.noise import Grid, grid_step
 from superteach.types import Array
-
-PROMISES = ("closed", "epsilon", "masked", "open")
-"""From the strongest to the weakest."""
-SENTENCES = {
-    "closed": "A goal and a number of rows came in; nothing computed from rows went out.",
-    "epsilon": "At most ε can be learned about any one row, from all that was asked.",
-    "masked": "Nobody saw a teacher's own numbers, only totals over all teachers.",
-    "open": "The coordinator can read your rows.",
-}
+from superteach.words import PROMISES
 
 
 def is_weaker(promise: str, than: str) -> bool:
     """Whether a promise says less than another."""
-    return PROMISES.index(promise) > PROMISES.index(than)
+    order = list(PROMISES)
+    return order.index(promise) > order.index(than)
 
 
 @dataclass(frozen=True)
@@ -77,6 +70,11 @@ class PromiseTerms:
         if not self.masked:
             return 1
         return self.teachers - (self.teachers // 3 if self.colluders is None else self.colluders)
+
+    @property
+    def words(self) -> int:
+        """Words of 64 bits in which a number leaves."""
+        return fixed.LIMBS if self.promise == "masked" else 1
 
     def grid(self, release: Release) -> Grid:
         """The grid and the noise of one teacher for some numbers."""

@@ -43,10 +43,12 @@ def page_of(
     page.answer(*words.answer(lesson))
     page.facts(_facts(lesson))
     _asked(page, lesson, lessons)
-    _risk(page, lessons)
+    if lesson.delivered:
+        _risk(page, lessons)
     _search(page, lesson, lessons)
     _proof(page, lesson, names)
-    _model(page, lesson, names)
+    if lesson.delivered:
+        _model(page, lesson, names)
     _teachers(page, lesson, chosen, owned)
     _left(page, lesson)
     _repeat(page, lesson)
@@ -77,13 +79,20 @@ def _counts(lesson: Lesson, given: Mapping[str, int] | None, what: str) -> list[
 
 def _facts(lesson: Lesson) -> list[tuple[object, object, object]]:
     left = size(sum(entry.bytes_in for entry in lesson.ledger) // (len(lesson.teachers) or 1))
-    return [
-        ("rows chosen", number(lesson.size), join([percent(lesson.fraction), " of ", number(lesson.rows)])),
+    chosen = ("rows chosen", number(lesson.size), join([percent(lesson.fraction), " of ", number(lesson.rows)]))
+    measured = [
         ("risk", number(lesson.risk, 3), "distance to the goal"),
         ("risk of all rows", number(lesson.pool_risk, 3), "the same learner, trained on everything"),
         ("consistency", words.consistency(lesson), words.agreement(lesson)),
+    ]
+    stated = ("stated risk", number(lesson.stated_risk, 3), "exceeded with a probability of 5 % at most")
+    kept = {"open": "of sums and counts", "closed": "nothing"}.get(lesson.promise, "under the promise")
+    return [
+        chosen,
+        *([stated] if lesson.stated_risk is not None else []),
+        *(measured if lesson.delivered else []),
         ("rounds", number(lesson.rounds), "sums asked for in all"),
-        ("left each teacher", left, "of sums and counts, no row"),
+        ("left each teacher", left, kept),
     ]
 
 
@@ -220,6 +229,8 @@ def _left(page: Page, lesson: Lesson) -> None:
     sent = sum(entry.bytes_out for entry in lesson.ledger)
     before = lesson.abandoned
     alone = sum(entry.teacher is not None for entry in lesson.ledger)
+    for paragraph in words.promise(lesson):
+        section.prose(paragraph)
     section.prose(
         "Every teacher answered the same ",
         number(lesson.rounds - alone),
@@ -230,8 +241,7 @@ def _left(page: Page, lesson: Lesson) -> None:
         size(received // each + before["bytes_in"]),
         " on average, and was sent " if alone else " in all, and was sent ",
         size(sent // each + before["bytes_out"]),
-        ". No row, row number or score left anyone. Sums over few rows can still tell about them; the queries "
-        "below say what each one shows.",
+        ". The queries below say what each one shows.",
     )
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in lesson.ledger:
@@ -256,7 +266,9 @@ def _left(page: Page, lesson: Lesson) -> None:
 
 def _repeat(page: Page, lesson: Lesson) -> None:
     section = page.section("How to repeat it")
-    section.prose("The same rows, settings and versions give the same lesson.")
+    same = "The same rows, settings and versions give the same lesson."
+    other = "Noise and lots come from the system's randomness: the same settings give another lesson each time."
+    section.prose(same if lesson.promise == "open" else other)
     script = words.again(lesson)
     if script:
         section.code(script)

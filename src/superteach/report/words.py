@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from superteach.lesson import Lesson
-from superteach.line.queries import QUERIES, AskMoments, AskValues
+from superteach.line.queries import QUERIES, SCRIPT, AskMoments, AskValues
 from superteach.mathematics.losses import LOSSES
 from superteach.report.markup import Markup, join, number, percent, percent_text, short, strong
 from superteach.types import Json
+from superteach.words import PROMISES
 
 Against = Lesson | Mapping[str, Lesson] | Sequence[Lesson] | None
 """Lessons to set beside another: one, several, or by name."""
@@ -31,6 +32,7 @@ STAGES = {
     "prices": "agree on prices that balance the goal",
     "proof": "bound how near any lesson can come",
     "rounding": "make fractions of rows whole",
+    "choice": "choose rows, each teacher alone, and say nothing",
     "small pool": "exchange rows by the true risk",
     "shares": "deal the size out to the teachers",
     "alone": "let every teacher choose its share",
@@ -135,11 +137,30 @@ def answer(lesson: Lesson) -> list[Markup]:
         number(lesson.pool_risk),
         _times(lesson.ratio),
     )
+    if not lesson.delivered:
+        text = "About {} ({}) were chosen where they lie, under the promise {}. No learner was trained on them yet."
+        rows = strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"]))
+        first = _said(text, rows, percent(lesson.fraction), strong(lesson.promise))
     found = [first]
     if lesson.words.exact:
         found.append(join([lesson.verdict[0].upper() + lesson.verdict[1:], "."]))
     if not lesson.converged:
         found.append(join([strong("The search stopped early: "), lesson.reason, "."]))
+    return found
+
+
+def promise(lesson: Lesson) -> list[Markup]:
+    """Say what owners of rows were promised, and what that leaves out."""
+    told = PROMISES.get(lesson.promise, "")
+    found = [_said("Promise: {}. {}", strong(lesson.promise), told)]
+    if lesson.promise == "epsilon":
+        given = lesson.settings
+        text = "For this lesson ε\u00a0=\u00a0{} at δ\u00a0=\u00a0{}, for each row added or removed."
+        found.append(_said(text, number(float(given["epsilon"])), f"{float(given['delta']):g}"))
+    if lesson.promise != "open":
+        after = "The learner was trained on the chosen rows afterwards: a release of its own, outside the promise."
+        public = "Goal, size of the lesson and each teacher's number of rows are public."
+        found.append(join([public, " ", after if lesson.delivered else "No learner was trained on the chosen rows."]))
     return found
 
 
@@ -194,7 +215,9 @@ def proof(lesson: Lesson) -> list[Markup]:
 def exposure(query: str) -> str:
     """Say what a query of the ledger shows of a teacher, in the query's own words."""
     sums = {"moments": AskMoments.exposure, "values": AskValues.exposure}
-    return sums.get(query.split(" ")[-1]) or next((kind.exposure for kind in QUERIES if kind.__name__ == query), "")
+    return sums.get(query.split(" ")[-1]) or next(
+        (kind.exposure for kind in QUERIES + SCRIPT if kind.__name__ == query), ""
+    )
 
 
 def again(lesson: Lesson) -> str:

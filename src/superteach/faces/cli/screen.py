@@ -17,6 +17,7 @@ from rich.text import Text
 from superteach.lesson import Entry, Lesson
 from superteach.report.markup import size_text
 from superteach.report.words import STAGES
+from superteach.words import PROMISES
 
 Watch = Callable[[Entry], None]
 
@@ -109,8 +110,12 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     table.add_column("", justify="right")
     table.add_column("", style="dim")
     table.add_row("rows chosen", f"{lesson.size:,}", f"of {lesson.rows:,}, {percent(lesson.fraction)}")
-    table.add_row("risk", f"{lesson.risk:.6g}", f"distance to the goal; all rows: {lesson.pool_risk:.6g}")
-    table.add_row("consistency", f"{lesson.consistency:.4f}", "of predictions with the goal's, on all rows")
+    if lesson.delivered:
+        table.add_row("risk", f"{lesson.risk:.6g}", f"distance to the goal; all rows: {lesson.pool_risk:.6g}")
+        table.add_row("consistency", f"{lesson.consistency:.4f}", "of predictions with the goal's, on all rows")
+    if lesson.stated_risk is not None:
+        table.add_row("stated risk", f"{lesson.stated_risk:.6g}", "exceeded with a probability of 5 % at most")
+    table.add_row("promise", lesson.promise, PROMISES[lesson.promise])
     before = lesson.abandoned["rounds"]
     table.add_row(
         "rounds",
@@ -131,6 +136,8 @@ def sentence(lesson: Lesson) -> str:
         f"Trained on {lesson.size:,} of {lesson.rows:,} rows ({percent(lesson.fraction)}), the learner ends "
         f"{lesson.risk:.4g} away from the goal; trained on all rows it ends {lesson.pool_risk:.4g} away."
     )
+    if not lesson.delivered:
+        text = f"About {lesson.size:,} of {lesson.rows:,} rows ({percent(lesson.fraction)}) were chosen where they lie."
     if not lesson.converged:
         text += f" The solver stopped early: {lesson.reason}."
     if lesson.words.exact:
