@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import asynchronous, dual, imports, match, memory
+from benchmarks import asynchronous, dual, imports, match, memory, promises
 from benchmarks.table import show
 
 BENCHMARKS = {
@@ -12,6 +12,7 @@ BENCHMARKS = {
     "asynchronous": asynchronous.run,
     "match": match.run,
     "memory": memory.run,
+    "promises": promises.run,
     "imports": imports.run,
 }
 

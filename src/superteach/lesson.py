@@ -255,7 +255,13 @@ class Lesson:
             values["certificate"] = Certificate(np.array(proof["direction"]), proof["margin"])
         for name in ("teachers", "interruptions"):
             values[name] = tuple(values.get(name, ()))
-        for name in ("risk", "consistency", "pool_risk", "prediction_distance", "prediction_spread"):  # null: not finite
+        for name in (
+            "risk",
+            "consistency",
+            "pool_risk",
+            "prediction_distance",
+            "prediction_spread",
+        ):  # null: not finite
             values[name] = math.nan if values.get(name) is None else values[name]
         return cls(**values)
 

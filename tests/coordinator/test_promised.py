@@ -277,6 +277,22 @@ def test_the_papers_method_runs_under_masks(pool):
     assert np.array_equal(open_.sample_indices_, masked.sample_indices_)
 
 
+def test_the_papers_method_runs_under_noise():
+    """With hardly any noise it chooses mostly the rows of the open; with ε = 1 it keeps its size and its budget."""
+    X, y, _ = make_classification_pool(50_000, 4, 1, random_state=8)
+    student = LogisticRegression(C=0.1, fit_intercept=False, tol=1e-10)
+    goal = np.ravel(student.fit(X, y).coef_) + np.array([0.5, -0.3, 0.4, 0.2])
+    given = {"method": "dual", "budget": 0.04}
+    open_ = SuperTeacher(student, goal, **given).fit(X, y).sample_indices_
+    nearly = SuperTeacher(student, goal, promise="epsilon", epsilon=49.0, **given).fit(X, y).sample_indices_
+    assert len(np.intersect1d(open_, nearly)) > 0.6 * len(open_)  # two draws of this size share 4 %
+    engine = Tapped([Teacher("one", X, (2 * y - 1).astype(np.int8))])
+    lesson = teach(Federation(engine), student, goal, promise="epsilon", **given)
+    assert lesson.stated_risk is None
+    assert abs(len(engine.states()[0].chosen) - 2_000) < 300
+    assert 0.99 < sum(part.share for query in engine.asked for part in query.releases) <= 1.0 + 1e-9
+
+
 # What cannot be kept is refused before anything is asked -------------------------------------------------
 
 

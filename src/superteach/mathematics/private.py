@@ -123,7 +123,7 @@ def agree(
     weights = np.ones(len(model))
     counted = Widths(free, WIDTHS)
     found = ask(counted).reshape(free, BINS)
-    weights[:free] = [1.0 / _quantile(_sure(one, spread(counted.releases[0])), 0.6) for one in found]
+    weights[:free] = [1.0 / quantile_of(sure_counts(one, spread(counted.releases[0])), 0.6) for one in found]
     sketch = Sketch(model, weights, 2.0 * most * len(model), (COUNTS, SUMS, SQUARES, BENDS))
     plan = _planned(_drawn(sketch, ask(sketch), spread, rows), weights, penalty, penalty * model, size, rows, spread)
     cap, point, width = plan.cap, plan.point, len(plan.point)
@@ -195,7 +195,7 @@ def _drawn(sketch: Sketch, told: Array, spread: Spread, rows: int) -> _StandIns:
     noise = [spread(part) for part in sketch.releases]
     ends = np.cumsum([part.numbers for part in sketch.releases])
     counts, sums, packed, bends = np.split(told, ends[:-1])
-    counts = _sure(counts, noise[0])
+    counts = sure_counts(counts, noise[0])
     share, members = counts / counts.sum(), np.maximum(counts, 1.0)
     squares = _shrunk_towards(np.eye(width) / width, read_symmetric(packed, width) / rows, noise[2] / rows)
     means = sums.reshape(BINS, width) / members[:, None]
@@ -274,13 +274,13 @@ def _moved(plan: _Plan, point: Array, bent: Array, left: Array) -> Array:
     return np.asarray(np.round(point, 9))
 
 
-def _sure(counts: Array, noise: float) -> Array:
+def sure_counts(counts: Array, noise: float) -> Array:
     """Counts that stand out of their noise; all alike where none does."""
     kept: Array = np.where(counts > SURE * noise, counts, 0.0)
     return kept if kept.any() else np.ones(BINS)
 
 
-def _quantile(counts: Array, share: float) -> float:
+def quantile_of(counts: Array, share: float) -> float:
     """A length below which a share of the rows lies, from counts by octave."""
     below = np.append(0.0, np.cumsum(counts) / counts.sum())
     octave = int(np.clip(np.searchsorted(below, share) - 1, 0, BINS - 1))

@@ -13,14 +13,14 @@ from scipy.special import expit
 from superteach import extensions
 from superteach.line import queries
 from superteach.line.messages import Turn
-from superteach.line.queries.private import BINS, COUNT, Cap, bins_of, pack_symmetric
+from superteach.line.queries.private import BINS, COUNT, Cap, DualCap, bins_of, pack_symmetric
 from superteach.mathematics.prices import metric_of
 from superteach.mathematics.problem import Scaling
 from superteach.promises.guard import Guard
 from superteach.teacher import play
 from superteach.teacher.rows import Block, Where
 from superteach.teacher.state import Answer, State, known
-from superteach.types import Array, Positions
+from superteach.types import Array, Mask, Positions
 
 if TYPE_CHECKING:
     from superteach.teacher import Teacher
@@ -193,6 +193,58 @@ def _keep_quietly(teacher: Teacher, query: queries.KeepQuietly, state: State, tu
     return replace(state, chosen=known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)), np.zeros(0)
 
 
+def _lengths(teacher: Teacher, query: queries.Lengths, state: State, turn: Turn) -> Answer:
+    counts, loss = np.zeros(BINS), known(state.loss, "loss")
+    for where, block in teacher.rows.blocks(state.scaling):
+        slope = loss.gradient(block.times(query.model), teacher.target[where])
+        counts += np.bincount(bins_of(np.abs(slope) * np.sqrt(block.squares(query.weights))), minlength=BINS)
+    return state, counts
+
+
+def _row_squares(teacher: Teacher, query: queries.RowSquares, state: State, turn: Turn) -> Answer:
+    total = np.zeros((len(query.weights), len(query.weights)))
+    for _, block in teacher.rows.blocks(state.scaling):
+        length = np.sqrt(block.squares(query.weights))
+        total += block.gram(np.minimum(1.0, query.row / np.maximum(length, 1e-300)) ** 2)
+    return state, pack_symmetric(np.outer(query.weights, query.weights) * total)
+
+
+def _dual_pull(teacher: Teacher, query: queries.DualPull, state: State, turn: Turn) -> Answer:
+    cap, width = query.cap, len(query.point)
+    total, bent, loss = np.zeros(width), 0.0, known(state.loss, "loss")
+    for where, block in teacher.rows.blocks(state.scaling):
+        terms = loss.dual_terms(block.times(query.point), teacher.target[where], _thresholds(block, cap))
+        length = np.abs(terms.slope) * np.sqrt(block.squares(cap.weights))
+        total += block.weighted_sum(terms.slope * np.minimum(1.0, cap.length / np.maximum(length, 1e-300)))
+        bent += float(np.clip(terms.curvature, 0.0, 1.0).sum())
+    return state, np.append(cap.weights * total, bent)
+
+
+def _above(teacher: Teacher, query: queries.CountAbove | queries.KeepAbove, state: State) -> Mask:
+    """Rows with at least this score."""
+    above, loss = np.zeros(teacher.rows.count, dtype=bool), known(state.loss, "loss")
+    for where, block in teacher.rows.blocks(state.scaling):
+        given = block.times(query.point), teacher.target[where], _thresholds(block, query.cap)
+        above[where] = loss.rank(*given) >= query.least
+    return above
+
+
+def _count_above(teacher: Teacher, query: queries.CountAbove, state: State, turn: Turn) -> Answer:
+    return state, np.array([float(_above(teacher, query, state).sum())])
+
+
+def _keep_above(teacher: Teacher, query: queries.KeepAbove, state: State, turn: Turn) -> Answer:
+    return replace(state, chosen=np.flatnonzero(_above(teacher, query, state))), np.zeros(0)
+
+
+def _thresholds(block: Block, cap: DualCap) -> Array:
+    """Return the paper's adaptive thresholds; a row orthogonal to the direction is out."""
+    if not cap.sparsity:
+        return np.zeros_like(block.times(cap.direction))
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(cap.sparsity / np.abs(block.times(cap.direction)))
+
+
 HANDLERS: dict[type[queries.Query[object]], Callable[..., Answer]] = {
     queries.Begin: _begin,
     queries.Widths: _widths,
@@ -203,4 +255,9 @@ HANDLERS: dict[type[queries.Query[object]], Callable[..., Answer]] = {
     queries.Choose: _choose,
     queries.ChooseAlone: _choose_alone,
     queries.KeepQuietly: _keep_quietly,
+    queries.Lengths: _lengths,
+    queries.RowSquares: _row_squares,
+    queries.DualPull: _dual_pull,
+    queries.CountAbove: _count_above,
+    queries.KeepAbove: _keep_above,
 }

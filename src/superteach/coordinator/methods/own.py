@@ -115,8 +115,30 @@ class Dual(Method):
     uses = ("sparsity", "goal_weight")
     solvers = ("Newton", "LBFGS", "Block")
     fractions = PATH_FRACTIONS
-    promises = ("masked", "open")
+    promises = ("epsilon", "masked", "open")
     unpromised = "the threshold over all rows is a count that all teachers make together"
+
+    def choose_noisy(
+        self, federation: Federation, learner: Learner, scaling: Scaling, goal: Array, size: int, rows: tuple[int, ...],
+        spread: Spread,
+    ) -> Promised:  # fmt: skip
+        """Solve from noisy sums, find the threshold by noisy counts; teachers keep their rows and say nothing."""
+        from superteach.coordinator.methods.outcome import Outcome, Promised
+        from superteach.line.queries import KeepAbove
+        from superteach.mathematics import private_dual
+        from superteach.mathematics.problem import DualProblem
+        from superteach.settings import Settings
+
+        told = Settings(method=self.name).for_learner(learner)
+        assert told.goal_weight is not None
+        assert told.sparsity is not None
+        inside, total = scaling.inside(goal), sum(rows)
+        problem = DualProblem(learner.penalty(total), inside, told.goal_weight, learner.free_intercept)
+        federation.stage = "dual"
+        found = private_dual.solve(federation.sum, spread, problem, told.sparsity, size, total, federation.features)
+        federation.stage = "choice"
+        federation.sum(KeepAbove(*found))
+        return Promised(Outcome("the paper's problem was solved under noise"))
 
     def choose_masked(self, room: Classroom, goal: Array, size: int, settings: Settings) -> Outcome:
         """Solve from totals, find the threshold by counts; teachers keep their rows and say nothing."""

@@ -18,8 +18,8 @@ from superteach.line.queries.match import Alone
 from superteach.types import Array
 
 __all__ = [
-    "Begin", "Bend", "Cap", "Choose", "ChooseAlone", "KeepQuietly", "Private", "Pull", "PullChange", "Release", "Sketch",
-    "Widths",
+    "Begin", "Bend", "Cap", "Choose", "ChooseAlone", "CountAbove", "DualCap", "DualPull", "KeepAbove", "KeepQuietly",
+    "Lengths", "Private", "Pull", "PullChange", "Release", "RowSquares", "Sketch", "Widths",
 ]  # fmt: skip
 
 BINS = 64
@@ -196,6 +196,7 @@ class Bend(Private):
     share: float
     broadcast: ClassVar[str] = "d + 1 prices, caps"
     reply: ClassVar[str] = "d(d + 1)/2 sums"
+    sensitivity: ClassVar[Sensitivity] = Sensitivity(1.0, "in units of the cap that it names")
     exposure: ClassVar[str] = "how strongly a lesson at these prices holds its model"
 
     @property
@@ -233,4 +234,92 @@ class KeepQuietly(Silent):
 
     last: bytes
     broadcast: ClassVar[str] = "a rank"
+    changes: ClassVar[tuple[str, ...]] = ("chosen",)
+
+
+@dataclass(frozen=True, eq=False)
+class DualCap:
+    """How the paper's method is capped: units of columns, a longest row in them, and its adaptive thresholds."""
+
+    weights: Array
+    """W, one weight per coefficient."""
+    length: float
+    """Length of α_j x_j in units W at which it is capped."""
+    direction: Array
+    """Λ(X'X)⁺θ*, from noisy squares: row j has the threshold sparsity/|x_j'direction|."""
+    sparsity: float
+
+
+class Lengths(Private):
+    """Count rows by the octave of the length of their pull at a model, in units W."""
+
+    model: Array
+    weights: Array
+    share: float
+    broadcast: ClassVar[str] = "the goal, a weight per coefficient"
+    reply: ClassVar[str] = "64 counts"
+    exposure: ClassVar[str] = "how strongly rows pull, in octaves"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (Release(BINS, 1.0, self.share),)
+
+
+class RowSquares(Private):
+    """Σ x_j x_j' in units W, of rows capped at a length: the Gram matrix of the paper's adaptive weights."""
+
+    weights: Array
+    row: float
+    share: float
+    broadcast: ClassVar[str] = "a weight per coefficient, a length"
+    reply: ClassVar[str] = "d(d + 1)/2 sums"
+    sensitivity: ClassVar[Sensitivity] = Sensitivity(1.0, "in units of the squared length that it names")
+    exposure: ClassVar[str] = "products of columns"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        width = len(self.weights)
+        return (Release(width * (width + 1) // 2, self.row**2, self.share),)
+
+
+class DualPull(Private):
+    """Σ α_j(p) x_j at a point of the paper's dual, each row's part capped, and how many rows bend it."""
+
+    point: Array
+    cap: DualCap
+    share: float
+    bend_share: float
+    broadcast: ClassVar[str] = "a point, caps"
+    reply: ClassVar[str] = "d + 1 sums"
+    sensitivity: ClassVar[Sensitivity] = Sensitivity(1.0, "in units of the length that it names")
+    exposure: ClassVar[str] = "the gradient of the paper's problem, and one number of its curvature"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return Release(len(self.point), self.cap.length, self.share), Release(1, 1.0, self.bend_share)
+
+
+class CountAbove(Private):
+    """How many rows have at least this score |α_j(p)|, by distance from where a row is switched on?"""
+
+    point: Array
+    cap: DualCap
+    least: float
+    share: float
+    broadcast: ClassVar[str] = "a point, caps, a score"
+    reply: ClassVar[str] = "1 count"
+    exposure: ClassVar[str] = "how many rows score as much"
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (Release(1, 1.0, self.share),)
+
+
+class KeepAbove(Silent):
+    """Choose all rows with at least this score, and say nothing."""
+
+    point: Array
+    cap: DualCap
+    least: float
+    broadcast: ClassVar[str] = "a point, caps, a score"
     changes: ClassVar[tuple[str, ...]] = ("chosen",)
