@@ -14,6 +14,7 @@ from superteach import extensions
 from superteach.line import queries
 from superteach.line.messages import Turn
 from superteach.line.queries.private import BINS, COUNT, Cap, DualCap, bins_of, pack_symmetric
+from superteach.mathematics.losses import Loss
 from superteach.mathematics.prices import metric_of
 from superteach.mathematics.problem import Scaling
 from superteach.promises.guard import Guard
@@ -24,6 +25,9 @@ from superteach.types import Array, Mask, Positions
 
 if TYPE_CHECKING:
     from superteach.teacher import Teacher
+
+SHORTEST, LONGEST = 1e-100, 1e150
+"""Between these the slope, curvature and squared length of a row have all their digits, and so have their products."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +61,31 @@ def _sketch(teacher: Teacher, query: queries.Sketch, state: State, turn: Turn) -
     pulls = Pulls(*(np.empty(teacher.rows.count) for _ in range(3)))
     counts, sums, squares, bends = np.zeros(BINS), np.zeros((BINS, width)), np.zeros((width, width)), np.zeros(BINS)
     for where, block in teacher.rows.blocks(state.scaling):
-        terms = loss.terms(block.times(query.model), teacher.target[where])
-        pulls.slope[where], pulls.curvature[where] = -terms.slope, terms.curvature
-        long = block.squares(query.weights)
-        pulls.length[where] = np.abs(terms.slope) * np.sqrt(long)
+        slope, curvature, long = _finite(loss, query, block, teacher.target[where])
+        pulls.slope[where], pulls.curvature[where] = slope, curvature
+        pulls.length[where] = np.abs(slope) * np.sqrt(long)
         octave = bins_of(pulls.length[where])
-        unit = -terms.slope / np.where(pulls.length[where] > 0.0, pulls.length[where], 1.0)
+        unit = slope / np.where(pulls.length[where] > 0.0, pulls.length[where], 1.0)
         counts += np.bincount(octave, minlength=BINS)
-        bends += np.bincount(octave, np.clip(terms.curvature * long / query.most, 0.0, 1.0), BINS)
+        bends += np.bincount(octave, np.clip(curvature * long / query.most, 0.0, 1.0), BINS)
         for one in np.unique(octave):
             sums[one] += query.weights * block.weighted_sum(unit * (octave == one))
         squares += np.outer(query.weights, query.weights) * block.gram(unit * unit)
     return replace(state, pulls=pulls), np.concatenate([counts, sums.ravel(), pack_symmetric(squares), bends])
+
+
+def _finite(loss: Loss, query: queries.Sketch, block: Block, target: Array) -> tuple[Array, Array, Array]:
+    """Slopes, curvatures and ‖W x_j‖²; a row whose pull doubles cannot hold pulls at nothing.
+
+    Otherwise its length would be rounded to less than it is, or be no number: the one shows more of a row than is paid for,
+    the other ends the lesson, which shows that the row is there.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = loss.terms(block.times(query.model), target)
+        slope, curvature, long = -terms.slope, terms.curvature, block.squares(query.weights)
+        held = (np.abs(slope) > SHORTEST) & (np.abs(slope) < LONGEST) & (long > SHORTEST) & (long < LONGEST)
+        held &= np.abs(curvature) < LONGEST
+    return np.where(held, slope, 0.0), np.where(held, curvature, 0.0), np.where(held, long, 0.0)
 
 
 @dataclass(frozen=True, eq=False)

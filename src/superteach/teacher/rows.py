@@ -131,7 +131,8 @@ class SparseBlock:
             return np.asarray(np.square(self.mapped(matrix)).sum(axis=1))
         constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
         weight = np.square(matrix[: self.matrix.shape[1]] / (1.0 if scale is None else scale))
-        total = self.matrix.multiply(self.matrix) @ weight
+        wide = self.matrix.astype(np.float64, copy=False)  # the square of 1e-23 is nothing in float32
+        total = wide.multiply(wide) @ weight
         if centre is not None:
             total = total - 2.0 * (self.matrix @ (weight * centre)) + weight @ np.square(centre)
         return np.asarray(np.maximum(total, 0.0) + (matrix[-1] * constant) ** 2 * bool(constant))
