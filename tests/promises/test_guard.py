@@ -17,17 +17,23 @@ from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree
 from superteach.promises.audit import Audit
 from superteach.promises.guard import Guard
+from superteach.promises.terms import PromiseTerms
 from superteach.queries import (
     OPEN,
     QUERIES,
     AskMoments,
+    Begin,
     BlockOffer,
+    Cap,
     Census,
     Keep,
     Prepare,
+    Pull,
     RankRows,
     Show,
+    Sketch,
     Weigh,
+    Widths,
 )
 from tests.contracts.test_layers import MODULES
 from tests.line.test_queries import TALK, TURN, after, put, teacher_of
@@ -201,3 +207,23 @@ def test_every_query_states_its_facts():
         facts = [query.broadcast, query.reply, query.exposure, query.sensitivity.why]
         assert all(isinstance(fact, str) and fact and "|" not in fact for fact in facts), query
         assert query.over in ("all", "chosen", "drawn", "in play", "as asked")
+
+
+def test_a_share_below_nothing_pays_for_nothing():
+    """Once a question with a negative share failed, and left an account on which later ones could draw."""
+    guard = Guard(terms=PromiseTerms("epsilon"))
+    for share in (-5.0, 0.0, float("nan")):
+        with pytest.raises(QueryRefused, match="each must be above 0"):
+            guard.release(Widths(1, share), np.zeros(64), {}, "t", 1)
+    assert guard.spent == 0.0
+
+
+def test_caps_in_other_units_than_pulls_are_refused(pool):
+    """Pulls are as long as `Sketch` took them; in other units a row would add more than noise covers."""
+    teacher = teacher_of(60, pool).under(Guard(terms=PromiseTerms("epsilon")))
+    state, _ = teacher.answer(Begin(Logistic(), 0.0), teacher.start(), TURN)
+    state, _ = teacher.answer(Sketch(np.ones(WIDTH), np.ones(WIDTH), 1.0, (0.1,) * 4), state, TURN)
+    point = np.zeros(WIDTH + 1)
+    teacher.answer(Pull(point, Cap(np.ones(WIDTH), 1.0, 0.0, 1.0), 0.1), state, TURN)
+    with pytest.raises(QueryRefused, match="other weights"):
+        teacher.answer(Pull(point, Cap(np.full(WIDTH, 1e6), 1.0, 0.0, 1.0), 0.1), state, TURN)

@@ -104,7 +104,10 @@ class Guard:
         if not query.keeps(self.terms.promise):
             raise QueryRefused(f"promise {self.terms.promise!r} lets no answer to {query.name} pass")
         if self.terms.promise == "epsilon" and isinstance(query, Private):
-            self.spent += sum(part.share for part in query.releases)
+            shares = [part.share for part in query.releases]
+            if not all(share > 0.0 for share in shares):
+                raise QueryRefused(f"{query.name} asks for shares {shares} of ε: each must be above 0")
+            self.spent += sum(shares)
             if self.spent > 1.0 + 1e-9:
                 raise QueryRefused(f"{query.name} would spend more than this lesson's ε={self.terms.epsilon:g}")
         return self.terms.cover(query, reply, number, self.masker)

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import expit
 
 from superteach import extensions
+from superteach.errors import QueryRefused
 from superteach.line import queries
 from superteach.line.messages import Turn
 from superteach.line.queries.private import BINS, COUNT, Cap, DualCap, bins_of, pack_symmetric
@@ -37,6 +38,8 @@ class Pulls:
     slope: Array
     curvature: Array
     length: Array
+    weights: Array
+    """W, in which lengths were taken: in other units nothing would be capped."""
 
     def kept(self, where: Where, cap: Cap) -> Array:
         """k_j: what is left of a row when it is capped."""
@@ -58,7 +61,8 @@ def _widths(teacher: Teacher, query: queries.Widths, state: State, turn: Turn) -
 
 def _sketch(teacher: Teacher, query: queries.Sketch, state: State, turn: Turn) -> Answer:
     loss, width = known(state.loss, "loss"), len(query.model)
-    pulls = Pulls(*(np.empty(teacher.rows.count) for _ in range(3)))
+    slopes, bent, lengths = (np.empty(teacher.rows.count) for _ in range(3))
+    pulls = Pulls(slopes, bent, lengths, query.weights)
     counts, sums, squares, bends = np.zeros(BINS), np.zeros((BINS, width)), np.zeros((width, width)), np.zeros(BINS)
     for where, block in teacher.rows.blocks(state.scaling):
         slope, curvature, long = _finite(loss, query, block, teacher.target[where])
@@ -123,6 +127,10 @@ class _Capped:
 
 def _blocks(teacher: Teacher, state: State, cap: Cap) -> Iterator[tuple[Where, _Capped]]:
     pulls: Pulls = known(state.pulls, "pulls")
+    if not np.array_equal(cap.weights, pulls.weights):
+        raise QueryRefused(
+            "the cap has other weights than the sketch in which pulls were taken: ask Sketch with them first"
+        )
     for where, block in teacher.rows.blocks(state.scaling):
         kept = pulls.kept(where, cap)
         yield where, _Capped(block, pulls.slope[where] * kept / cap.length, COUNT * kept, cap)
