@@ -17,7 +17,7 @@ from superteach.line.queries import AskMoments, Bend, Gather, Prepare, Private, 
 from superteach.line.queries.private import read_symmetric
 from superteach.mathematics.learner import Learner
 from superteach.types import Array
-from superteach_lab.audit.evidence import sums_at
+from superteach_lab.audit.evidence import is_known, sums_at
 from superteach_lab.audit.transcript import Heard, Round, Subject, Transcript, listen, spread_of
 
 CHOSEN = "curvatures of chosen rows"
@@ -88,23 +88,33 @@ def directions(first: Array, second: Array) -> list[Array]:
     return [row / np.linalg.norm(row) for row in rows[kept]]
 
 
-def from_chosen(subject: Subject, heard: Heard) -> Found:
-    """Recover chosen rows from sums of their curvatures at two points of the learner's fit, teacher by teacher."""
-    learner, promise = Learner.of(subject.learner), heard.lesson.promise
-    chosen = sum(map(len, heard.chosen))
-    fits = [one for one in heard.transcript.of(AskMoments) if _over_chosen(one.query)]
-    if len(fits) < 2:
-        return Found(
-            "curvatures of chosen rows", promise, 0, chosen, None, 0, "no sum over chosen rows ever leaves a teacher"
-        )
+def found_rows(subject: Subject, heard: Heard) -> list[Array]:
+    """Candidates for chosen rows, from sums of their curvatures at two points of the learner's fit, teacher by teacher."""
+    learner = Learner.of(subject.learner)
+    fits = _fits(heard)
     found: list[Array] = []
     for teacher in range(len(subject.parts)):
         curvatures = [_curvature(one, one.replies[teacher]) for one in fits]
         for first, second in pairwise(curvatures[:4]):
             found += [row for unit in directions(first, second) if (row := _row(unit, learner)) is not None]
-    rows, error = score(found, subject.rows)
+    return found
+
+
+def from_chosen(subject: Subject, heard: Heard) -> Found:
+    """Recover chosen rows from sums of their curvatures."""
+    promise, chosen, fits = heard.lesson.promise, sum(map(len, heard.chosen)), _fits(heard)
+    if len(fits) < 2:
+        return Found(CHOSEN, promise, 0, chosen, None, 0, "no sum over chosen rows ever leaves a teacher")
+    rows, error = score(found_rows(subject, heard), subject.rows)
     said = "every teacher's sums show the rows behind them: two curvatures have the rows as eigenvectors"
+    if not rows:
+        said = "no row came of the curvatures: there are more rows than columns, or all weigh the same"
     return Found(CHOSEN, promise, rows, chosen, error, len(fits), said)
+
+
+def _fits(heard: Heard) -> list[Round]:
+    """Rounds of the fit on chosen rows."""
+    return [one for one in heard.transcript.of(AskMoments) if _over_chosen(one.query)]
 
 
 def as_row(unit: Array, learner: Learner) -> Array:
@@ -284,3 +294,27 @@ def one_budget_more(subject: Subject, promise: str, **settings: object) -> Found
             attack, promise, 0, 1, None, 0, f"the two choices differ by {len(added)} rows: not nested this time"
         )
     return subtracted(subject, more, fewer, subject.rows[added[0]], float(subject.targets[added[0]]), attack)
+
+
+def one_teacher_more(subject: Subject, promise: str, **settings: object) -> Found:
+    """Two lessons, the second without one teacher: totals less totals are that teacher's own."""
+    attack = "totals with and without a teacher"
+    if len(subject.parts) < 4:
+        return Found(attack, promise, 0, 0, None, 0, "not tried: it takes four teachers")
+    pairs = []
+    if promise in ("open", "masked"):
+        more, fewer = (listen(one, promise, **settings) for one in (subject, subject.without_teacher()))
+        pairs = [pair for pair in same(more.transcript, fewer.transcript) if is_known(pair[0].query)]
+    if not pairs:
+        said = "no exact total leaves a teacher" if promise == "closed" else "totals are noisy, whoever takes part"
+        return Found(attack, promise, 0, 0, None, 0, said)
+    alone = replace(subject, parts=subject.parts[-1:])
+    true = sums_at(alone, [one.query for one, _ in pairs], more.transcript)
+    away = [
+        np.linalg.norm(one.total - other.total - own) / (1.0 + np.linalg.norm(own))
+        for (one, other), own in zip(pairs, true, strict=True)
+    ]
+    said = (
+        f"{sum(error < EXACT for error in away)} of {len(away)} totals gave away the teacher's own sums; no single row"
+    )
+    return Found(attack, promise, 0, 0, None, len(pairs), said)

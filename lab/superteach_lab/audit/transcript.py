@@ -158,9 +158,9 @@ class Heard:
     chosen: tuple[Positions, ...]
 
 
-def listen(subject: Subject, promise: str, **settings: Any) -> Heard:
+def listen(subject: Subject, promise: str, tap: type[Tapped] = Tapped, **settings: Any) -> Heard:
     """Teach in this process under a promise, with real guards, masks and noise, and write down what leaves teachers."""
-    engine = Tapped(subject.teachers())
+    engine = tap(subject.teachers())
     try:
         given = {"budget": subject.budget, "promise": promise, **settings}
         lesson = teach(Federation(engine), subject.learner, subject.goal, **given)

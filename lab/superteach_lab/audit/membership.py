@@ -1,0 +1,82 @@
+"""Was this row there? The likelihood ratio of an attacker who knows all other rows; and what piles up over many lessons."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from superteach.promises.accounting import epsilon_of, mu_of
+from superteach.promises.ledger import Ledger
+from superteach.promises.terms import PromiseTerms
+from superteach.types import Array
+from superteach_lab.audit.broken import lessons_let_pass
+from superteach_lab.audit.empirical import Measured, allowed_advantage, auc_of, measure, released, scores
+from superteach_lab.audit.evidence import known_rounds, sums_at
+from superteach_lab.audit.recovery import Found, found_rows, score
+from superteach_lab.audit.transcript import Subject, Transcript, listen
+
+MEMBER = "was this row there?"
+LESSONS = "20 lessons"
+TWENTY = 20
+
+
+def member(
+    subject: Subject, promise: str, transcript: Transcript, row: tuple[Array, float], terms: PromiseTerms, runs: int
+) -> tuple[Found, Measured | None]:
+    """Tell lessons with a row from lessons without it; under epsilon with the noise of `terms`."""
+    if promise == "closed":
+        return Found(
+            MEMBER, promise, 0, 1, None, 0, "no number leaves a teacher, so there is nothing to tell by", 0.5, 0.0, 0.0
+        ), None
+    if promise == "epsilon":
+        found = measure(*scores(released(subject, *row, transcript, terms), runs), terms.delta)
+        said = f"{found.runs:,} lessons with and without the most telling row: hits exceed false alarms by {found.advantage:.3f}"
+        most = allowed_advantage(terms.mu)
+        return Found(MEMBER, promise, 0, 1, None, len(transcript.rounds), said, found.auc, found.advantage, most), found
+    evidence: list[list[float]] = [[], []]
+    for there, pool in enumerate((subject, subject.with_row(*row))):
+        for _ in range(3):
+            evidence[there].append(exact_evidence(subject, row, listen(pool, promise).transcript))
+    auc = auc_of(np.array(evidence[0]), np.array(evidence[1]))
+    gain = float(np.mean(np.array(evidence[1]) > 0.0) - np.mean(np.array(evidence[0]) > 0.0))
+    said = "exact totals fit either the pool with the row or the one without it"
+    return Found(MEMBER, promise, 0, 1, None, len(transcript.rounds), said, auc, gain, 1.0), None
+
+
+def exact_evidence(without: Subject, row: tuple[Array, float], transcript: Transcript) -> float:
+    """How much better exact totals fit the pool with a row than the one without it, from −1 to 1."""
+    rounds = known_rounds(transcript)
+    fits = [0.0, 0.0]
+    for place, pool in enumerate((without, without.with_row(*row))):
+        for one, true in zip(rounds, sums_at(pool, [one.query for one in rounds], transcript), strict=True):
+            fits[place] += float(np.linalg.norm(one.total - true) / (1.0 + np.linalg.norm(true)))
+    return (fits[0] - fits[1]) / max(sum(fits), 1e-300)
+
+
+def many_lessons(subject: Subject, promise: str, epsilon: float, delta: float) -> Found:
+    """Twenty lessons with other goals: rows pile up under "open"; a lifetime ledger ends them under "epsilon"."""
+    if promise == "epsilon":
+        with tempfile.TemporaryDirectory() as folder:
+            ledger = Ledger(Path(folder) / "ledger", epsilon, delta)
+            keys = ledger.keys([subject.rows, subject.targets])
+            each = epsilon / 4.0
+            passed = lessons_let_pass(ledger, keys, each, TWENTY)
+            spent = epsilon_of(float(np.sqrt(passed)) * mu_of(each, delta), delta)
+        said = f"of {TWENTY} lessons of ε = {each:g} the ledger let {passed} pass (ε = {spent:.3g} of {epsilon:g}) and refused the rest"
+        return Found(LESSONS, promise, 0, subject.count, None, passed, said)
+    if promise in ("closed", "masked"):
+        why = "no number leaves a teacher" if promise == "closed" else "no sum over chosen rows leaves a teacher"
+        return Found(LESSONS, promise, 0, subject.count, None, 0, f"{why}, in however many lessons")
+    draw, rows = np.random.default_rng(0), []
+    for _ in range(TWENTY):
+        goal = subject.goal + 0.5 * np.linalg.norm(subject.goal) * draw.standard_normal(len(subject.goal)) / np.sqrt(
+            len(subject.goal)
+        )
+        one = replace(subject, goal=goal)
+        rows += found_rows(one, listen(one, "open", rounding="alone"))
+    found, error = score(rows, subject.rows)
+    said = f"{found:,} different rows of {subject.count:,} were read in {TWENTY} lessons"
+    return Found(LESSONS, promise, found, subject.count, error, TWENTY, said)
