@@ -10,13 +10,13 @@ less is broken, at the stated level of confidence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import beta, chi2, norm
 
-from superteach.line.queries import Private
+from superteach.line.queries import Private, Pull, Query
 from superteach.promises.accounting import epsilon_of
 from superteach.promises.noise import Grid
 from superteach.promises.terms import PromiseTerms
@@ -42,7 +42,7 @@ class Released:
     @property
     def change(self) -> Array:
         """What the row changes."""
-        return self.grid.step * (self.within - self.without)
+        return np.asarray(self.grid.step * (self.within - self.without), dtype=np.float64)
 
     def draw(self, runs: int, there: bool) -> Array:
         """Noisy numbers of as many lessons, in which the row takes part or does not."""
@@ -52,7 +52,7 @@ class Released:
             total += np.concatenate(
                 [self.grid.noise(min(CHUNK, len(total) - first)) for first in range(0, len(total), CHUNK)]
             )
-        return self.grid.step * (exact + total.reshape(runs, -1))
+        return np.asarray(self.grid.step * (exact + total.reshape(runs, -1)), dtype=np.float64)
 
 
 def released(subject: Subject, x: Array, y: float, transcript: Transcript, terms: PromiseTerms) -> list[Released]:
@@ -91,9 +91,11 @@ def canary(
     width, spread = subject.rows.shape[1], float(np.std(subject.rows)) or 1.0
     asked = [one.query for one in known_rounds(transcript) if isinstance(one.query, Private)]
     noise = np.concatenate([spread_of(query, terms) for query in asked if isinstance(query, Private)])
-    best, row, target = -1.0, np.zeros(width), 1.0
+    best, row, target, along = -1.0, np.zeros(width), 1.0, list(_along_prices(asked, width, classifies))
     for turn in range(tries):
-        if turn < tries // 2:
+        if turn < len(along):
+            x, y = along[turn]
+        elif turn < tries // 2:
             x = draw.standard_normal(width) * spread * 10.0 ** draw.uniform(-0.5, 2.0)
             y = float(draw.choice([-1.0, 1.0])) if classifies else float(draw.choice(subject.targets))
         else:
@@ -102,6 +104,17 @@ def canary(
         if found > best:
             best, row, target = found, x, y
     return row, target
+
+
+def _along_prices(asked: Sequence[Query[object]], width: int, classifies: bool) -> Iterator[tuple[Array, float]]:
+    """Rows whose pull points where prices do: they are as likely as a row can be."""
+    for query in asked:
+        if isinstance(query, Pull):
+            way = (query.point[:-1] / query.cap.weights)[:width]
+            way = way / max(float(np.linalg.norm(way)), 1e-300)
+            for size in (1.0, 3.0, 10.0, 30.0):
+                for sign in (1.0, -1.0):
+                    yield way * size * sign, sign if classifies else size * size
 
 
 def _alone(subject: Subject, x: Array, y: float) -> Subject:

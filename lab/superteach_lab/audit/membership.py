@@ -28,17 +28,21 @@ def member(
 ) -> tuple[Found, Measured | None]:
     """Tell lessons with a row from lessons without it; under epsilon with the noise of `terms`."""
     if promise == "closed":
-        return Found(
-            MEMBER, promise, 0, 1, None, 0, "no number leaves a teacher, so there is nothing to tell by", 0.5, 0.0, 0.0
-        ), None
+        said = "no number leaves a teacher, so there is nothing to tell by"
+        return Found(MEMBER, promise, 0, 1, None, 0, said, 0.5, 0.0, 0.0), None
     if promise == "epsilon":
         found = measure(*scores(released(subject, *row, transcript, terms), runs), terms.delta)
-        said = f"{found.runs:,} lessons with and without the most telling row: hits exceed false alarms by {found.advantage:.3f}"
-        most = allowed_advantage(terms.mu)
-        return Found(MEMBER, promise, 0, 1, None, len(transcript.rounds), said, found.auc, found.advantage, most), found
+        doubt = 1.96 * np.sqrt(2.0 / found.runs)
+        said = (
+            f"{found.runs:,} lessons with and without the most telling row: hits exceed false alarms by "
+            f"{found.advantage:.3f} ± {doubt:.3f}; Gaussian noise as claimed lets them by {allowed_advantage(terms.mu):.3f}"
+        )
+        most = (np.exp(terms.epsilon) - 1.0 + 2.0 * terms.delta) / (np.exp(terms.epsilon) + 1.0)
+        asked = len(transcript.rounds)
+        return Found(MEMBER, promise, 0, 1, None, asked, said, found.auc, found.advantage, float(most)), found
     evidence: list[list[float]] = [[], []]
     for there, pool in enumerate((subject, subject.with_row(*row))):
-        for _ in range(3):
+        for _ in range(2):
             evidence[there].append(exact_evidence(subject, row, listen(pool, promise).transcript))
     auc = auc_of(np.array(evidence[0]), np.array(evidence[1]))
     gain = float(np.mean(np.array(evidence[1]) > 0.0) - np.mean(np.array(evidence[0]) > 0.0))
@@ -65,17 +69,18 @@ def many_lessons(subject: Subject, promise: str, epsilon: float, delta: float) -
             each = epsilon / 4.0
             passed = lessons_let_pass(ledger, keys, each, TWENTY)
             spent = epsilon_of(float(np.sqrt(passed)) * mu_of(each, delta), delta)
-        said = f"of {TWENTY} lessons of ε = {each:g} the ledger let {passed} pass (ε = {spent:.3g} of {epsilon:g}) and refused the rest"
+        said = (
+            f"of {TWENTY} lessons of ε = {each:g} the ledger let {passed} pass, which is ε = {spent:.3g} of {epsilon:g}, "
+            "and refused the rest"
+        )
         return Found(LESSONS, promise, 0, subject.count, None, passed, said)
     if promise in ("closed", "masked"):
         why = "no number leaves a teacher" if promise == "closed" else "no sum over chosen rows leaves a teacher"
         return Found(LESSONS, promise, 0, subject.count, None, 0, f"{why}, in however many lessons")
     draw, rows = np.random.default_rng(0), []
+    length = 0.5 * float(np.linalg.norm(subject.goal)) / np.sqrt(len(subject.goal))
     for _ in range(TWENTY):
-        goal = subject.goal + 0.5 * np.linalg.norm(subject.goal) * draw.standard_normal(len(subject.goal)) / np.sqrt(
-            len(subject.goal)
-        )
-        one = replace(subject, goal=goal)
+        one = replace(subject.small(), goal=subject.goal + length * draw.standard_normal(len(subject.goal)))
         rows += found_rows(one, listen(one, "open", rounding="alone"))
     found, error = score(rows, subject.rows)
     said = f"{found:,} different rows of {subject.count:,} were read in {TWENTY} lessons"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eig
@@ -270,14 +271,14 @@ def _under_noise(
     return Found(attack, "epsilon", 0, 1, None, len(pairs), said)
 
 
-def one_row_more(subject: Subject, promise: str, **settings: object) -> Found:
+def one_row_more(subject: Subject, promise: str, **settings: Any) -> Found:
     """Two lessons, the second without one row of the first teacher."""
     row, target = subject.parts[0][0][-1], float(subject.parts[0][1][-1])
     more, fewer = (listen(one, promise, **settings) for one in (subject, subject.without_row()))
     return subtracted(subject, more, fewer, row, target, "totals with and without a row")
 
 
-def one_budget_more(subject: Subject, promise: str, **settings: object) -> Found:
+def one_budget_more(subject: Subject, promise: str, **settings: Any) -> Found:
     """Two lessons of n and n + 1 rows by the paper's method, whose choices are nested."""
     attack, method = "budgets n and n + 1", {"method": "dual"} if promise in ("open", "masked") else {}
     fewer, more = (
@@ -296,7 +297,7 @@ def one_budget_more(subject: Subject, promise: str, **settings: object) -> Found
     return subtracted(subject, more, fewer, subject.rows[added[0]], float(subject.targets[added[0]]), attack)
 
 
-def one_teacher_more(subject: Subject, promise: str, **settings: object) -> Found:
+def one_teacher_more(subject: Subject, promise: str, **settings: Any) -> Found:
     """Two lessons, the second without one teacher: totals less totals are that teacher's own."""
     attack = "totals with and without a teacher"
     if len(subject.parts) < 4:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from superteach.errors import SuperteachError
 from superteach.promises.accounting import epsilon_of
@@ -103,7 +104,7 @@ def attack(
 ) -> Audited:
     """Every attack on one promise."""
     told = Audited(promise, subject)
-    given = {"epsilon": epsilon, "delta": delta} if promise == "epsilon" else {}
+    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta} if promise == "epsilon" else {}
     try:
         told.heard = noisy if promise == "epsilon" and noisy else listen(subject, promise, **given)
         few = subject.small()

@@ -125,6 +125,10 @@ class Subject:
             for place, ((X, y), end) in enumerate(zip(self.parts, ends, strict=True))
         ]
 
+    def small(self) -> Subject:
+        """The same with so few rows to choose that most teachers choose fewer than there are columns."""
+        return replace(self, budget=max(2, min(self.budget, int(0.7 * len(self.goal) * len(self.parts)))))
+
     def with_row(self, x: Array, y: float, place: int = 0) -> Subject:
         """The same with one row more at one teacher."""
         parts = list(self.parts)
