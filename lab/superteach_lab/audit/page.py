@@ -25,17 +25,18 @@ UNCOVERED = {
         "The owner's own computer: whoever can read its disk or memory reads its rows.",
     ),
     "epsilon": (
-        "More colluding owners than the lesson allows for (a third of them, unless said otherwise): their share of the noise "
-        "would be known.",
+        "More colluding owners than the lesson allows for (a third of them, unless said otherwise): their share of the "
+        "noise would be known.",
         "An owner who puts back an old copy of the ledger, or deletes it, makes it forget what was spent.",
         "A person with several rows: the number holds for one row; for m rows it is up to m times as large.",
         "Facts about all rows together: a lesson is meant to show those.",
     ),
     "masked": (
-        "Totals over two groups that differ by one row or one owner: their difference is that row, or that owner's sums. The "
-        "attacks below did it.",
+        "Totals over two groups that differ by one row or one owner: their difference is that row, or that owner's sums. "
+        "The attacks above did it.",
         "All owners but one working together: they can subtract their own numbers from the total.",
-        "Questions outside the published script: exact totals answer whatever is asked. Owners must run the script themselves.",
+        "Questions outside the published script: exact totals answer whatever is asked. Owners must run the script "
+        "themselves.",
     ),
     "closed": ("Nothing is said about whether the goal was reached; that is the price of this promise.",),
     "open": ("Everything: single rows are shown.",),
@@ -154,7 +155,6 @@ def _row(one: Found) -> list[object]:
     recovered = f"{one.rows:,} of {one.of:,}" if one.of else "–"
     if one.rows and one.error is not None:
         recovered += f" (error {one.error:.0e})"
-    said = one.said[:1].upper() + one.said[1:]
     return [
         NAMES.get(one.attack, one.attack),
         recovered,
@@ -162,8 +162,12 @@ def _row(one: Found) -> list[object]:
         one.auc,
         one.advantage,
         one.allowed,
-        f"{said}.",
+        _sentence(one.said),
     ]
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[:1].upper()}{clause[1:]}."
 
 
 def _epsilon(page: Page, accounted: Accounted) -> None:
@@ -172,8 +176,8 @@ def _epsilon(page: Page, accounted: Accounted) -> None:
     section.prose(
         f"The promised ε = {terms.epsilon:g} bounds how much the chance of anything that is seen can change when one row is "
         f"added or removed (a factor of e^ε, but for a chance of δ = {terms.delta:g}). The audit chose a row that shows "
-        f"itself most; by the formulas it spends ε = {accounted.of_row:.3g}. It then drew {measured.runs:,} lessons with and "
-        f"without it, and tried to tell them apart, knowing all other rows and what was asked."
+        f"itself most; by the formulas it spends ε = {accounted.of_row:.3g}. It then drew {measured.runs:,} lessons with "
+        f"and without it, and tried to tell them apart, knowing all other rows and what was asked."
     )
     section.table(
         ["", "value"],
@@ -193,10 +197,7 @@ def _epsilon(page: Page, accounted: Accounted) -> None:
     )
     section.table(
         ["promise broken on purpose", "found out", "how"],
-        [
-            [one.variant, "yes" if one.caught else "NO", f"{one.said[:1].upper()}{one.said[1:]}."]
-            for one in accounted.variants
-        ],
+        [[one.variant, "yes" if one.caught else "NO", _sentence(one.said)] for one in accounted.variants],
         "An audit that could not find out a broken promise would say nothing",
     )
 

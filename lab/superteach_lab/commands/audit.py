@@ -73,7 +73,7 @@ def audit(
         raise SettingError(f"--promise {odd[0]!r} is not known; there are {', '.join(PROMISES)}")
     account = None if ledger is None else _ledger(ledger, epsilon, delta)
     subject = _subject(files, target, owner, features, learner, (C, alpha, intercept), goal, budget)
-    found = run(subject, wanted, epsilon, delta, runs, screen.note if sys.stderr.isatty() else lambda words: None)
+    found = run(subject, wanted, epsilon, delta, runs, _watch)
     found.ledger = account
     page_of(found).write(out)
     if as_json:
@@ -83,6 +83,12 @@ def audit(
         screen.say(f"The page is in {out}")
     if any(one.rows for one in found.promises if one.promise in ("closed", "epsilon")) or not _kept(found):
         raise typer.Exit(1)
+
+
+def _watch(words: str) -> None:
+    """Say what is being done, on a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{words} …\n")
 
 
 def _kept(found: Audit) -> bool:
@@ -225,9 +231,10 @@ def _show(found: Audit) -> None:
     console = Console(width=None if terminal else 160)
     console.print(table)
     if found.accounted is not None:
-        told, terms = found.accounted.measured, found.accounted.terms
-        caught = [one.variant for one in found.accounted.variants if not one.caught]
+        measured, terms = found.accounted.measured, found.accounted.terms
+        missed = [one.variant for one in found.accounted.variants if not one.caught]
         console.print(
-            f"ε promised {terms.epsilon:g}, measured at least {told.epsilon:.3g} ({told.level:.0%} confidence, {told.runs:,} "
-            f"lessons); broken promises {'all found out' if not caught else 'NOT found out: ' + ', '.join(caught)}"
+            f"ε promised {terms.epsilon:g}, measured at least {measured.epsilon:.3g} ({measured.level:.0%} confidence, "
+            f"{measured.runs:,} lessons); broken promises "
+            f"{'all found out' if not missed else 'NOT found out: ' + ', '.join(missed)}"
         )
