@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from superteach.promises.terms import SENTENCES
 from superteach.report import Page
 from superteach.report.markup import Markup, number, percent, size, strong
+from superteach.words import PROMISES
 from superteach_lab.audit.recovery import Found
 from superteach_lab.audit.run import Accounted, Audit, Audited
 
@@ -126,7 +126,7 @@ def _facts(page: Page, accounted: Accounted) -> None:
 
 def _promise(page: Page, told: Audited) -> None:
     section = page.section(f"Promise “{told.promise}”")
-    section.prose(strong(SENTENCES[told.promise]))
+    section.prose(strong(PROMISES[told.promise]))
     section.prose(PLAIN[told.promise])
     if told.refused or told.heard is None:
         section.prose(f"No lesson was taught: {told.refused}")

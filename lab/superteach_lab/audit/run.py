@@ -11,8 +11,9 @@ from typing import Any
 from superteach.errors import SuperteachError
 from superteach.promises.accounting import epsilon_of
 from superteach.promises.masks import LEAST
-from superteach.promises.terms import PROMISES, PromiseTerms
+from superteach.promises.terms import PromiseTerms
 from superteach.types import Array
+from superteach.words import PROMISES
 from superteach_lab.audit import broken, crafted, membership, recovery
 from superteach_lab.audit.empirical import Measured, Noise, canary, mu_of_row, noise_of, released
 from superteach_lab.audit.recovery import Found
@@ -70,7 +71,7 @@ class Audit:
 
 def audit(
     subject: Subject,
-    promises: Sequence[str] = PROMISES,
+    promises: Sequence[str] = tuple(PROMISES),
     epsilon: float = 1.0,
     delta: float = 1e-6,
     runs: int = RUNS,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from superteach.errors import SettingError
+from superteach.words import PROMISES
 
 if TYPE_CHECKING:
     from superteach_lab.audit.run import Audit
@@ -62,7 +63,6 @@ def audit(
 ) -> None:
     """Read the options, run the audit, write the page and show a table."""
     from superteach.faces.cli import screen
-    from superteach.promises.terms import PROMISES
     from superteach_lab.audit.page import page_of
     from superteach_lab.audit.run import audit as run
 

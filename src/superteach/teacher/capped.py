@@ -78,7 +78,9 @@ def _sketch(teacher: Teacher, query: queries.Sketch, state: State, turn: Turn) -
     return replace(state, pulls=pulls), np.concatenate([counts, sums.ravel(), pack_symmetric(squares), bends])
 
 
-def _finite(loss: Loss, query: queries.Sketch, block: Block, target: Array) -> tuple[Array, Array, Array]:
+def _finite(
+    loss: Loss, query: queries.Sketch | queries.Lengths, block: Block, target: Array
+) -> tuple[Array, Array, Array]:
     """Slopes, curvatures and ‖W x_j‖²; a row whose pull doubles cannot hold pulls at nothing.
 
     Otherwise its length would be rounded to less than it is, or be no number: the one shows more of a row than is paid for,
@@ -221,16 +223,18 @@ def _keep_quietly(teacher: Teacher, query: queries.KeepQuietly, state: State, tu
 def _lengths(teacher: Teacher, query: queries.Lengths, state: State, turn: Turn) -> Answer:
     counts, loss = np.zeros(BINS), known(state.loss, "loss")
     for where, block in teacher.rows.blocks(state.scaling):
-        slope = loss.gradient(block.times(query.model), teacher.target[where])
-        counts += np.bincount(bins_of(np.abs(slope) * np.sqrt(block.squares(query.weights))), minlength=BINS)
+        slope, _, long = _finite(loss, query, block, teacher.target[where])
+        counts += np.bincount(bins_of(np.abs(slope) * np.sqrt(long)), minlength=BINS)
     return state, counts
 
 
 def _row_squares(teacher: Teacher, query: queries.RowSquares, state: State, turn: Turn) -> Answer:
     total = np.zeros((len(query.weights), len(query.weights)))
     for _, block in teacher.rows.blocks(state.scaling):
-        length = np.sqrt(block.squares(query.weights))
-        total += block.gram(np.minimum(1.0, query.row / np.maximum(length, 1e-300)) ** 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            long = block.squares(query.weights)
+        held = (long > SHORTEST) & (long < LONGEST)
+        total += block.gram(np.where(held, np.minimum(1.0, query.row**2 / np.where(held, long, 1.0)), 0.0))
     return state, pack_symmetric(np.outer(query.weights, query.weights) * total)
 
 
@@ -238,10 +242,13 @@ def _dual_pull(teacher: Teacher, query: queries.DualPull, state: State, turn: Tu
     cap, width = query.cap, len(query.point)
     total, bent, loss = np.zeros(width), 0.0, known(state.loss, "loss")
     for where, block in teacher.rows.blocks(state.scaling):
-        terms = loss.dual_terms(block.times(query.point), teacher.target[where], _thresholds(block, cap))
-        length = np.abs(terms.slope) * np.sqrt(block.squares(cap.weights))
-        total += block.weighted_sum(terms.slope * np.minimum(1.0, cap.length / np.maximum(length, 1e-300)))
-        bent += float(np.clip(terms.curvature, 0.0, 1.0).sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = loss.dual_terms(block.times(query.point), teacher.target[where], _thresholds(block, cap))
+            alpha, long = np.abs(terms.slope), block.squares(cap.weights)
+            held = (alpha > SHORTEST) & (alpha < LONGEST) & (long > SHORTEST) & (long < LONGEST)
+            length = np.where(held, alpha * np.sqrt(long), 1.0)
+        total += block.weighted_sum(np.where(held, terms.slope * np.minimum(1.0, cap.length / length), 0.0))
+        bent += float(np.where(held, np.clip(terms.curvature, 0.0, 1.0), 0.0).sum())
     return state, np.append(cap.weights * total, bent)
 
 
