@@ -1,4 +1,4 @@
-"""What travels between coordinator and teachers: a JSON header and raw float64 numbers. No code, no pickle.
+"""What travels between coordinator and teachers: a JSON header and raw numbers of 64 bits. No code, no pickle.
 
 A message is  b"STW1" · header length (4 bytes) · header (JSON) · the arrays' bytes, one after the other.
 A question names one query of the closed list and fills in its fields; whatever is not declared there (a
@@ -15,9 +15,10 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from superteach.errors import QueryRefused, TeachingError
 from superteach.line.messages import Sealed
@@ -28,9 +29,11 @@ MAGIC = b"STW1"
 MOST_BYTES = 1 << 28
 """No message is longer than this."""
 MOST_HEADER = 1 << 20
-KINDS = ("hello", "agree", "ask", "finish", "reply")
+KINDS = ("hello", "agree", "ask", "begin", "step", "finish", "reply")
 _NAMED = {query.__name__: query for query in QUERIES}
-_DTYPE = np.dtype("<f8")
+_DTYPES = {False: np.dtype("<f8"), True: np.dtype("<u8")}
+Numbers = Array | npt.NDArray[np.uint64]
+"""Doubles; or under a promise words, in messages that say so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,8 @@ class Message:
     kind: str
     header: Json
     arrays: tuple[Array, ...] = ()
+    words: tuple[npt.NDArray[np.uint64], ...] = ()
+    """Arrays of a message that holds words."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +78,18 @@ class Reply:
     values: Array | None = None
     facts: Json = field(default_factory=dict)
     reason: str = ""
+    words: npt.NDArray[np.uint64] | None = None
 
 
-def pack(kind: str, header: Mapping[str, object], arrays: typing.Sequence[Array] = ()) -> bytes:
-    """A message as bytes."""
-    stored = {"kind": kind, **header, "arrays": [list(array.shape) for array in arrays]}
+def pack(kind: str, header: Mapping[str, object], arrays: typing.Sequence[Numbers] = ()) -> bytes:
+    """A message as bytes; its arrays are all doubles or all words."""
+    words = any(array.dtype == np.uint64 for array in arrays)
+    stored = {"kind": kind, **header, "arrays": [list(array.shape) for array in arrays], **({"words": True} if words else {})}
     try:
         text = json.dumps(stored, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode()
     except ValueError as error:
         raise TeachingError(f"a message of kind {kind!r} cannot travel: {error}") from None
-    numbers = [np.ascontiguousarray(array, dtype=_DTYPE).tobytes() for array in arrays]
+    numbers = [np.ascontiguousarray(array, dtype=_DTYPES[words]).tobytes() for array in arrays]
     return b"".join([MAGIC, struct.pack("<I", len(text)), text, *numbers])
 
 
@@ -104,14 +111,16 @@ def unpack(data: object) -> Message:
         raise QueryRefused("the header of a message is not the JSON it should be") from None
     if not isinstance(header, dict) or header.get("kind") not in KINDS:
         raise QueryRefused("a message says of which kind it is; this one does not")
-    return Message(header.pop("kind"), header, _arrays(header.pop("arrays", None), data, 8 + length))
+    kind, words = header.pop("kind"), header.pop("words", False) is True
+    found = _arrays(header.pop("arrays", None), data, 8 + length, _DTYPES[words])
+    return Message(kind, header, (), found) if words else Message(kind, header, found)
 
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _arrays(shapes: object, data: bytes, start: int) -> tuple[Array, ...]:
+def _arrays(shapes: object, data: bytes, start: int, kind: np.dtype[Any]) -> tuple[Any, ...]:
     if not isinstance(shapes, list) or len(shapes) > 64:
         raise QueryRefused("a message lists the shapes of at most 64 arrays")
     found = []
@@ -121,7 +130,7 @@ def _arrays(shapes: object, data: bytes, start: int) -> tuple[Array, ...]:
         count = math.prod(shape)
         if start + 8 * count > len(data):
             raise QueryRefused("a message ends before its numbers do")
-        found.append(np.frombuffer(data, _DTYPE, count, start).astype(np.float64).reshape(shape))
+        found.append(np.frombuffer(data, kind, count, start).astype(kind.newbyteorder("=")).reshape(shape))
         start += 8 * count
     if start != len(data):
         raise QueryRefused(f"a message has {len(data) - start} bytes more than its arrays need")
@@ -238,6 +247,13 @@ def pack_reply(sealed: Sealed) -> bytes:
     return pack("reply", {"status": "ok", "facts": {}, "reason": ""}, [sealed.numbers])
 
 
+def pack_part(sealed: Sealed, mark: str) -> bytes:
+    """A sealed reply under a promise, and the mark of what it answers."""
+    if sealed.values.dtype != np.uint64:
+        raise QueryRefused("this reply is not covered by a promise")
+    return pack("reply", {"status": "ok", "facts": {"mark": mark}, "reason": ""}, [sealed.values])
+
+
 def pack_facts(facts: Mapping[str, object]) -> bytes:
     """The answer to a hello, an agreement or an end: names and counts."""
     return pack("reply", {"status": "ok", "facts": dict(facts), "reason": ""})
@@ -255,7 +271,7 @@ def read_reply(data: object) -> Reply:
         raise QueryRefused(f"a reply was expected, a message of kind {message.kind!r} came")
     header = message.header
     _expect(header, {"status": str, "facts": dict, "reason": str}, "a reply")
-    if header["status"] not in ("ok", "refused", "failed") or len(message.arrays) > 1:
+    if header["status"] not in ("ok", "refused", "failed") or len(message.arrays) + len(message.words) > 1:
         raise QueryRefused(f"a reply cannot have status {header['status'][:20]!r}")
-    values = message.arrays[0] if message.arrays else None
-    return Reply(header["status"], values, header["facts"], header["reason"])
+    values, words = (arrays[0] if arrays else None for arrays in (message.arrays, message.words))
+    return Reply(header["status"], values, header["facts"], header["reason"], words)

@@ -1,4 +1,4 @@
-"""The one door out of a teacher: no reply leaves but through `Guard.release`, which knows the policy in force.
+"""The one door out of a teacher: no reply leaves but through `Guard.release`, which knows the promise in force.
 
 In one process the policy is `OPEN_DOOR`, the promise "open": every query of the list is answered, and the coordinator can
 read the rows. Replies pass the same function all the same.
@@ -7,34 +7,63 @@ read the rows. Replies pass the same function all the same.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from superteach.errors import QueryRefused, TeachingError
+from superteach.errors import BudgetSpent, QueryRefused, TeachingError
 from superteach.line import wire
 from superteach.line.messages import SEAL, Sealed
 from superteach.line.queries import QUERIES, SCRIPT, Private, Query
 from superteach.promises.audit import Audit
 from superteach.promises.fixed import Words
+from superteach.promises.keys import Keys
+from superteach.promises.ledger import Ledger
 from superteach.promises.masks import Masker
-from superteach.promises.policy import NAMES, Policy
-from superteach.promises.rosters import Identity, Rosters
-from superteach.promises.terms import OPEN_TERMS, PromiseTerms
+from superteach.promises.policy import Policy
+from superteach.promises.rosters import Hello, Identity, Rosters
+from superteach.promises.terms import OPEN_TERMS, PromiseTerms, is_weaker
 from superteach.types import Array
 
-OPEN_DOOR = Policy(
-    (), frozenset(NAMES) | {kind.__name__ for kind in SCRIPT}, least_rows=1, most_rounds=sys.maxsize, asynchronous=True
-)
+OPEN_DOOR = Policy((), "open")
 MOST_REPLY = 1 << 22
 """Most numbers in a reply of a site (32 MB)."""
 LONGEST = 1 << 12
 """Longest array in a question to a site, unless there are more columns."""
-_WORDS = {"all": "this teacher's", "chosen": "those chosen here", "drawn": "those drawn here", "priced": "those drawn here",
-          "positive": "this teacher's of one class", "negative": "this teacher's of one class"}  # fmt: skip
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Bill:
+    """What a lesson takes from a teacher's rows, to be entered in its ledger before the first number leaves."""
+
+    ledger: Ledger
+    keys: Keys
+    lesson: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    def check(self, terms: PromiseTerms) -> None:
+        """Refuse a lesson that would overspend, before anything is computed."""
+        left = self.ledger.left(self.keys)
+        if not can_pay(left, self.ledger.delta, terms):
+            raise BudgetSpent(
+                f"this lesson asks for ε = {terms.epsilon:g} at δ = {terms.delta:g}, and of ε = {self.ledger.epsilon:g} "
+                f"for their life this teacher's rows have {left:.4g} left; nothing was spent"
+            )
+
+    def pay(self, mu: float) -> None:
+        """Enter the whole lesson, on the disk when this returns, or refuse."""
+        if not self.ledger.spend(self.lesson, self.keys, mu, self.facts):
+            raise QueryRefused(
+                f"lesson {self.lesson!r} was paid for before, and its answers may have left; a second draw of noise would "
+                "be a second release: begin another lesson"
+            )
+
+
+def can_pay(left: float, delta: float, terms: PromiseTerms) -> bool:
+    """Whether rows that have ε = `left` at `delta` left can pay for a lesson on these terms."""
+    return left > 0.0 and terms.mu <= replace(terms, epsilon=left, delta=delta).mu * (1.0 + 1e-9)
 
 
 @dataclass
@@ -46,6 +75,8 @@ class Guard:
     terms: PromiseTerms = OPEN_TERMS
     """The promise in force."""
     masker: Masker | None = None
+    bill: Bill | None = None
+    """What is paid with the first number under "epsilon"; none in one process, where nothing is kept."""
     spent: float = 0.0
     """Shares of the lesson's budget that were released."""
 
@@ -54,19 +85,40 @@ class Guard:
         if not {name, f"sha256:{fingerprint}"} & set(self.policy.coordinators):
             raise QueryRefused(f"the policy does not list the coordinator {name!r} (sha256:{fingerprint})")
 
-    def check_rows(self, rows: int, what: str) -> None:
-        """Refuse a sum over `rows` rows where the policy wants more; a sum over none shows none."""
-        if 0 < rows < self.policy.least_rows:
-            raise QueryRefused(f"the policy wants sums over at least {self.policy.least_rows} rows, {what} are fewer")
+    def check_promise(self, promise: str) -> None:
+        """Refuse a promise that is weaker than the policy's."""
+        if is_weaker(promise, self.policy.promise):
+            raise QueryRefused(
+                f"this lesson promises {promise!r}, and the policy accepts nothing weaker than {self.policy.promise!r}: ask "
+                f"with --promise {self.policy.promise}"
+            )
 
-    def admit(self, query: Query[object], rounds: int, features: int) -> None:
-        """Refuse, before anything is computed, a question that `release` would refuse, one too many, or one too big.
+    def under(
+        self, terms: PromiseTerms, bill: Bill | None, rosters: Rosters | None, lesson: str, hellos: list[Hello]
+    ) -> Guard:
+        """The same door for one lesson on these terms, or a refusal before anything is computed or spent."""
+        self.check_promise(terms.promise)
+        if terms.colluders is not None and terms.masked and terms.colluders < terms.teachers // 3:
+            raise QueryRefused(
+                f"colluders={terms.colluders} of {terms.teachers} teachers is less than a third, with which this teacher counts"
+            )
+        masker = None
+        if terms.masked:
+            if rosters is None or not rosters.allowed:
+                raise QueryRefused(
+                    "the policy lists no certificates of teachers to share masks with: its owner adds them under [masks] "
+                    "teachers, or ask with --promise epsilon --no-masks"
+                )
+            masker = rosters.join(lesson, 0, hellos)
+        if terms.promise == "epsilon":
+            if bill is None:
+                raise QueryRefused("this teacher keeps no ledger, so it cannot promise an ε: join from a start-up kit")
+            bill.check(terms)
+        return replace(self, terms=terms, masker=masker, bill=bill, spent=0.0)
 
-        `rounds` questions of the lesson were answered before this one.
-        """
-        self._check_query(query)
-        if rounds >= self.policy.most_rounds:
-            raise QueryRefused(f"the policy allows {self.policy.most_rounds} rounds in a lesson, and they are used up")
+    def admit(self, query: Query[object], features: int) -> None:
+        """Refuse, before anything is computed, a question that no promise lets pass, or one too big."""
+        self.check_promise("open")
         most = max(LONGEST, features + 2)
         for value in vars(query).values():
             sizes = value.shape if isinstance(value, np.ndarray) else [len(value)] if isinstance(value, tuple) else []
@@ -75,17 +127,10 @@ class Guard:
         if query.reply_length > MOST_REPLY:
             raise QueryRefused(f"{query.name} asks for {query.reply_length} numbers; {MOST_REPLY} are the most")
 
-    def release(
-        self, query: Query[object], reply: Array, behind: Mapping[str, int], teacher: str, number: int = 0
-    ) -> Sealed:
-        """Let a reply go, covered as the promise asks, or refuse.
-
-        `behind` counts the rows of each set that the query says it runs over; `number` is the round's.
-        """
+    def release(self, query: Query[object], reply: Array, teacher: str, number: int = 0) -> Sealed:
+        """Let a reply to round `number` go, covered as the promise asks, or refuse."""
         if type(query) not in QUERIES + SCRIPT:
             raise QueryRefused(f"teacher {teacher} knows no query named {type(query).__name__}")
-        if self.terms.promise == "open":
-            self._check_query(query)
         if reply.shape != (query.reply_length,):
             raise TeachingError(
                 f"teacher {teacher} has a reply of shape {reply.shape} to {query.name}, "
@@ -93,32 +138,23 @@ class Guard:
             )
         if self.terms.promise != "open":
             return Sealed(self._covered(query, reply, number), SEAL)
-        for rows in query.behind:
-            # An owner who lists a query that shows rows has said so; counts of few rows pass.
-            if not query.shows_rows and (query.sums or rows == "all"):
-                self.check_rows(behind[rows], _WORDS[rows])
+        self.check_promise("open")
         return Sealed(np.array(reply, dtype=np.float64), SEAL)
 
     def _covered(self, query: Query[object], reply: Array, number: int) -> Words:
         """What leaves under a promise: noise is paid for before it is drawn, and no lesson spends more than its budget."""
         if not query.keeps(self.terms.promise):
             raise QueryRefused(f"promise {self.terms.promise!r} lets no answer to {query.name} pass")
-        if self.terms.promise == "epsilon" and isinstance(query, Private):
+        if self.terms.promise == "epsilon" and isinstance(query, Private) and query.releases:
             shares = [part.share for part in query.releases]
             if not all(share > 0.0 for share in shares):
                 raise QueryRefused(f"{query.name} asks for shares {shares} of ε: each must be above 0")
+            if not self.spent and self.bill is not None:
+                self.bill.pay(self.terms.mu)
             self.spent += sum(shares)
             if self.spent > 1.0 + 1e-9:
                 raise QueryRefused(f"{query.name} would spend more than this lesson's ε={self.terms.epsilon:g}")
         return self.terms.cover(query, reply, number, self.masker)
-
-    def _check_query(self, query: Query[object]) -> None:
-        if type(query).__name__ not in self.policy.queries and type(query) not in SCRIPT:
-            raise QueryRefused(f"the policy does not allow {type(query).__name__}")
-        if query.asynchronous and not self.policy.asynchronous:
-            raise QueryRefused(
-                "the policy does not allow asynchronous rounds, in which no sum hides a reply (asynchronous = false)"
-            )
 
     def record(self, facts: Mapping[str, object]) -> None:
         """Write `facts` of a message into the audit log, or refuse where that cannot be."""

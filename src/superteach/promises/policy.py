@@ -2,34 +2,83 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from superteach.errors import SettingError
-from superteach.line.queries import OPEN, QUERIES
+from superteach.promises.accounting import MOST_EPSILON
+from superteach.promises.terms import PROMISES, SENTENCES
+from superteach.types import Json
 
-NAMES = tuple(query.__name__ for query in QUERIES)
-USUAL = frozenset(query.__name__ for query in QUERIES if query not in OPEN)
-"""Queries that a policy allows unless it says otherwise."""
 WRITES = ("numbers", "rows", "nothing")
+ENTRIES: dict[str, tuple[str, ...]] = {
+    "budget": ("epsilon", "delta"),
+    "declared": ("rows", "columns", "target", "labels"),
+    "masks": ("least_teachers", "teachers"),
+    "chosen": ("write", "folder"),
+}
+"""Tables of a policy, and what each may hold."""
+KNOWN = ("coordinators", "promise", "deliver", "identity", *ENTRIES)
+DECLARE = "superteach federation declare FILE --target COLUMN"
+"""The command that drafts what a policy must declare."""
+Label = str | int | float | bool
 _quoted = partial(json.dumps, ensure_ascii=False)  # as TOML writes a text
+_FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a teacher tells of its rows under a promise: written by its owner, never read from the rows."""
+
+    rows: int
+    columns: tuple[str, ...]
+    target: str
+    labels: tuple[Label, ...] | None = None
+    """The two label values, where the target is one of a classification."""
+
+    def schema(self, classifies: bool) -> Json:
+        """All of it in the form of a hello."""
+        text = self.labels is not None and isinstance(self.labels[0], str)
+        return schema_of(self.columns, self.target, text, list(self.labels or ()) if classifies else None, self.rows)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What a teacher answers, to whom, how often, and what it keeps of a lesson; `guard` holds it against replies."""
+    """What a teacher promises its rows' owner, to whom it answers, and what it keeps of a lesson."""
 
     coordinators: tuple[str, ...]
-    queries: frozenset[str] = USUAL
-    least_rows: int = 10
-    most_rounds: int = 5000
+    promise: str = "epsilon"
+    """The weakest one that is accepted."""
+    epsilon: float = 1.0
+    """With `delta` the budget of every row, for its whole life."""
+    delta: float = 1e-6
+    declared: Declared | None = None
+    least_teachers: int = 3
+    """The smallest roster on which numbers are masked."""
+    teachers: tuple[str, ...] = ()
+    """Fingerprints of the certificates with which masks are shared; with none there are no masks."""
+    deliver: bool = False
+    """Whether the learner may be fitted on chosen rows under a promise."""
+    identity: str | None = None
+    """The column that names a record in the ledger; None: all columns together."""
     write: Literal["numbers", "rows", "nothing"] = "numbers"
     folder: Path = Path("chosen")
-    asynchronous: bool = False
+
+
+def schema_of(columns: Sequence[str], target: str, text: bool, labels: list[Label] | None, rows: int) -> Json:
+    """Facts of a hello: columns, the target and its kind, a hash of these, the labels and the number of rows."""
+    kind = "text" if text else "number"
+    shape = {"columns": sorted(columns), "target": target, "target_kind": kind}
+    mark = hashlib.sha256(json.dumps(shape).encode()).hexdigest()
+    return {**shape, "columns": list(columns), "labels": labels, "rows": rows, "hash": mark}
 
 
 def read_policy(path: str | Path) -> Policy:
@@ -47,68 +96,119 @@ def read_policy(path: str | Path) -> Policy:
 def policy_of(stored: dict[str, object], place: Path) -> Policy:
     """A policy from the entries of a file at a place."""
     where = f"policy {str(place)!r}"
-    chosen = stored.get("chosen", {})
-    if not isinstance(chosen, dict):
-        raise SettingError(f"{where}: [chosen] must be a table with write and folder")
-    known = ("coordinators", "queries", "least_rows", "most_rounds", "asynchronous", "chosen")
-    for name in [
-        *(name for name in stored if name not in known),
-        *(n for n in chosen if n not in ("write", "folder")),
-    ]:
-        raise SettingError(f"{where} has an entry {name!r}, which is not known; there are {', '.join(known)}")
+    tables: dict[str, Json] = {}
+    for name, inner in ENTRIES.items():
+        table = stored.get(name, {})
+        if not isinstance(table, dict):
+            raise SettingError(f"{where}: [{name}] must be a table with {', '.join(inner)}")
+        tables[name] = table
+        _refuse_unknown(table, inner, f"{where}, [{name}]")
+    _refuse_unknown(stored, KNOWN, where)
     if "coordinators" not in stored:
         raise SettingError(f"{where} names no coordinators; list the names or fingerprints of their certificates")
-    queries = frozenset(_texts(stored.get("queries", sorted(USUAL)), where, "queries"))
-    if odd := sorted(queries - set(NAMES)):
-        raise SettingError(f"{where} allows {odd[0]!r}, which is no query; there are {', '.join(NAMES)}")
-    write = chosen.get("write", "numbers")
-    if write not in WRITES:
-        raise SettingError(f"{where}: chosen.write={write!r} must be one of {', '.join(WRITES)}")
-    folder = chosen.get("folder", "chosen")
-    if not isinstance(folder, str) or not folder:
-        raise SettingError(f"{where}: chosen.folder={folder!r} must be the name of a folder")
-    asynchronous = stored.get("asynchronous", False)
-    if type(asynchronous) is not bool:
-        raise SettingError(f"{where}: asynchronous={asynchronous!r} must be true or false")
+
+    def take(table: Json, name: str, usual: Kind, fits: Callable[[object], bool], must: str, head: str = "") -> Kind:
+        value = table.get(name, usual)
+        if name in table and not fits(value):
+            raise SettingError(f"{where}: {head}{name}={value!r} must be {must}")
+        return value
+
+    budget, masks, chosen = tables["budget"], tables["masks"], tables["chosen"]
+    one_of = f"one of {', '.join(PROMISES)}"
+    folder = take(chosen, "folder", "chosen", lambda value: _is_text(value), "the name of a folder", "chosen.")
     return Policy(
-        tuple(_texts(stored["coordinators"], where, "coordinators")),
-        queries,
-        _count(stored, "least_rows", Policy.least_rows, where),
-        _count(stored, "most_rounds", Policy.most_rounds, where),
-        write,
+        tuple(take(stored, "coordinators", [], _are_texts, "a list of texts")),
+        take(stored, "promise", Policy.promise, lambda value: value in PROMISES, one_of),
+        take(budget, "epsilon", 1.0, _within(MOST_EPSILON), f"a number above 0, {MOST_EPSILON:g} at most", "budget."),
+        take(budget, "delta", 1e-6, _within(0.1), "a number above 0, well below one over the rows", "budget."),
+        _declared(tables["declared"], where) if "declared" in stored else None,
+        take(masks, "least_teachers", 3, lambda value: _is_count(value, 2), "a whole number of at least 2", "masks."),
+        tuple(take(masks, "teachers", [], _are_marks, "a list of sha256:… of certificates", "masks.")),
+        take(stored, "deliver", False, lambda value: type(value) is bool, "true or false"),
+        take(stored, "identity", None, _is_text, "the name of a column"),
+        take(chosen, "write", "numbers", lambda value: value in WRITES, f"one of {', '.join(WRITES)}", "chosen."),
         place.resolve().parent / folder,
-        asynchronous,
     )
 
 
-def _texts(value: object, where: str, name: str) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise SettingError(f"{where}: {name}={value!r} must be a list of texts")
-    return value
+def _declared(table: Json, where: str) -> Declared:
+    for name in ("rows", "columns", "target"):
+        if name not in table:
+            raise SettingError(f"{where}: [declared] has no {name}; draft it with  {DECLARE}")
+    columns, labels = table["columns"], table.get("labels")
+    if not _is_count(table["rows"], 1):
+        raise SettingError(f"{where}: declared.rows={table['rows']!r} must be a whole number of at least 1")
+    if not _are_texts(columns) or not columns or len(set(columns)) < len(columns):
+        raise SettingError(f"{where}: declared.columns={columns!r} must be a list of names, each once")
+    if not _is_text(table["target"]) or table["target"] in columns:
+        raise SettingError(f"{where}: declared.target={table['target']!r} must be a column that is no feature")
+    if labels is not None and not _are_labels(labels):
+        raise SettingError(f"{where}: declared.labels={labels!r} must be two different values, both text or both numbers")
+    return Declared(table["rows"], tuple(columns), table["target"], None if labels is None else tuple(labels))
 
 
-def _count(stored: dict[str, object], name: str, usual: int, where: str) -> int:
-    value = stored.get(name, usual)
-    if type(value) is not int or value < 1:
-        raise SettingError(f"{where}: {name}={value!r} must be a whole number of at least 1")
-    return value
+def _refuse_unknown(table: dict[str, object], known: Sequence[str], where: str) -> None:
+    for name in table:
+        if name not in known:
+            raise SettingError(f"{where} has an entry {name!r}, which is not known; there are {', '.join(known)}")
 
 
-def template(coordinators: list[str]) -> str:
-    """A policy to start from, with what each query shows beside its name."""
-    width = max(map(len, NAMES)) + 3
-    listed = "\n".join(
-        f"    {_quoted(query.__name__) + ',':{width}} # {query.exposure}" for query in QUERIES if query not in OPEN
-    )
-    names = ", ".join(map(_quoted, coordinators))
+def _are_labels(value: object) -> bool:
+    if not isinstance(value, list) or len(value) != 2 or value[0] == value[1]:
+        return False
+    return all(isinstance(one, str) for one in value) or all(isinstance(one, int | float) for one in value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+
+
+def _are_marks(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) and _FINGERPRINT.fullmatch(one) for one in value)
+
+
+def _is_count(value: object, least: int) -> bool:
+    return type(value) is int and value >= least
+
+
+def _within(most: float) -> Callable[[object], bool]:
+    return lambda value: type(value) in (int, float) and 0 < float(value) <= most  # type: ignore[arg-type]
+
+
+def template(coordinators: Sequence[str], teachers: Sequence[str] = ()) -> str:
+    """A policy to start from, for a federation of teachers with these fingerprints."""
+    listed = "".join(f"    {_quoted(mark)},\n" for mark in teachers)
     return (
-        "# What this teacher answers, to whom and how often. Nothing a coordinator sends can change it.\n"
-        f"coordinators = [{names}]  # names, or sha256:… of certificates\n"
-        f"least_rows = {Policy.least_rows}      # no sum over fewer rows than this, unless over none\n"
-        f"most_rounds = {Policy.most_rounds}   # questions answered in one lesson\n"
-        "asynchronous = false # whether rounds are answered in which nobody else's reply is added to this teacher's\n"
-        f"queries = [\n{listed}\n]\n\n"
+        "# What this teacher promises the owner of its rows, and to whom it answers. No coordinator can change it.\n"
+        f"coordinators = [{', '.join(map(_quoted, coordinators))}]  # names, or sha256:… of certificates\n"
+        "# The weakest promise that is accepted:\n"
+        + "".join(f'#   "{word}"{" " * (9 - len(word))}{SENTENCES[word]}\n' for word in PROMISES)
+        + f'promise = "{Policy.promise}"\n'
+        "deliver = false         # whether the learner may be fitted on chosen rows: a release that no promise covers\n"
+        '# identity = "patient"  # the column that names a record in the ledger; without it all columns together\n\n'
+        "[budget]                # of every row, for its whole life\n"
+        f"epsilon = {Policy.epsilon:g}\ndelta = {Policy.delta:g}\n\n"
+        "[masks]\n"
+        f"least_teachers = {Policy.least_teachers}\n"
+        "teachers = [            # certificates of teachers with whom masks are shared; leave out whom you do not know\n"
+        f"{listed}]\n\n"
         "[chosen]\n"
-        'write = "numbers"    # what is written of the chosen rows, here: "numbers", "rows" or "nothing"\n'
-        'folder = "chosen"    # where; a relative folder lies beside this file\n'
+        'write = "numbers"       # what is written of the chosen rows, here: "numbers", "rows" or "nothing"\n'
+        'folder = "chosen"       # where; a relative folder lies beside this file\n\n'
+        f"# Add what you tell of your rows:  {DECLARE}\n"
+    )
+
+
+def draft(rows: int, columns: Sequence[str], target: str, labels: Sequence[Label] | None) -> str:
+    """The table [declared] for an owner to look at, change and put into a policy."""
+    told = "" if labels is None else f"labels = [{', '.join(map(_quoted, labels))}]\n"
+    return (
+        "[declared]  # everybody in the federation hears this: look at it before you use it\n"
+        f"rows = {rows}  # round it as you like\n"
+        f"columns = [{', '.join(map(_quoted, columns))}]\n"
+        f"target = {_quoted(target)}\n{told}"
     )

@@ -21,7 +21,6 @@ from superteach.errors import QueryRefused, TeachingError
 from superteach.line import queries
 from superteach.line.messages import Sealed, Turn
 from superteach.line.queries import Moments, Query
-from superteach.line.queries.common import Behind
 from superteach.mathematics.losses import LOSSES, Loss
 from superteach.mathematics.problem import DualProblem, Scaling
 from superteach.mathematics.solvers.function import Function, Read
@@ -87,8 +86,7 @@ class Teacher:
         if handler is None:
             raise QueryRefused(f"teacher {self.name} knows no query named {type(query).__name__}")
         state, reply = handler(self, query, state, turn)
-        counted: dict[str, int] = {rows: self._count(rows, state) for rows in query.behind}
-        return state, self.guard.release(query, reply, counted, self.name, turn.number)
+        return state, self.guard.release(query, reply, self.name, turn.number)
 
     def announced(self, loss: queries.Announced) -> Loss:
         """Build the loss that a coordinator announces, or refuse it."""
@@ -105,16 +103,6 @@ class Teacher:
             return kind(**settings)
         except ValueError as error:
             raise QueryRefused(str(error)) from None
-
-    def _count(self, rows: Behind, state: State) -> int:
-        """How many rows a set has."""
-        if rows in ("positive", "negative"):
-            return int(np.count_nonzero((self.target > 0.0) == (rows == "positive")))
-        drawn = None if state.drawing is None else state.drawing.odds
-        play = None if state.play is None else state.play.fractions
-        sets = {"all": self.ids, "chosen": state.chosen, "drawn": drawn, "priced": drawn, "in play": play}
-        found = sets[rows]
-        return 0 if found is None else len(found)
 
 
 def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> Answer:

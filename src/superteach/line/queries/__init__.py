@@ -32,4 +32,4 @@ QUERIES = _kinds(common, dual, match)
 SCRIPT = _kinds(private)
 """What teachers ask themselves under a promise, in step with each other; no message can ask it."""
 OPEN = tuple(query for query in QUERIES if query.shows_rows)
-"""Queries that show single rows: answered in one process, and by a site only where its owner lists them."""
+"""Queries that show single rows as they are."""

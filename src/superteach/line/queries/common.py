@@ -26,8 +26,8 @@ log(1 + exp(z_j + t)) with z_j the row's log-odds, "reach" adds max(0, t)."""
 RowSet = Literal["all", "chosen", "drawn", "priced"]
 """Which rows are summed: all, those of the lesson, those drawn to take part in the prices ("relax" alone is summed over
 them), or the same weighted by their fractions b_j at the present prices."""
-Behind = Literal[RowSet, "in play", "positive", "negative"]
-"""A set of rows that a reply runs over: a `RowSet`, the rows in play of a rounding, or the rows of one class."""
+Behind = Literal[RowSet, "in play"]
+"""A set of rows that a reply runs over: a `RowSet`, or the rows in play of a rounding."""
 Over = Literal[Behind, "as asked"]
 TOTALS = ("masked", "open")
 """Promises under which totals over all teachers may be known."""
@@ -63,12 +63,8 @@ class Query(Generic[Read]):
     """What the reply shows of a teacher's rows, in one sentence for docs, report and policy."""
     over: ClassVar[Over] = "all"
     """Rows that the reply runs over; where it says "as asked", `behind` has them."""
-    sums: ClassVar[bool] = True
-    """Whether the reply holds sums of values; a policy's `least_rows` lets counts of few rows pass."""
     shows_rows: ClassVar[bool] = False
-    """Whether single rows can be read from question or reply: then sites refuse it unless their owner lists it."""
-    asynchronous: ClassVar[bool] = False
-    """Whether teachers are asked one by one, so that no sum hides a reply."""
+    """Whether single rows can be read from question or reply as they are."""
     changes: ClassVar[tuple[str, ...]] = ()
     """Fields of a teacher's `State` that the query sets; a query that changes nothing need not be asked again."""
     sensitivity: ClassVar[Sensitivity] = UNCAPPED
@@ -167,7 +163,6 @@ class Sized(Query[Size]):
     reply: ClassVar[str] = "2 counts"
     exposure: ClassVar[str] = "chosen rows; those of them with a positive label or target"
     over: ClassVar[Over] = "chosen"
-    sums: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ("chosen",)
     sensitivity: ClassVar[Sensitivity] = COUNTED
     length: ClassVar[int] = 2
@@ -242,8 +237,7 @@ class _Asked:
 
     @property
     def behind(self) -> tuple[Behind, ...]:
-        # Beside the sums over all rows, sums over one class give the other class away too.
-        return (self.rows, "positive", "negative") if self.function == "positive" else (self.rows,)
+        return (self.rows,)
 
     def wrong(self, reply: Array) -> Mask:
         """Let overflows pass: a solver looks at them. A NaN comes from an infinity, and never alone."""
@@ -313,7 +307,6 @@ class RankRows(Numbers):
     broadcast: ClassVar[str] = "a point or a seed"
     reply: ClassVar[str] = "1 count"
     exposure: ClassVar[str] = "rows"
-    sums: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ("ranking",)
     sensitivity: ClassVar[Sensitivity] = COUNTED
 
@@ -321,7 +314,6 @@ class RankRows(Numbers):
 class Counts(Query[npt.NDArray[np.int64]]):
     """A query that is answered with counts."""
 
-    sums: ClassVar[bool] = False
     sensitivity: ClassVar[Sensitivity] = COUNTED
 
     def read(self, total: Array) -> npt.NDArray[np.int64]:

@@ -21,7 +21,6 @@ class Weigh(Query[int]):
     broadcast: ClassVar[str] = "a direction, sparsity"
     reply: ClassVar[str] = "1 count"
     exposure: ClassVar[str] = "rows orthogonal to the direction, or nearly so where the sparsity is huge"
-    sums: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ("threshold", "alpha", "offer", "local_point")
     sensitivity: ClassVar[Sensitivity] = COUNTED
 
@@ -88,7 +87,6 @@ class BlockOffer(_Conjugate, Query[Offers]):
     broadcast: ClassVar[str] = "model, goal, Λ, λ_θ, how much of its last offer to take"
     reply: ClassVar[str] = "3 + 2d sums"
     exposure: ClassVar[str] = "Σ α_j x_j over this teacher's rows alone, now and as it offers"
-    asynchronous: ClassVar[bool] = True
     changes: ClassVar[tuple[str, ...]] = ("alpha", "offer", "local_point")
 
     @property

@@ -370,7 +370,6 @@ class Alone(Query[Solo]):
     reply: ClassVar[str] = "4 counts"
     exposure: ClassVar[str] = "chosen rows, positive ones; whether its own search ended or found nothing"
     over: ClassVar[Over] = "chosen"
-    sums: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = ("chosen",)
     sensitivity: ClassVar[Sensitivity] = ENTANGLED
     length: ClassVar[int] = 4
