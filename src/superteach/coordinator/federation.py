@@ -11,7 +11,6 @@ from superteach.engines.base import Engine, Posting, Promising
 from superteach.errors import SettingError, TeachingError
 from superteach.lesson import Entry
 from superteach.line.queries import Offers, Query
-from superteach.promises.terms import PromiseTerms
 from superteach.types import Array
 
 Read = TypeVar("Read")
@@ -28,7 +27,7 @@ class Federation:
         self._asked = 0
         self._posted: dict[int, tuple[int, Query[Offers]]] = {}
         self._under_way: Query[object] | None = None
-        self._words = 1
+        self.words = 1
         """Words of 64 bits in which a number of a reply leaves."""
         self.stage = "start"
 
@@ -89,14 +88,11 @@ class Federation:
         number, query = self._posted.pop(position)
         return position, self._heard(query, number, values, started, self.names[position])
 
-    def keep(self, terms: PromiseTerms) -> tuple[int, ...]:
-        """Have all teachers keep a promise from now on; the rows that each of them declares."""
+    def check_promises(self, promise: str) -> Promising:
+        """Return the engine if its teachers can keep a promise; else raise an error that names it."""
         if not isinstance(self._engine, Promising):
-            raise SettingError(
-                f"{type(self._engine).__name__} cannot keep promise={terms.promise!r}; use promise='open'"
-            )
-        self._words = terms.words
-        return self._engine.keep(terms)
+            raise SettingError(f"{type(self._engine).__name__} cannot keep promise={promise!r}; use promise='open'")
+        return self._engine
 
     def check_posts(self) -> Posting:
         """Return the engine if it can ask one teacher alone; else raise an error that names it."""
@@ -123,5 +119,5 @@ class Federation:
 
     def _entry(self, query: Query[Read], number: int, seconds: float, teacher: str | None = None) -> Entry:
         replies = self.teachers if teacher is None else 1
-        bytes_out, bytes_in = replies * query.nbytes, replies * 8 * self._words * query.reply_length
+        bytes_out, bytes_in = replies * query.nbytes, replies * 8 * self.words * query.reply_length
         return Entry(number, self.stage, query.name, bytes_out, bytes_in, seconds, teacher=teacher)

@@ -7,7 +7,7 @@ once for all teachers; across organisations every teacher runs it by itself, in 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from superteach.coordinator.classroom import NEWTON_WIDTH, enter
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.goals import Goal, check_vector
 from superteach.coordinator.methods.outcome import Outcome, Promised
+from superteach.engines.base import Engine
 from superteach.errors import BudgetError, GoalError, SettingError
 from superteach.lesson import Lesson
 from superteach.line.queries import Alone, Begin, ChooseAlone
@@ -23,7 +24,7 @@ from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import Scaling
 from superteach.promises.terms import PromiseTerms
 from superteach.settings import Settings
-from superteach.types import Array
+from superteach.types import Array, Json
 
 
 def check(settings: Settings, terms: PromiseTerms, rows: int, width: int) -> int:
@@ -56,25 +57,60 @@ def check(settings: Settings, terms: PromiseTerms, rows: int, width: int) -> int
     return size
 
 
-def run(
-    federation: Federation,
-    learner: Learner,
-    goal: Array,
-    size: int,
-    rows: tuple[int, ...],
-    settings: Settings,
-    terms: PromiseTerms,
-) -> Promised:
-    """Choose about `size` rows for `goal` (raw units); `rows` are those that teachers have declared."""
-    method, scaling = methods.find(settings.method), Scaling(learner.column)
-    if terms.promise == "masked":
-        room = enter(federation, learner, settings.solver, settings.standardize)
-        return Promised(method.choose_masked(room, room.scaling.inside(goal), size, settings))
-    federation.stage = "set-up"
-    federation.sum(Begin(learner.loss, learner.column))
-    if terms.promise == "closed":
-        return _closed(federation, learner, scaling.inside(goal), size, rows)
-    return method.choose_noisy(federation, learner, scaling, goal, size, rows, terms.spread)
+@dataclass(frozen=True, eq=False)
+class Script:
+    """All that a lesson under a promise follows from but totals: the same here and at every teacher."""
+
+    learner: Learner
+    goal: Array
+    """In raw units."""
+    rows: tuple[int, ...]
+    """Those that each teacher has declared."""
+    settings: Settings
+    terms: PromiseTerms
+    size: int
+    """Rows to choose, about."""
+
+    @classmethod
+    def of(cls, learner: Learner, goal: Array, rows: tuple[int, ...], settings: Settings) -> Script:
+        """Check what is asked for, before anything is asked or spent."""
+        told = settings
+        terms = PromiseTerms(told.promise, len(rows), told.epsilon, told.delta, told.colluders, told.masks)
+        return cls(learner, goal, rows, settings, terms, check(settings, terms, sum(rows), len(goal)))
+
+    @classmethod
+    def read(cls, told: Json, goal: Array) -> Script:
+        """The script that a coordinator told of, as a teacher understands it."""
+        try:
+            learner = Learner.from_dict(told["learner"])
+            settings = Settings(**told["settings"]).for_learner(learner)
+            rows = tuple(map(int, told["rows"]))
+        except (KeyError, TypeError) as error:
+            raise SettingError(f"a script has a learner, settings and rows; this one does not: {error}") from None
+        if settings.promise == "open" or not rows or min(rows) < 1:
+            raise SettingError(f"promise={settings.promise!r} over rows {rows!r} has no script")
+        return cls.of(learner, goal, rows, settings)
+
+    def told(self) -> Json:
+        """All but the goal, for JSON."""
+        return {"learner": self.learner.as_dict(), "settings": self.settings.as_dict(), "rows": list(self.rows)}
+
+    def run(self, federation: Federation) -> Promised:
+        """Choose about `size` rows for the goal."""
+        learner, settings = self.learner, self.settings
+        method, scaling = methods.find(settings.method), Scaling(learner.column)
+        if settings.promise == "masked":
+            room = enter(federation, learner, settings.solver, settings.standardize)
+            return Promised(method.choose_masked(room, room.scaling.inside(self.goal), self.size, settings))
+        federation.stage = "set-up"
+        federation.sum(Begin(learner.loss, learner.column))
+        if settings.promise == "closed":
+            return _closed(federation, learner, scaling.inside(self.goal), self.size, self.rows)
+        return method.choose_noisy(federation, learner, scaling, self.goal, self.size, self.rows, self.terms.spread)
+
+    def follow(self, engine: Engine) -> None:
+        """Run it at a teacher, over an engine that knows what the others say from totals alone."""
+        self.run(Federation(engine))
 
 
 def _closed(federation: Federation, learner: Learner, goal: Array, size: int, rows: tuple[int, ...]) -> Promised:
@@ -85,18 +121,16 @@ def _closed(federation: Federation, learner: Learner, goal: Array, size: int, ro
     return Promised(Outcome("every teacher chose alone and said nothing"))
 
 
-def lesson_of(
-    found: Promised, federation: Federation, learner: Learner, goal: Array, size: int, rows: int, settings: Settings,
-    started: float,
-) -> Lesson:  # fmt: skip
+def lesson_of(found: Promised, federation: Federation, script: Script, started: float) -> Lesson:
     """The lesson as the coordinator knows it: a size that was asked for, a risk that is stated or not known."""
+    learner, goal, settings = script.learner, script.goal, script.settings
     method, outcome = methods.find(settings.method), found.outcome
     return Lesson(
         model=np.full(len(goal), np.nan),
         goal=goal,
         intercept=learner.intercept != "none",
-        size=size,
-        rows=rows,
+        size=script.size,
+        rows=sum(script.rows),
         risk=float(np.nan),
         consistency=float(np.nan),
         pool_risk=float(np.nan),

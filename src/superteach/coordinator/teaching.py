@@ -17,7 +17,6 @@ from superteach.errors import SettingError
 from superteach.lesson import Lesson
 from superteach.line.queries import ChosenCost
 from superteach.mathematics.learner import Learner
-from superteach.promises.terms import PromiseTerms
 from superteach.settings import Given, Settings
 from superteach.types import Array
 
@@ -101,14 +100,12 @@ def _promised(
     federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
 ) -> Lesson:
     """A lesson under a promise, of which the coordinator learns what the promise lets it: no model and no measured risk."""
-    terms = PromiseTerms(
-        settings.promise, federation.teachers, settings.epsilon, settings.delta, settings.colluders, settings.masks
-    )
+    engine = federation.check_promises(settings.promise)
     goal = promised.public_goal(wanted, student, federation.features, settings.promise)
-    rows = federation.keep(terms)
-    size = promised.check(settings, terms, sum(rows), len(goal))
-    found = promised.run(federation, student, goal, size, rows, settings, terms)
-    return promised.lesson_of(found, federation, student, goal, size, sum(rows), settings, started)
+    script = promised.Script.of(student, goal, engine.declared, settings)
+    engine.keep(script.terms)
+    federation.words = script.terms.words
+    return promised.lesson_of(script.run(federation), federation, script, started)
 
 
 def _vector(wanted: Array | Goal, room: Classroom) -> Array:

@@ -46,8 +46,12 @@ class Posting(Engine, Protocol):
 class Promising(Engine, Protocol):
     """An engine whose teachers can keep a promise."""
 
-    def keep(self, terms: PromiseTerms) -> tuple[int, ...]:
-        """Have them keep it, begin afresh, and tell how many rows each declares."""
+    @property
+    def declared(self) -> tuple[int, ...]:
+        """How many rows each teacher says that it has."""
+
+    def keep(self, terms: PromiseTerms) -> None:
+        """Have all teachers keep a promise, and begin afresh."""
 
 
 def add_up(query: Query[object], replies: Iterable[Reply], terms: PromiseTerms = OPEN_TERMS) -> Array:

@@ -57,12 +57,15 @@ class InProcess:
     def features(self) -> int:
         return int(self._teachers[0].rows.features)
 
-    def keep(self, terms: PromiseTerms) -> tuple[int, ...]:
+    @property
+    def declared(self) -> tuple[int, ...]:
+        return tuple(int(teacher.rows.count) for teacher in self._teachers)
+
+    def keep(self, terms: PromiseTerms) -> None:
         """Put every teacher behind a guard that keeps a promise, with keys of its own where replies are masked."""
         guards = simulated(terms)
         self._teachers = tuple(teacher.under(guard) for teacher, guard in zip(self._teachers, guards, strict=True))
         self._states, self._terms = [teacher.start() for teacher in self._teachers], terms
-        return tuple(int(teacher.rows.count) for teacher in self._teachers)
 
     def states(self) -> tuple[Any, ...]:
         """Every teacher's own state, for the caller who owns all of them."""

@@ -26,6 +26,7 @@ def _plain(value: object) -> object:
         largest = float(np.abs(value).max(initial=0.0))
         scale = largest if 0.0 < largest < np.inf else 1.0
         return [f"{largest:.{DIGITS - 1}e}", (np.round(value / scale, DIGITS) + 0.0).tolist()]
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float):
         return f"{value:.{DIGITS - 1}e}"
     if isinstance(value, tuple | list):

@@ -16,7 +16,7 @@ import numpy as np
 
 from superteach.errors import LearnerError, TeachingError
 from superteach.line.queries import Moments, RowSet
-from superteach.mathematics.losses import Logistic, Loss, Poisson, Squared, SquaredHinge
+from superteach.mathematics.losses import LOSSES, Logistic, Loss, Poisson, Squared, SquaredHinge
 from superteach.mathematics.problem import MOST, ridge_penalty
 from superteach.mathematics.solvers.function import Function, Sums
 from superteach.mathematics.solvers.lbfgs import LBFGS
@@ -93,6 +93,15 @@ class Learner:
             "intercept": self.intercept,
             "constant": float(self.constant),
         }
+
+    @classmethod
+    def from_dict(cls, told: Json) -> Learner:
+        """The learner of which `as_dict` gave these values, or a LearnerError."""
+        try:
+            loss = dict(told["loss"])
+            return cls(**told | {"loss": LOSSES[loss.pop("name")](**loss)})
+        except (KeyError, TypeError, ValueError) as error:
+            raise LearnerError(f"{told!r} describes no learner: {error}") from None
 
     @staticmethod
     def of(estimator: BaseEstimator) -> Learner:

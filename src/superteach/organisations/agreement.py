@@ -1,8 +1,9 @@
 """Before the first query: do all teachers hold the same columns, and the same labels?
 
 The coordinator asks every teacher for names, kinds and a hash of them. Where the hashes differ the error says
-who differs in what. Then every teacher hears the order of the columns, the two label values, and from which
-number on its rows are counted.
+who differs in what. Then every teacher of an open lesson hears the order of the columns, the two label values, and from
+which number on its rows are counted. Under a promise all that is the script's (`begin`), and what a teacher says of its
+rows is what its policy declares.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from superteach.engines.remote import SECONDS, Line, Remote, reply_of
-from superteach.errors import DataError
+from superteach.coordinator.promised import Script
+from superteach.engines.relay import Relay
+from superteach.errors import BudgetSpent, DataError, QueryRefused
 from superteach.line import wire
 from superteach.mathematics.learner import Learner
+from superteach.promises.fixed import Words
+from superteach.promises.guard import can_pay
 from superteach.types import Json, Raw
 
 
@@ -30,12 +35,52 @@ class Agreement:
     classes: Raw | None
     rows: tuple[int, ...]
     """How many each teacher has."""
-    seals: tuple[str, ...] = ()
-    """Each teacher's own over its rows: equal to an earlier one if the rows are."""
+    said: dict[str, Json]
+    """What each teacher said."""
+
+    @property
+    def seals(self) -> tuple[str, ...]:
+        """Each teacher's own over its rows, in an open lesson: equal to an earlier one if the rows are."""
+        return tuple(str(self.said[name]["seal"]) for name in self.names)
+
+    @property
+    def left(self) -> dict[str, float]:
+        """The ε that each teacher's rows had left before the lesson, where it said so."""
+        return {name: float(facts["left"]) for name, facts in self.said.items() if "left" in facts}
 
     def engine(self, line: Line, seconds: float = SECONDS) -> Remote:
-        """An engine over these teachers."""
+        """An engine over these teachers, for open lessons."""
         return Remote(line, self.lesson, self.names, len(self.columns), seconds)
+
+    def relay(self, line: Line, script: Script | None, seconds: float = SECONDS) -> Relay:
+        """An engine over these teachers under a promise; without a script nobody can begin."""
+        return Relay(line, self.lesson, self.names, len(self.columns), self.rows, self._begins(script), seconds)
+
+    def _begins(self, script: Script | None) -> dict[str, bytes]:
+        if script is None:
+            return {}
+        for name, left in self.left.items() if script.terms.promise == "epsilon" else ():
+            if not can_pay(left, float(self.said[name]["delta"]), script.terms):
+                raise BudgetSpent(
+                    f"teacher {name}'s rows have ε = {left:.4g} left, and this lesson asks for {script.terms.epsilon:g}: ask "
+                    "for less with --epsilon, or teach without it (--teachers); nothing was spent"
+                )
+        hellos = []
+        if script.terms.masked:
+            for name in self.names:
+                if "hello" not in self.said[name]:
+                    raise QueryRefused(
+                        f"teacher {name} shares no masks: its policy lists no certificates ([masks] teachers). Ask its owner, "
+                        "or teach with --promise epsilon --no-masks"
+                    )
+                hellos.append(self.said[name]["hello"])
+        classes = None if self.classes is None else self.classes.tolist()
+        common = {"lesson": self.lesson, "script": script.told(), "columns": list(self.columns), "classes": classes}
+        common |= {"names": list(self.names), "hellos": hellos}
+        return {
+            name: wire.pack("begin", {**common, "position": position}, [script.goal])
+            for position, name in enumerate(self.names)
+        }
 
 
 def agree(
@@ -45,17 +90,17 @@ def agree(
     learner: Learner,
     features: Sequence[str] | None = None,
     seconds: float = SECONDS,
-    follows: str | None = None,
+    promise: str = "open",
 ) -> Agreement:
-    """Settle columns, labels and row ids with every teacher, or say who differs in what.
-
-    A lesson that `follows` another takes its place: teachers forget that one and go on counting its questions.
-    """
-    hello = wire.pack("hello", {"lesson": lesson, "loss": learner.loss.name, "follows": follows})
+    """Settle columns and labels with every teacher, and row ids if the lesson is open; or say who differs in what."""
+    hello = wire.pack("hello", {"lesson": lesson, "loss": learner.loss.name, "promise": promise})
     said = _ask_all(line, names, dict.fromkeys(names, hello), "the first hello", seconds)
     columns = _columns(said, features)
     classes = _classes(said) if learner.loss.classifies else None
     rows = tuple(int(said[name]["rows"]) for name in names)
+    agreed = Agreement(lesson, tuple(names), columns, said[names[0]]["target"], classes, rows, said)
+    if promise != "open":
+        return agreed
     first = np.concatenate([[0], np.cumsum(rows)]).tolist()
     common = {
         "lesson": lesson,
@@ -68,8 +113,7 @@ def agree(
         for position, name in enumerate(names)
     }
     _ask_all(line, names, settled, "the agreement", seconds)
-    seals = tuple(str(said[name]["seal"]) for name in names)
-    return Agreement(lesson, tuple(names), columns, said[names[0]]["target"], classes, rows, seals)
+    return agreed
 
 
 def finish(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, int]:
@@ -77,9 +121,14 @@ def finish(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[s
     return {name: int(facts["rows"]) for name, facts in end(line, agreement, seconds).items()}
 
 
-def end(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, Json]:
-    """The same with all that each says: rows, what is written of them, and the fault where nothing could be."""
-    over = wire.pack("finish", {"lesson": agreement.lesson})
+def end(
+    line: Line, agreement: Agreement, seconds: float = SECONDS, last: Words | None = None
+) -> dict[str, Json]:
+    """The same with all that each says: rows (of an open lesson), what is written, and the fault where nothing could be.
+
+    `last` is the last total of a script.
+    """
+    over = wire.pack("finish", {"lesson": agreement.lesson}, [] if last is None else [last])
     return _ask_all(line, agreement.names, dict.fromkeys(agreement.names, over), "the end", seconds)
 
 

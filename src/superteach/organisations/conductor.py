@@ -8,9 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
 from superteach.coordinator import named
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals import MaxAUC, PerturbedFit
+from superteach.coordinator.goals import Goal, MaxAUC, PerturbedFit
+from superteach.coordinator.promised import Script
 from superteach.coordinator.teaching import teach
 from superteach.engines.base import Engine
 from superteach.engines.journal import Journal, Journalled
@@ -20,8 +24,9 @@ from superteach.lesson import Entry, Lesson, Taught, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import Agreement, agree, end
 from superteach.organisations.unfinished import Unfinished
+from superteach.promises.guard import after
 from superteach.settings import Settings
-from superteach.types import Json
+from superteach.types import Array, Json
 
 ARRIVAL = 120.0
 ON_LOSS = ("abort", "drop", "wait")
@@ -29,8 +34,6 @@ CIRCUMSTANCES = (
     "teachers", "goal_name", "seconds", "arrival", "on_loss", "least_teachers", "wait", "resume",
 )  # fmt: skip
 """Parts of an order that do not change what is taught; the roster is looked at by itself."""
-_APART = 0x8CB92BA72F3D8DD7
-"""Between the seeds of two beginnings: odd, and another number than restarts of "match" are apart."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,19 @@ class Order:
                 f"({', '.join(self.teachers)}), so nobody could be dropped; give a smaller number"
             )
 
+    @property
+    def student(self) -> Learner:
+        """The learner."""
+        return Learner.of(named.build_learner(self.learner, self.C, self.alpha, self.intercept))
+
+    def wanted(self, agreed: Agreement) -> Array | Goal:
+        """The goal, for the columns agreed on."""
+        if self.goal == "max-auc":
+            return MaxAUC()
+        if self.goal is None:
+            return PerturbedFit(self.goal_seed)
+        return named.goal_vector(self.goal, self.goal_name, agreed.columns, self.intercept, agreed.classes)
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return vars(self) | {"settings": self.settings.as_dict()}
@@ -92,10 +108,12 @@ def conduct(
     watch: Callable[[Entry], None] | None = None,
     unfinished: Path | None = None,
 ) -> Lesson:
-    """Agree, teach, let every teacher write its own rows, and write model.json and lesson.json here.
+    """Agree, teach, let every teacher write its own rows, and write lesson.json here, and model.json where there is one.
 
-    Sums are kept in the folder `unfinished` until the lesson is over, so that it can go on from there.
+    Sums of an open lesson are kept in the folder `unfinished` until it is over, so that it can go on from there.
     """
+    if order.settings.promise != "open":
+        return _under_promise(line, lesson, order, folder, watch)
     staleness = order.settings.staleness
     # Asynchronous sums depend on who was faster: there is nothing to go on from that would come out the same.
     place = None if unfinished is None or staleness else Unfinished(unfinished, order.taught)
@@ -111,7 +129,6 @@ def conduct(
         run.head = place.find()
         run.teachers = place.roster(run.head, order.teachers)
         run.dropped = list(run.head["dropped"])
-        run.follows = run.head["lesson"]
     while True:
         try:
             result = run.teach(folder)
@@ -131,6 +148,72 @@ def conduct(
             return result
 
 
+def _under_promise(
+    line: Line, lesson: str, order: Order, folder: Path, watch: Callable[[Entry], None] | None
+) -> Lesson:
+    """A lesson that its teachers follow by themselves: all stay to its end, or it ends."""
+    if order.resume or order.on_loss != "abort":
+        raise SettingError(
+            f"--promise {order.settings.promise} goes without --resume and --on-loss: a lesson that is broken off cannot go "
+            "on, for asking again would release more than was promised; repeat the command without them"
+        )
+    student, settings, promise = order.student, order.settings, order.settings.promise
+    agreed = agree(line, lesson, order.teachers, student, order.features, order.seconds, promise)
+    goal = order.wanted(agreed)
+    script = None
+    if isinstance(goal, np.ndarray):
+        script = Script.of(student, goal, agreed.rows, settings.for_learner(student))
+    relay = agreed.relay(line, script, order.seconds)
+    federation = Federation(relay, watch)
+    try:
+        with ThreadpoolController().limit(limits=1):  # so that the last bits are those of the teachers
+            result = teach(federation, student, goal, settings, classes=agreed.classes)
+        federation.stage = "the end"
+        ended = end(line, agreed, order.seconds, relay.last)
+    except TeacherLost as lost:
+        raise _ended(lost, federation, agreed, script) from None
+    _write(folder, result, order, agreed, ended)
+    return result
+
+
+def _ended(lost: TeacherLost, federation: Federation, agreed: Agreement, script: Script | None) -> TeacherLost:
+    """The same loss, with what it has cost and what to do."""
+    paid = any(entry.bytes_in for entry in federation.ledger) or federation.spent()["bytes_in"] > 0
+    told = ""
+    if script is not None and script.terms.promise == "epsilon" and agreed.left:
+        left = {name: after(one, agreed.said[name]["delta"], script.terms) if paid else one for name, one in agreed.left.items()}
+        listed = ", ".join(f"{name} {one:.3g}" for name, one in left.items())
+        told = f" and a payment of its own; ε left after {'this one' if paid else 'nothing was spent'}: {listed}"
+    rest = ",".join(name for name in agreed.names if name != lost.teacher)
+    return type(lost)(
+        lost.teacher,
+        f"{lost.reason} (round {len(federation.ledger) + 1}, {federation.stage}). Under a promise a lesson cannot go on "
+        f"without a teacher: repeat the command, or teach the others with --teachers {rest}; that is a new lesson with new "
+        f"keys{told}",
+    )
+
+
+def _write(folder: Path, result: Lesson, order: Order, agreed: Agreement, ended: dict[str, Json]) -> None:
+    """Write lesson.json, and model.json where the learner was fitted."""
+    if result.delivered:
+        estimator = named.build_learner(order.learner, order.C, order.alpha, order.intercept)
+        described = named.learner_settings(order.learner, estimator, order.student, order.intercept)
+        write_model(folder, Taught(result, agreed.classes, ()), agreed.columns, described)
+    stored = result.as_dict() | {
+        "verdict": result.verdict,
+        "columns": list(agreed.columns),
+        "target": agreed.target,
+        "lesson": agreed.lesson,
+        "left": agreed.left,
+        "files": [
+            {"teacher": name, "rows": ended[name].get("rows"), "held": held}
+            | ({"fault": str(ended[name]["fault"])} if "fault" in ended[name] else {})
+            for name, held in zip(agreed.names, agreed.rows, strict=True)
+        ],
+    }
+    write_json(folder / "lesson.json", stored)
+
+
 @dataclass
 class _Run:
     """A lesson under way: with whom, and what has happened so far."""
@@ -143,7 +226,6 @@ class _Run:
     place: Unfinished | None
     head: Json | None = None
     """Top of the journal to go on from."""
-    follows: str | None = None
     journal: Journal | None = None
     """Of this beginning, once it is open."""
     kept: Journal | None = None
@@ -158,11 +240,6 @@ class _Run:
         return self.lesson if self.attempts == 1 else f"{self.lesson}.{self.attempts}"
 
     @property
-    def seed(self) -> int:
-        """Of the search: another one after each drop, or the two choices could be a few rows apart and be subtracted."""
-        return int(self.order.settings.random_state + len(self.dropped) * _APART) % 2**64
-
-    @property
     def resumable(self) -> bool:
         """Whether --resume finds a journal."""
         return self.head is not None if self.kept is None else self.kept.there
@@ -170,42 +247,23 @@ class _Run:
     def teach(self, folder: Path) -> Lesson:
         """One beginning, up to the files, or up to a loss."""
         order = self.order
-        estimator = named.build_learner(order.learner, order.C, order.alpha, order.intercept)
-        student = Learner.of(estimator)
+        student = order.student
         self.federation = self.journal = None
-        agreed = agree(self.line, self.name, self.teachers, student, order.features, order.seconds, self.follows)
-        goal: Any = PerturbedFit(order.goal_seed)
-        if order.goal == "max-auc":
-            goal = MaxAUC()
-        elif order.goal is not None:
-            goal = named.goal_vector(order.goal, order.goal_name, agreed.columns, order.intercept, agreed.classes)
+        agreed = agree(self.line, self.name, self.teachers, student, order.features, order.seconds)
+        goal = order.wanted(agreed)
         engine: Engine = agreed.engine(self.line, order.seconds)
         if self.place is not None:
             self.journal = self.kept = self._open(self.place, agreed)
             engine = Journalled(engine, self.journal)
         self.federation = Federation(engine, self.watch)
-        settings = replace(order.settings, random_state=self.seed)
-        result = teach(self.federation, student, goal, settings, classes=agreed.classes)
+        result = teach(self.federation, student, goal, order.settings, classes=agreed.classes)
         self.federation.stage = "the end"
         ended = end(self.line, agreed, order.seconds)
         interruptions = [*self.dropped, *(self.journal.interruptions if self.journal else [])]
         if isinstance(engine, Journalled) and engine.asked_again:
             interruptions[-1]["asked_again"] = engine.asked_again
         result = replace(result, interruptions=tuple(interruptions))
-        described = named.learner_settings(order.learner, estimator, student, order.intercept)
-        write_model(folder, Taught(result, agreed.classes, ()), agreed.columns, described)
-        stored = result.as_dict() | {
-            "verdict": result.verdict,
-            "columns": list(agreed.columns),
-            "target": agreed.target,
-            "lesson": self.name,
-            "files": [
-                {"teacher": name, "rows": int(ended[name]["rows"]), "held": held}
-                | ({"fault": str(ended[name]["fault"])} if "fault" in ended[name] else {})
-                for name, held in zip(agreed.names, agreed.rows, strict=True)
-            ],
-        }
-        write_json(folder / "lesson.json", stored)
+        _write(folder, result, order, agreed, ended)
         return result
 
     def _open(self, place: Unfinished, agreed: Agreement) -> Journal:
@@ -255,7 +313,7 @@ class _Run:
             )
             few.resumable = self.resumable
             raise few from None
-        self.follows, self.head = self.name, None
+        self.head = None
         self.attempts += 1
 
     def broken_off(self, error: SuperteachError) -> None:

@@ -16,6 +16,7 @@ from superteach.errors import BudgetSpent, QueryRefused, TeachingError
 from superteach.line import wire
 from superteach.line.messages import SEAL, Sealed
 from superteach.line.queries import QUERIES, SCRIPT, Private, Query
+from superteach.promises.accounting import epsilon_of
 from superteach.promises.audit import Audit
 from superteach.promises.fixed import Words
 from superteach.promises.keys import Keys
@@ -59,6 +60,12 @@ class Bill:
                 f"lesson {self.lesson!r} was paid for before, and its answers may have left; a second draw of noise would "
                 "be a second release: begin another lesson"
             )
+
+
+def after(left: float, delta: float, terms: PromiseTerms) -> float:
+    """The ε at `delta` that rows have left after a lesson on these terms, of `left` before it."""
+    square = replace(terms, epsilon=left, delta=delta).mu ** 2 - terms.mu**2 if left > 0.0 else 0.0
+    return epsilon_of(max(square, 0.0) ** 0.5, delta)
 
 
 def can_pay(left: float, delta: float, terms: PromiseTerms) -> bool:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from superteach.errors import QueryRefused, SettingError
+from superteach.types import Json
 from superteach.promises.masks import KEY, LEAST, Masker, check_installed, encoded, public_key
 
 if TYPE_CHECKING:
@@ -31,6 +32,16 @@ class Hello:
     key: bytes
     certificate: bytes
     signature: bytes = b""
+
+    def as_dict(self) -> Json:
+        """For JSON."""
+        return {name: value.hex() if isinstance(value, bytes) else value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, told: Json) -> Hello:
+        """Read it back, or raise ValueError, TypeError or KeyError."""
+        parts = {name: bytes.fromhex(told[name]) for name in ("key", "certificate", "signature")}
+        return cls(str(told["name"]), str(told["lesson"]), int(told["attempt"]), **parts)
 
     @property
     def signed(self) -> bytes:

@@ -115,6 +115,15 @@ def read_pool(
     return Pool(tuple(parts), columns, tuple(files), tuple(numbers))
 
 
+def read_columns(name: str, path: Path, column: str | None = None) -> list[Raw]:
+    """Every column of a teacher's file as it is there, or the one named."""
+    source = _open(name, path)
+    if column is not None and column not in source.columns:
+        raise DataError(f"{source.called} has no column {column!r}; it has {listed(list(source.columns))}")
+    table = source.read(source.columns if column is None else [column])
+    return [one.to_numpy() for one in table.columns]
+
+
 def _check_places(places: list[Path], owner: str | None) -> None:
     if not places:
         raise DataError("no file is given; name one CSV or Parquet file per teacher, or one with an owner column")

@@ -7,6 +7,13 @@
     ask     one query of the closed list                            one sealed array
     finish  the lesson is over                                      how many rows were chosen
 
+under the promise "open", and under all others
+
+    hello   who are you?                                            what the policy declares, a key, the ε that is left
+    begin   this learner, this goal, this roster                    nothing
+    step    the total of the round before                           this teacher's covered words of the next one
+    finish  the lesson is over                                      nothing of the rows
+
 and whatever goes wrong comes back as a refusal (the teacher's decision) or a failure (an accident), with a
 reason that holds no value of a row. Details of accidents stay in the teacher's own log.
 """
@@ -19,16 +26,24 @@ import secrets
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property
+from typing import TypeGuard
 
 from threadpoolctl import ThreadpoolController
 
-from superteach.errors import DataError, QueryRefused, SuperteachError
+from superteach import extensions
+from superteach.errors import DataError, InputError, QueryRefused, SuperteachError
 from superteach.line import wire
 from superteach.line.messages import Turn
 from superteach.mathematics.losses import LOSSES
+from superteach.organisations.site.follower import Follower
 from superteach.organisations.site.rows import SECRET_BYTES, Holding
-from superteach.promises.guard import Guard
+from superteach.promises.guard import Bill, Guard
+from superteach.promises.keys import Keys
+from superteach.promises.ledger import Ledger
+from superteach.promises.policy import DECLARE
+from superteach.promises.rosters import Hello, Rosters
+from superteach.promises.terms import PROMISES
 from superteach.teacher import Teacher
 from superteach.teacher.inputs import make_teacher
 from superteach.teacher.state import State
@@ -37,23 +52,27 @@ from superteach.types import Json
 _log = logging.getLogger(__name__)
 
 
+MOST_LESSONS = 64
+"""Lessons that one process of a site remembers; an honest job has one, and one more for each teacher that is dropped."""
+
+
 @dataclass
 class _Lesson:
     """What a site knows of the lesson it is in."""
 
     name: str
-    rounds: int = 0
+    promise: str
     number: int = 0
     """Of the last round."""
     position: int = 0
     teachers: int = 1
     teacher: Teacher | None = None
     state: State | None = None
+    follower: Follower | None = None
+    """Under a promise."""
     last: tuple[bytes, bytes] | None = None
     """Digest of the last message and the answer to it: asked twice, a question is answered once."""
     finished: Json | None = None
-    written: Path | None = None
-    """The file of the chosen rows."""
 
 
 @dataclass
@@ -71,6 +90,10 @@ class Site:
     """Of the linear algebra library; with 1 the last bits are the same on every machine of a kind."""
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(SECRET_BYTES), repr=False)
     """With which rows are sealed in a hello; a teacher with a folder keeps it there, over its processes."""
+    ledger: Ledger | None = None
+    """What rows have spent; without one no ε is promised."""
+    rosters: Rosters | None = None
+    """This site's part in masks; without it there are none."""
     _seal: str | None = None
     _lessons: dict[str, _Lesson] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -109,105 +132,181 @@ class Site:
         return self.guard.send(reply, facts)
 
     def _handle(self, message: wire.Message, data: bytes, facts: Json) -> bytes:
-        if message.kind == "ask":
-            return self._ask(message, data, facts)
+        handlers = {"hello": self._hello, "agree": self._agree, "ask": self._ask, "begin": self._begin, "step": self._step,
+                    "finish": self._finish}  # fmt: skip
+        handler = handlers.get(message.kind)
+        if handler is None:
+            raise QueryRefused(f"a teacher does not take messages of kind {message.kind!r}")
         lesson = message.header.get("lesson")
-        if not isinstance(lesson, str) or not 0 < len(lesson) <= 100:
+        if not isinstance(lesson, str) or not 0 < len(lesson) <= 100 or not lesson.isprintable():
             raise QueryRefused("a message names its lesson")
         facts["lesson"] = lesson
-        if message.kind == "hello":
-            return wire.pack_facts(self._hello(lesson, message.header, facts))
-        if message.kind == "agree":
-            return wire.pack_facts(self._agree(lesson, message.header))
-        if message.kind == "finish":
-            return wire.pack_facts(self._finish(lesson, facts))
-        raise QueryRefused(f"a teacher does not take messages of kind {message.kind!r}")
-
-    def _hello(self, lesson: str, header: Json, facts: Json) -> Json:
-        loss = LOSSES.get(str(header.get("loss")))
-        if loss is None:
-            raise QueryRefused("a hello names the loss of the learner")
-        self.guard.check_rows(self.holding.count or 1, "this teacher's")
-        known = self._lessons.setdefault(lesson, _Lesson(lesson))
-        if known.number:
-            raise QueryRefused(f"lesson {lesson} has begun already")
-        follows = header.get("follows")
-        if isinstance(follows, str) and follows != lesson:
-            facts["follows"] = follows[:100]
-            if (before := self._lessons.pop(follows, None)) is not None:
-                known.rounds += before.rounds  # beginning anew does not wind the count back
-                self._discard(before)
-        if self._seal is None:
-            self._seal = self.holding.seal(self.secret)
-        return {**self.holding.schema(loss.classifies), "seal": self._seal}
-
-    def _discard(self, lesson: _Lesson) -> None:
-        """Remove the chosen rows of a beginning that another one takes the place of."""
-        try:
-            if lesson.written is not None:
-                lesson.written.unlink(missing_ok=True)
-        except OSError:
-            _log.exception("the chosen rows of lesson %s, which was begun anew, stay", lesson.name)
-
-    def _agree(self, lesson: str, header: Json) -> Json:
         known = self._lessons.get(lesson)
-        if known is None or known.number:
-            raise QueryRefused(f"lesson {lesson} " + ("has begun already" if known else "was never announced"))
-        loss = LOSSES.get(str(header.get("loss")))
-        columns, first = header.get("columns"), header.get("first_id")
-        position, teachers = header.get("position"), header.get("teachers")
-        if type(position) is not int or type(teachers) is not int or not 0 <= position < teachers:
-            raise QueryRefused("an agreement gives a teacher its place in the roster")
-        if loss is None or type(first) is not int or not 0 <= first < 1 << 62:
-            raise QueryRefused("an agreement names the loss and the first row's id")
-        if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
-            raise QueryRefused("an agreement lists the columns")
-        part = self.holding.part(columns, first)
-        known.teacher = make_teacher(part, columns, loss(), header.get("classes"), self.guard)
-        known.position, known.teachers = position, teachers
-        known.state, known.last = known.teacher.start(), None
-        return {}
-
-    def _ask(self, message: wire.Message, data: bytes, facts: Json) -> bytes:
-        facts["query"] = str(message.header.get("query"))[:60]
-        question = wire.read_question(message)
-        query, number = question.query, question.number
-        facts |= {"lesson": question.lesson, "number": number, "query": query.name}
-        known = self._lessons.get(question.lesson)
-        if known is None or known.teacher is None or known.state is None:
-            raise QueryRefused(f"lesson {question.lesson!r} has no agreement with this teacher")
+        if message.kind == "hello":
+            known = known or self._met(lesson, message.header)
+        elif known is None:
+            raise QueryRefused(f"lesson {lesson!r} has no agreement with this teacher: it was never announced")
         digest = hashlib.sha256(data).digest()
         if known.last is not None and known.last[0] == digest:
             facts["again"] = True
             return known.last[1]
-        if known.finished is not None:
-            raise QueryRefused(f"lesson {question.lesson} is over")
-        if number <= known.number:
-            raise QueryRefused(f"round {number} was asked after round {known.number}")
-        self.guard.admit(query, known.rounds, known.teacher.rows.features)
-        known.rounds += 1
-        turn = Turn(number, known.position, known.teachers)
-        state, sealed = known.teacher.answer(query, known.state, turn)
-        known.state, known.number = state, number
-        reply = wire.pack_reply(sealed)
-        known.last = (digest, reply)
+        reply = handler(known, message, facts)
+        if message.kind != "hello":
+            known.last = digest, reply
         return reply
 
-    def _finish(self, lesson: str, facts: Json) -> Json:
-        known, policy = self._lessons.get(lesson), self.guard.policy
-        if known is None or known.state is None or known.teacher is None:
-            raise QueryRefused(f"lesson {lesson!r} has no agreement with this teacher")
-        if known.finished is None:
-            if known.state.chosen is None:
-                raise QueryRefused(f"lesson {lesson} ends before any row is chosen")
-            try:
-                known.written = self.holding.write_chosen(lesson, known.state.chosen, policy)
-            except OSError as error:  # the choice stands; whoever asks again may find room
-                _log.exception("the chosen rows could not be written")
-                facts["fault"] = f"the chosen rows could not be written: {error.strerror}"
-                return {"rows": len(known.state.chosen), "written": "nothing", "fault": facts["fault"]}
-            known.finished = {"rows": len(known.state.chosen), "written": policy.write}
-        return known.finished
+    def _met(self, lesson: str, header: Json) -> _Lesson:
+        promise = header.get("promise")
+        if promise not in PROMISES:
+            raise QueryRefused(f"a hello names the promise that is kept, one of {', '.join(PROMISES)}")
+        self.guard.check_promise(promise)
+        if len(self._lessons) >= MOST_LESSONS:
+            raise QueryRefused(f"this process has met {MOST_LESSONS} lessons, which are the most")
+        return self._lessons.setdefault(lesson, _Lesson(lesson, promise))
+
+    def _hello(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
+        _only(message.header, "lesson", "loss", "promise")
+        loss = LOSSES.get(str(message.header.get("loss")))
+        if loss is None:
+            raise QueryRefused("a hello names the loss of the learner")
+        if known.number or known.promise != message.header.get("promise"):
+            raise QueryRefused(f"lesson {known.name} has begun already")
+        facts["promise"] = known.promise
+        if known.promise == "open":
+            if self._seal is None:
+                self._seal = self.holding.seal(self.secret)
+            return wire.pack_facts({**self.holding.schema(loss.classifies), "seal": self._seal})
+        declared = self.guard.policy.declared
+        if declared is None or (loss.classifies and declared.labels is None):
+            missing = "the labels" if declared else "columns, target and size"
+            raise QueryRefused(f"its policy does not declare {missing} of its rows: its owner adds them with  {DECLARE}")
+        told: Json = {**declared.schema(loss.classifies), "deliver": self.guard.policy.deliver}
+        if self.ledger is not None and known.promise == "epsilon":
+            told |= {"left": self.ledger.left(self._keys), "delta": self.ledger.delta}
+        if self.rosters is not None and self.rosters.allowed:
+            told["hello"] = self.rosters.hello(known.name, 0).as_dict()
+        return wire.pack_facts(told)
+
+    @cached_property
+    def _keys(self) -> Keys:
+        """Who each row is, from all that its owner's table has of it."""
+        assert self.ledger is not None
+        return self.ledger.keys(self.holding.records(self.guard.policy.identity))
+
+    def _begin(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
+        header, declared = message.header, self.guard.policy.declared
+        if known.follower is not None or known.promise == "open" or declared is None:
+            raise QueryRefused(f"lesson {known.name!r} cannot begin " + ("twice" if known.follower else "so"))
+        _only(header, "lesson", "script", "columns", "classes", "names", "position", "hellos")
+        columns, names, position = header.get("columns"), header.get("names"), header.get("position")
+        if not (_texts(columns) and _texts(names) and isinstance(header.get("script"), dict) and len(message.arrays) == 1):
+            raise QueryRefused("a lesson begins with columns, names, a script and one goal")
+        if type(position) is not int or not 0 <= position < len(names) or names[position] != self.name:
+            raise QueryRefused("a lesson begins with this teacher's place in the roster")
+        try:
+            script = extensions.load(extensions.SCRIPTS, "prices").read(header["script"], message.arrays[0])
+            hellos = [Hello.from_dict(told) for told in header.get("hellos") or []]
+        except (InputError, KeyError, TypeError, ValueError) as error:
+            raise QueryRefused(f"this lesson cannot be taught: {error}") from None
+        if script.terms.promise != known.promise or script.rows[position] != declared.rows or len(names) != len(script.rows):
+            raise QueryRefused("the script is not the one of the hellos: promise, teachers and their rows must be the same")
+        if script.terms.masked and {hello.name for hello in hellos} != set(names):
+            raise QueryRefused("the roster of masks has other teachers than the lesson")
+        bill = None
+        if self.ledger is not None and script.terms.promise == "epsilon":
+            about = {"coordinator": self.coordinator, "epsilon": script.terms.epsilon, "delta": script.terms.delta}
+            bill = Bill(self.ledger, self._keys, known.name, about)
+        guard = self.guard.under(script.terms, bill, self.rosters, known.name, hellos)
+        teacher = self._teacher(columns, 0, script.learner.loss.name, header.get("classes"), guard).under(guard)
+        known.follower = Follower(teacher, script, tuple(names), position, script.terms)
+        return wire.pack_facts({})
+
+    def _step(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
+        follower, number = known.follower, message.header.get("number")
+        _only(message.header, "lesson", "number")
+        if follower is None or known.finished is not None:
+            raise QueryRefused(f"lesson {known.name!r} " + ("is over" if known.finished else "has not begun"))
+        facts["number"] = number if type(number) is int else None
+        if number != follower.number + 1:
+            raise QueryRefused(f"round {follower.number + 1} is next, not {str(number)[:20]}")
+        said = follower.step(message.words)
+        if said is None:
+            raise QueryRefused("the script is over, and there is nothing more to say")
+        facts["query"], known.number = said.query, said.number
+        return wire.pack_part(said.sealed, said.mark)
+
+    def _agree(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
+        header = message.header
+        if known.number or known.promise != "open":
+            raise QueryRefused(f"lesson {known.name} " + ("has begun already" if known.number else "is not open"))
+        columns, first = header.get("columns"), header.get("first_id")
+        position, teachers = header.get("position"), header.get("teachers")
+        if type(position) is not int or type(teachers) is not int or not 0 <= position < teachers:
+            raise QueryRefused("an agreement gives a teacher its place in the roster")
+        if type(first) is not int or not 0 <= first < 1 << 62:
+            raise QueryRefused("an agreement names the first row's id")
+        if not _texts(columns):
+            raise QueryRefused("an agreement lists the columns")
+        known.teacher = self._teacher(columns, first, str(header.get("loss")), header.get("classes"), self.guard)
+        known.position, known.teachers = position, teachers
+        known.state = known.teacher.start()
+        return wire.pack_facts({})
+
+    def _teacher(self, columns: list[str], first: int, name: str, classes: list[object] | None, guard: Guard) -> Teacher:
+        loss = LOSSES.get(name)
+        if loss is None:
+            raise QueryRefused(f"no loss is named {name[:60]!r}")
+        return make_teacher(self.holding.part(columns, first), columns, loss(), classes, guard)
+
+    def _ask(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
+        facts["query"] = str(message.header.get("query"))[:60]
+        if known.promise != "open":
+            raise QueryRefused(f"promise {known.promise!r} has a script, and no question is answered beside it")
+        question = wire.read_question(message)
+        query, number = question.query, question.number
+        facts |= {"number": number, "query": query.name}
+        if known.teacher is None or known.state is None:
+            raise QueryRefused(f"lesson {known.name!r} has no agreement with this teacher")
+        if known.finished is not None:
+            raise QueryRefused(f"lesson {known.name} is over")
+        if number <= known.number:
+            raise QueryRefused(f"round {number} was asked after round {known.number}")
+        self.guard.admit(query, known.teacher.rows.features)
+        known.state, sealed = known.teacher.answer(query, known.state, Turn(number, known.position, known.teachers))
+        known.number = number
+        return wire.pack_reply(sealed)
+
+    def _finish(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
+        if known.finished is not None:
+            return wire.pack_facts(known.finished)
+        if known.follower is not None and known.state is None:
+            if known.follower.number == 0 or known.follower.step(message.words) is not None:
+                raise QueryRefused(f"lesson {known.name!r} is not over")
+            known.state = known.follower.state
+        state, policy = known.state, self.guard.policy
+        if state is None:
+            raise QueryRefused(f"lesson {known.name!r} has no agreement with this teacher")
+        if state.chosen is None:
+            raise QueryRefused(f"lesson {known.name} ends before any row is chosen")
+        counted = {"rows": len(state.chosen)} if known.promise == "open" else {}  # else a count would leave
+        try:
+            self.holding.write_chosen(known.name, state.chosen, policy, state.note)
+        except OSError as error:  # the choice stands; whoever asks again may find room
+            _log.exception("the chosen rows could not be written")
+            facts["fault"] = f"the chosen rows could not be written: {error.strerror}"
+            return wire.pack_facts({**counted, "written": "nothing", "fault": facts["fault"]})
+        known.finished = {**counted, "written": policy.write}
+        return wire.pack_facts(known.finished)
+
+
+def _texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+
+
+def _only(header: Json, *known: str) -> None:
+    """Refuse what no message declares."""
+    if odd := sorted(set(header) - set(known)):
+        raise QueryRefused(f"such a message has {', '.join(known)}; {odd[0][:60]!r} does not fit")
 
 
 def _told(error: Exception) -> str:

@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from superteach.errors import QueryRefused, SettingError
+from superteach.errors import QueryRefused, SettingError, listed
 from superteach.processes.disk import write_bytes
-from superteach.promises.policy import Policy
-from superteach.teacher.files import Pool, read_pool
+from superteach.promises.policy import DECLARE, Label, Policy, schema_of
+from superteach.teacher.files import Pool, read_columns, read_pool
 from superteach.teacher.inputs import Part, find_classes
-from superteach.types import Json, Raw
+from superteach.types import Json, Positions, Raw
 
 _BLOCK_ROWS = 1 << 14
 SECRET_BYTES = 32
@@ -46,18 +46,42 @@ class Holding:
     def schema(self, classifies: bool) -> Json:
         """Names and kinds of the columns, the label values of a classification, a hash of it all, the count."""
         part = self.pool.parts[0]
-        labels: list[object] | None = None
-        if classifies:
-            labels = _labels(part)
-        kind = "text" if part.take_target().dtype.kind in "OUS" else "number"
-        shape = {"columns": sorted(self.pool.columns), "target": self.target, "target_kind": kind}
-        return {
-            **shape,
-            "columns": list(self.pool.columns),
-            "labels": labels,
-            "rows": self.count,
-            "hash": hashlib.sha256(json.dumps(shape).encode()).hexdigest(),
-        }
+        text = part.take_target().dtype.kind in "OUS"
+        return schema_of(self.pool.columns, self.target, text, _labels(part) if classifies else None, self.count)
+
+    def check(self, policy: Policy) -> None:
+        """Refuse rows that contradict what their owner declares, before anything is told or spent."""
+        declared = policy.declared
+        if declared is None:
+            if policy.promise != "open":
+                raise SettingError(
+                    f"the policy accepts promise {policy.promise!r} and declares nothing of the rows: add the table "
+                    f"[declared], drafted by  {DECLARE}"
+                )
+            return
+        for what, here, told in (
+            ("columns", sorted(self.pool.columns), sorted(declared.columns)),
+            ("target", [self.target], [declared.target]),
+        ):
+            if here != told:
+                odd = sorted(set(here) ^ set(told))
+                raise SettingError(
+                    f"the policy declares other {what} than the file has ({listed(odd)}): mend [declared], or offer what "
+                    "it says with --features and --target"
+                )
+        if declared.labels is not None:
+            values = np.unique(self.pool.parts[0].take_target())
+            odd_labels = [value for value in values.tolist() if value not in declared.labels]
+            if odd_labels:
+                raise SettingError(
+                    f"the file has the label {odd_labels[0]!r}, and the policy declares {list(declared.labels)}: mend "
+                    "declared.labels, or the file"
+                )
+
+    def records(self, identity: str | None) -> list[Raw]:
+        """All that the owner's table has of each row, or the one column that names it: for the ledger's keys."""
+        columns = read_columns(self.name, self.pool.files[0], identity)
+        return [column[self.pool.row_numbers[0]] for column in columns]
 
     def seal(self, secret: bytes) -> str:
         """HMAC-SHA256 over columns, rows, targets and costs: who lacks the secret can compare two, and guess no row."""
@@ -86,8 +110,11 @@ class Holding:
         ids = np.arange(first_id, first_id + self.count, dtype=np.int64)
         return replace(part, name=self.name, features=features, ids=ids)
 
-    def write_chosen(self, lesson: str, chosen: npt.NDArray[np.int64], policy: Policy) -> Path | None:
-        """Write the chosen rows, or their numbers, as the policy says; the file appears whole or not at all."""
+    def write_chosen(self, lesson: str, chosen: Positions, policy: Policy, note: str = "") -> Path | None:
+        """Write the chosen rows, or their numbers, as the policy says; the file appears whole or not at all.
+
+        A note goes beside it: how the choice came out is for the owner alone.
+        """
         if policy.write == "nothing":
             return None
         numbers = np.sort(self.pool.row_numbers[0][chosen])
@@ -100,6 +127,8 @@ class Holding:
             path = policy.folder / f"{stem}{self.pool.files[0].suffix.lower()}"
             content = _rows(self.pool.files[0], numbers)
         write_bytes(path, content, private=True)
+        if note:
+            write_bytes(path.with_suffix(".txt"), f"{note}\n".encode(), private=True)
         return path
 
 
@@ -141,7 +170,7 @@ def _arrays(values: Any) -> tuple[Raw, ...]:
     return (values.astype(np.str_) if values.dtype == object else values,)
 
 
-def _labels(part: Part) -> list[object]:
+def _labels(part: Part) -> list[Label]:
     """The label values here, one or two; their order is the coordinator's to settle."""
     values = part.take_target()
     different = np.unique(values)

@@ -1,0 +1,95 @@
+"""A teacher in step with the others: it runs the script itself, and waits for totals alone."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import NamedTuple, Protocol
+
+from superteach.errors import QueryRefused
+from superteach.line.messages import Sealed, Turn
+from superteach.line.queries import Query
+from superteach.line.script import mark_of
+from superteach.promises.fixed import Words
+from superteach.promises.terms import PromiseTerms
+from superteach.teacher import Teacher
+from superteach.types import Array
+
+
+class Follows(Protocol):
+    """A script as far as a site knows one."""
+
+    def follow(self, engine: Follower) -> None:
+        """Ask the engine for one total after the other, up to the choice of rows."""
+
+
+class Spoken(NamedTuple):
+    """What a teacher says in a round."""
+
+    number: int
+    query: str
+    mark: str
+    sealed: Sealed
+
+
+class Follower:
+    """An engine whose sums are this teacher's own words out and the total of all in.
+
+    The script runs on a thread of its own, and only while a message is being answered: `step` wakes it and waits.
+    """
+
+    def __init__(
+        self, teacher: Teacher, script: Follows, names: tuple[str, ...], position: int, terms: PromiseTerms
+    ) -> None:
+        self.names, self.state = names, teacher.start()
+        self._teacher, self._script, self._position, self._terms = teacher, script, position, terms
+        self._totals: queue.SimpleQueue[Words] = queue.SimpleQueue()
+        self._said: queue.SimpleQueue[Spoken | BaseException | None] = queue.SimpleQueue()
+        self._last: Spoken | None = None
+        self._broken = False
+
+    @property
+    def features(self) -> int:
+        """How many columns this teacher has."""
+        return int(self._teacher.rows.features)
+
+    @property
+    def number(self) -> int:
+        """The last round."""
+        return 0 if self._last is None else self._last.number
+
+    def sum(self, query: Query[object], number: int) -> Array:
+        """Say this teacher's words and wait for the total; called on the script's own thread."""
+        turn = Turn(number, self._position, len(self.names))
+        self.state, sealed = self._teacher.answer(query, self.state, turn)
+        self._said.put(Spoken(number, query.name, mark_of(query, number), sealed))
+        return self._terms.uncover(query, self._totals.get())
+
+    def step(self, totals: tuple[Words, ...]) -> Spoken | None:
+        """Go on with the total of the last round; what this teacher says next, None at the script's end."""
+        if self._broken:
+            raise QueryRefused("the script broke off at this teacher; its own log says why: begin another lesson")
+        if self._last is None:
+            if totals:
+                raise QueryRefused("there is no total before the first round")
+            # A daemon: a lesson that nobody goes on with must not keep this process from ending.
+            threading.Thread(target=self._run, daemon=True).start()
+        else:
+            wanted = self._last.sealed.values.shape
+            if [total.shape for total in totals] != [wanted]:
+                seen = [total.shape for total in totals]
+                raise QueryRefused(f"the total of round {self.number} has shape {wanted}, got {seen}")
+            self._totals.put(totals[0])
+        said = self._said.get()
+        if isinstance(said, BaseException):
+            self._broken = True
+            raise said
+        self._last = said or self._last
+        return said
+
+    def _run(self) -> None:
+        try:
+            self._script.follow(self)
+            self._said.put(None)
+        except BaseException as error:  # it belongs to whoever waits for the words
+            self._said.put(error)
