@@ -84,7 +84,12 @@ class Reply:
 def pack(kind: str, header: Mapping[str, object], arrays: typing.Sequence[Numbers] = ()) -> bytes:
     """A message as bytes; its arrays are all doubles or all words."""
     words = any(array.dtype == np.uint64 for array in arrays)
-    stored = {"kind": kind, **header, "arrays": [list(array.shape) for array in arrays], **({"words": True} if words else {})}
+    stored = {
+        "kind": kind,
+        **header,
+        "arrays": [list(array.shape) for array in arrays],
+        **({"words": True} if words else {}),
+    }
     try:
         text = json.dumps(stored, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode()
     except ValueError as error:

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from superteach.engines.remote import SECONDS, Line, Remote, reply_of
 from superteach.coordinator.promised import Script
 from superteach.engines.relay import Relay
+from superteach.engines.remote import SECONDS, Line, Remote, reply_of
 from superteach.errors import BudgetSpent, DataError, QueryRefused
 from superteach.line import wire
 from superteach.mathematics.learner import Learner
 from superteach.promises.fixed import Words
-from superteach.promises.guard import can_pay
+from superteach.promises.guard import after, can_pay
+from superteach.promises.terms import PromiseTerms
 from superteach.types import Json, Raw
 
 
@@ -47,6 +48,10 @@ class Agreement:
     def left(self) -> dict[str, float]:
         """The ε that each teacher's rows had left before the lesson, where it said so."""
         return {name: float(facts["left"]) for name, facts in self.said.items() if "left" in facts}
+
+    def left_after(self, terms: PromiseTerms) -> dict[str, float]:
+        """The same once a lesson on these terms is paid for."""
+        return {name: after(left, float(self.said[name]["delta"]), terms) for name, left in self.left.items()}
 
     def engine(self, line: Line, seconds: float = SECONDS) -> Remote:
         """An engine over these teachers, for open lessons."""
@@ -121,9 +126,7 @@ def finish(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[s
     return {name: int(facts["rows"]) for name, facts in end(line, agreement, seconds).items()}
 
 
-def end(
-    line: Line, agreement: Agreement, seconds: float = SECONDS, last: Words | None = None
-) -> dict[str, Json]:
+def end(line: Line, agreement: Agreement, seconds: float = SECONDS, last: Words | None = None) -> dict[str, Json]:
     """The same with all that each says: rows (of an open lesson), what is written, and the fault where nothing could be.
 
     `last` is the last total of a script.

@@ -24,7 +24,6 @@ from superteach.lesson import Entry, Lesson, Taught, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import Agreement, agree, end
 from superteach.organisations.unfinished import Unfinished
-from superteach.promises.guard import after
 from superteach.settings import Settings
 from superteach.types import Array, Json
 
@@ -172,18 +171,19 @@ def _under_promise(
         ended = end(line, agreed, order.seconds, relay.last)
     except TeacherLost as lost:
         raise _ended(lost, federation, agreed, script) from None
-    _write(folder, result, order, agreed, ended)
+    assert script is not None
+    _write(folder, result, order, agreed, ended, agreed.left_after(script.terms))
     return result
 
 
 def _ended(lost: TeacherLost, federation: Federation, agreed: Agreement, script: Script | None) -> TeacherLost:
     """The same loss, with what it has cost and what to do."""
-    paid = any(entry.bytes_in for entry in federation.ledger) or federation.spent()["bytes_in"] > 0
     told = ""
-    if script is not None and script.terms.promise == "epsilon" and agreed.left:
-        left = {name: after(one, agreed.said[name]["delta"], script.terms) if paid else one for name, one in agreed.left.items()}
+    if script is not None and agreed.left:
+        paid = federation.spent()["bytes_in"] > 0
+        left = agreed.left_after(script.terms) if paid else agreed.left
         listed = ", ".join(f"{name} {one:.3g}" for name, one in left.items())
-        told = f" and a payment of its own; ε left after {'this one' if paid else 'nothing was spent'}: {listed}"
+        told = f" and a payment of its own. {'This one is paid for' if paid else 'Nothing was spent'}, ε left: {listed}"
     rest = ",".join(name for name in agreed.names if name != lost.teacher)
     return type(lost)(
         lost.teacher,
@@ -193,7 +193,14 @@ def _ended(lost: TeacherLost, federation: Federation, agreed: Agreement, script:
     )
 
 
-def _write(folder: Path, result: Lesson, order: Order, agreed: Agreement, ended: dict[str, Json]) -> None:
+def _write(
+    folder: Path,
+    result: Lesson,
+    order: Order,
+    agreed: Agreement,
+    ended: dict[str, Json],
+    left: dict[str, float] | None = None,
+) -> None:
     """Write lesson.json, and model.json where the learner was fitted."""
     if result.delivered:
         estimator = named.build_learner(order.learner, order.C, order.alpha, order.intercept)
@@ -204,7 +211,7 @@ def _write(folder: Path, result: Lesson, order: Order, agreed: Agreement, ended:
         "columns": list(agreed.columns),
         "target": agreed.target,
         "lesson": agreed.lesson,
-        "left": agreed.left,
+        **({"left": left} if left else {}),
         "files": [
             {"teacher": name, "rows": ended[name].get("rows"), "held": held}
             | ({"fault": str(ended[name]["fault"])} if "fault" in ended[name] else {})

@@ -143,7 +143,9 @@ def _declared(table: Json, where: str) -> Declared:
     if not _is_text(table["target"]) or table["target"] in columns:
         raise SettingError(f"{where}: declared.target={table['target']!r} must be a column that is no feature")
     if labels is not None and not _are_labels(labels):
-        raise SettingError(f"{where}: declared.labels={labels!r} must be two different values, both text or both numbers")
+        raise SettingError(
+            f"{where}: declared.labels={labels!r} must be two different values, both text or both numbers"
+        )
     return Declared(table["rows"], tuple(columns), table["target"], None if labels is None else tuple(labels))
 
 

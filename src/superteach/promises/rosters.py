@@ -15,8 +15,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from superteach.errors import QueryRefused, SettingError
-from superteach.types import Json
 from superteach.promises.masks import KEY, LEAST, Masker, check_installed, encoded, public_key
+from superteach.types import Json
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

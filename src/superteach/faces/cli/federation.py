@@ -16,6 +16,7 @@ def add_commands(app: typer.Typer) -> None:
     """Put the commands beside the others."""
     group = typer.Typer(help="Found a federation of teachers on machines of their own.", no_args_is_help=True)
     group.command("init")(init)
+    group.command("declare")(declare)
     app.add_typer(group, name="federation")
     app.command()(serve)
     app.command()(join)
@@ -45,6 +46,23 @@ def init(
     typer.echo(f"{folder}/certificate-authority   whoever has this can make teachers and coordinators: lock it away")
 
 
+def declare(
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet file with a teacher's rows.", show_default=False)],
+    target: Annotated[str, typer.Option(help="Column to be predicted.", show_default=False)],
+    features: Annotated[
+        str | None, typer.Option(help="Columns to offer, separated by commas (default: all others).")
+    ] = None,
+    labels: Annotated[bool, typer.Option("--labels", help="List the two label values of a classification.")] = False,
+) -> None:
+    """Draft what a teacher's policy declares of its rows; look at it, then put it into policy.toml."""
+    from superteach.organisations.site.rows import open_holding
+    from superteach.promises.policy import draft
+
+    columns = None if features is None else [name.strip() for name in features.split(",")]
+    told = open_holding(file.stem, file, target, columns).schema(labels)
+    typer.echo(draft(told["rows"], told["columns"], target, told["labels"]), nl=False)
+
+
 def serve(home: Annotated[Path, _HOME]) -> None:
     """Run the coordinator's server until Ctrl-C."""
     from superteach.organisations.nvflare.start import become_server, prepare_server
@@ -68,13 +86,15 @@ def join(
         int, typer.Option(min=1, help="Cores for one answer; 1 gives the same last bit everywhere.")
     ] = 1,
 ) -> None:
-    """Take part as a teacher until Ctrl-C: rows stay here, sums leave as the policy allows."""
+    """Take part as a teacher until Ctrl-C: rows stay here, and what leaves is as the policy promises."""
     from superteach.organisations.nvflare import AUDIT
     from superteach.organisations.nvflare.start import become_teacher, prepare_teacher
+    from superteach.promises.terms import SENTENCES
 
     columns = None if features is None else [name.strip() for name in features.split(",")]
     name, server, holding, rules = prepare_teacher(kit, data, target, columns, policy, threads)
     typer.echo(f"{name}: {holding.count:,} rows of {len(holding.pool.columns)} columns stay here; target {target!r}")
+    typer.echo(f"{name}: {SENTENCES[rules.promise]} No weaker promise than {rules.promise!r} is accepted.")
     typer.echo(f"{name}: every question is written to {kit / AUDIT}; chosen rows ({rules.write}) go to {rules.folder}")
     typer.echo(f"{name}: connecting to {server}")
     become_teacher(kit, name)
@@ -100,4 +120,4 @@ def status(
         typer.echo(f"lesson {lesson['lesson']}: {lesson['status'].lower()}, submitted {lesson['when']}")
         if lesson.get("queries"):
             asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items())
-            typer.echo(f"  {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
+            typer.echo(f"  promise {lesson['promise']}, {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")

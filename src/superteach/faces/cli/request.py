@@ -90,7 +90,7 @@ class Request:
         _option(
             _LESSON,
             "With --solver block: how many answers others may be ahead of a slow teacher. Above 0 rounds are "
-            "asynchronous, and teachers are asked one by one; a teacher's policy must allow it.",
+            "asynchronous, and teachers are asked one by one, which goes with promise open alone.",
             min=0,
         ),
     ] = 0
@@ -127,11 +127,12 @@ def takes(kind: type[Asked]) -> Callable[[Callable[[Asked], None]], Callable[...
         flag = kind_of is bool
         shown = facts.get("shown") or ("" if flag or one.default is None else str(one.default))
         name = f"--{option_of(one).replace('_', '-')}"
+        name += f"/--no-{name[2:]}" if one.default is True else ""
         option = _option(_LESSON, facts["help"], name, show_default=shown or False)
         if "choices" in facts:
             kind_of = _words(one.name, facts["choices"]())
         hint: object = Annotated[kind_of if flag else kind_of | None, option]
-        parameters.append(_parameter(one.name, hint, False if flag else None))
+        parameters.append(_parameter(one.name, hint, one.default if flag else None))
 
     def declare(command: Callable[[Asked], None]) -> Callable[..., None]:
         def run(**given: Any) -> None:

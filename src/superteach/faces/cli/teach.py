@@ -22,6 +22,7 @@ from superteach.faces.oneprocess import OneProcess
 from superteach.lesson import Entry, Lesson, to_json, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.processes.patience import persevere
+from superteach.promises.terms import SENTENCES
 from superteach.report.words import interruption
 from superteach.settings import Settings
 from superteach.teacher.files import read_pool
@@ -36,7 +37,7 @@ def run(request: Request) -> None:
     place = check_folder(request.out, request.overwrite)
     estimator = named.build_learner(request.learner, request.C, request.alpha, request.intercept)
     student = Learner.of(estimator)
-    settings = request.made(**({} if request.federation is None else {"rounding": "alone"}))
+    settings = request.made(**({} if request.federation is None else {"rounding": "alone", "promise": "epsilon"}))
     check_goal_name(request.goal)
     features = None if request.features is None else [name.strip() for name in request.features.split(",")]
     if request.federation is not None:
@@ -123,19 +124,25 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
             stored = json.loads((found / "lesson.json").read_text(encoding="utf-8"))
             lesson = Lesson.load(found / "lesson.json")
             with new_folder(place) as result:
-                for written in ("lesson.json", "model.json"):
+                for written in ("lesson.json", *(["model.json"] if lesson.delivered else [])):
                     shutil.copyfile(found / written, result / written)
                 page_of_stored(stored, lesson).write(result / "report.html")
     if request.as_json:
         sys.stdout.write(to_json(stored | {"out": str(request.out)}))
         return
-    screen.result(lesson, [entry["rows"] for entry in stored["files"]])
+    screen.result(lesson, [entry["rows"] for entry in stored["files"] if entry["rows"] is not None])
     for facts in lesson.interruptions:
         screen.say(interruption(facts))
     for entry in stored["files"]:
         if "fault" in entry:
             screen.say(f"Teacher {entry['teacher']} has no file of this lesson: {entry['fault']}.")
     screen.say(screen.sentence(lesson))
-    screen.say(
-        f"Model, ledger and a report to read (report.html) are in {request.out}; every teacher has its own rows."
-    )
+    if lesson.promise != "open":
+        left = ", ".join(f"{name} {one:.3g}" for name, one in stored.get("left", {}).items())
+        screen.say(f"Promise {lesson.promise}: {SENTENCES[lesson.promise]}" + (f" ε left: {left}." if left else ""))
+    if not lesson.delivered:
+        screen.say(
+            "There is no model.json: under this promise the learner is not fitted here; whoever has the rows can."
+        )
+    what = "Model, ledger" if lesson.delivered else "Ledger"
+    screen.say(f"{what} and a report to read (report.html) are in {request.out}; every teacher has its own rows.")

@@ -23,6 +23,8 @@ ORDER = "order.json"
 JOINED = "superteach.json"
 """What `superteach join` was told, in the kit's local folder: the coordinator has no say in it."""
 AUDIT = "superteach-audit.jsonl"
+LEDGER = "superteach-ledger"
+"""Folder of what rows have spent, in the teacher's kit."""
 SECRET = "superteach-secret"
 """With which a teacher seals its rows, in its kit; it never leaves it."""
 

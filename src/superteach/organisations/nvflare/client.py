@@ -18,12 +18,14 @@ from nvflare.lighter.utils import load_crt_chain, verify_folder_signature_and_ge
 
 from superteach.errors import QueryRefused, SuperteachError
 from superteach.line import wire
-from superteach.organisations.nvflare import AUDIT, FIELD, JOINED, SECRET, TOPIC
+from superteach.organisations.nvflare import AUDIT, FIELD, JOINED, LEDGER, SECRET, TOPIC
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import open_holding, own_secret
 from superteach.promises.audit import Audit
 from superteach.promises.guard import Guard
+from superteach.promises.ledger import Ledger
 from superteach.promises.policy import read_policy
+from superteach.promises.rosters import Identity, Rosters
 
 if TYPE_CHECKING:
     from nvflare.apis.fl_context import FLContext
@@ -83,9 +85,18 @@ def open_site(kit: Path, name: str, coordinator: str, fingerprint: str) -> Site:
     except QueryRefused as error:
         guard.record({"coordinator": coordinator, "kind": "lesson", "verdict": f"refused: {error}"})
         raise
-    holding = open_holding(name, told["data"], told["target"], told["features"])
-    secret = own_secret(kit / SECRET)
-    return Site(name, holding, guard, coordinator, fingerprint, told["threads"], secret)
+    holding, policy = open_holding(name, told["data"], told["target"], told["features"]), guard.policy
+    holding.check(policy)
+    ledger = rosters = None
+    if policy.declared is not None:
+        startup = kit / "startup"
+        identity = Identity((startup / "client.key").read_bytes(), (startup / "client.crt").read_bytes())
+        root = (startup / "rootCA.pem").read_bytes()
+        rosters = Rosters(identity, policy.least_teachers, policy.teachers, root)
+        ledger = Ledger(kit / LEDGER, policy.epsilon, policy.delta)
+    return Site(
+        name, holding, guard, coordinator, fingerprint, told["threads"], own_secret(kit / SECRET), ledger, rosters
+    )
 
 
 def signer_of(app: Path, root: Path) -> tuple[str, str]:

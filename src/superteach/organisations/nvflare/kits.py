@@ -19,6 +19,7 @@ from pathlib import Path
 from superteach.errors import SettingError
 from superteach.organisations.nvflare import CLIENT, GREETER, SERVER, require
 from superteach.promises.policy import template
+from superteach.promises.rosters import Identity
 from superteach.types import Json
 
 FEDERATION = "federation.json"
@@ -57,8 +58,9 @@ def found(
     _close_server(kits / host)
     shutil.move(kits / host, folder / "server")
     shutil.move(kits / coordinator, folder / "coordinator")
+    marks = [Identity(*_own(kits / teacher)).fingerprint for teacher in teachers]
     for teacher in teachers:
-        _close_teacher(kits / teacher, coordinator)
+        _close_teacher(kits / teacher, coordinator, marks)
         shutil.move(kits / teacher, folder / "teachers" / teacher)
     write_json(folder / FEDERATION, asdict(project))
     _make_private(folder)
@@ -149,7 +151,12 @@ def _close_server(kit: Path) -> None:
     _quiet(local)
 
 
-def _close_teacher(kit: Path, coordinator: str) -> None:
+def _own(kit: Path) -> tuple[bytes, bytes]:
+    """A teacher's key and certificate."""
+    return (kit / "startup" / "client.key").read_bytes(), (kit / "startup" / "client.crt").read_bytes()
+
+
+def _close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:
     """Allow one class: no shipped code, no shell, no shut-down from afar, no streams of logs. Add a policy."""
     local = kit / "local"
     resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
@@ -177,7 +184,7 @@ def _close_teacher(kit: Path, coordinator: str) -> None:
     write_json(local / "resources.json", resources)
     _permit(local, download_job="none", operate="none")
     _quiet(local)
-    (kit / "policy.toml").write_text(template([coordinator]), encoding="utf-8")
+    (kit / "policy.toml").write_text(template([coordinator], teachers), encoding="utf-8")
 
 
 def _permit(local: Path, **rights: str) -> None:

@@ -166,6 +166,7 @@ class LessonController(Controller):  # type: ignore[misc]
         super().__init__()
         self._told: Json = {"stage": "start", "rounds": 0, "queries": {}}
         self._asked: Counter[str] = Counter()
+        self._promise = "open"
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Let an administrator ask how far the lesson is."""
@@ -182,7 +183,12 @@ class LessonController(Controller):  # type: ignore[misc]
 
     def _watch(self, entry: Entry) -> None:
         self._asked[entry.query if entry.teacher is None else f"{entry.query} of {entry.teacher} alone"] += 1
-        self._told = {"stage": entry.stage, "rounds": entry.number, "queries": dict(self._asked)}
+        self._told = {
+            "stage": entry.stage,
+            "rounds": entry.number,
+            "queries": dict(self._asked),
+            "promise": self._promise,
+        }
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Teach; whatever goes wrong is written beside the result, in words."""
@@ -194,6 +200,7 @@ class LessonController(Controller):  # type: ignore[misc]
         try:
             config = Path(fl_ctx.get_workspace().get_app_config_dir(job))
             order = Order(**json.loads((config / ORDER).read_text(encoding="utf-8")))
+            self._promise = order.settings.promise
             line.wait_for(order.teachers, order.arrival, order.on_loss == "drop")
             conduct(line, job, order, folder, self._watch, unfinished)
         except TeacherLost as error:

@@ -26,8 +26,7 @@ def prepare_teacher(
     place = (kit / "policy.toml" if policy is None else policy).resolve()
     rules = read_policy(place)
     holding = open_holding(name, data, target, features)
-    if holding.count < rules.least_rows:
-        raise SettingError(f"{data} has {holding.count} rows, the policy's least_rows is {rules.least_rows}")
+    holding.check(rules)
     if rules.write != "nothing":
         rules.folder.mkdir(parents=True, exist_ok=True)
     told = {

@@ -179,7 +179,9 @@ class Site:
         declared = self.guard.policy.declared
         if declared is None or (loss.classifies and declared.labels is None):
             missing = "the labels" if declared else "columns, target and size"
-            raise QueryRefused(f"its policy does not declare {missing} of its rows: its owner adds them with  {DECLARE}")
+            raise QueryRefused(
+                f"its policy does not declare {missing} of its rows: its owner adds them with  {DECLARE}"
+            )
         told: Json = {**declared.schema(loss.classifies), "deliver": self.guard.policy.deliver}
         if self.ledger is not None and known.promise == "epsilon":
             told |= {"left": self.ledger.left(self._keys), "delta": self.ledger.delta}
@@ -199,7 +201,9 @@ class Site:
             raise QueryRefused(f"lesson {known.name!r} cannot begin " + ("twice" if known.follower else "so"))
         _only(header, "lesson", "script", "columns", "classes", "names", "position", "hellos")
         columns, names, position = header.get("columns"), header.get("names"), header.get("position")
-        if not (_texts(columns) and _texts(names) and isinstance(header.get("script"), dict) and len(message.arrays) == 1):
+        if not (
+            _texts(columns) and _texts(names) and isinstance(header.get("script"), dict) and len(message.arrays) == 1
+        ):
             raise QueryRefused("a lesson begins with columns, names, a script and one goal")
         if type(position) is not int or not 0 <= position < len(names) or names[position] != self.name:
             raise QueryRefused("a lesson begins with this teacher's place in the roster")
@@ -208,8 +212,14 @@ class Site:
             hellos = [Hello.from_dict(told) for told in header.get("hellos") or []]
         except (InputError, KeyError, TypeError, ValueError) as error:
             raise QueryRefused(f"this lesson cannot be taught: {error}") from None
-        if script.terms.promise != known.promise or script.rows[position] != declared.rows or len(names) != len(script.rows):
-            raise QueryRefused("the script is not the one of the hellos: promise, teachers and their rows must be the same")
+        if (
+            script.terms.promise != known.promise
+            or script.rows[position] != declared.rows
+            or len(names) != len(script.rows)
+        ):
+            raise QueryRefused(
+                "the script is not the one of the hellos: promise, teachers and their rows must be the same"
+            )
         if script.terms.masked and {hello.name for hello in hellos} != set(names):
             raise QueryRefused("the roster of masks has other teachers than the lesson")
         bill = None
@@ -252,7 +262,9 @@ class Site:
         known.state = known.teacher.start()
         return wire.pack_facts({})
 
-    def _teacher(self, columns: list[str], first: int, name: str, classes: list[object] | None, guard: Guard) -> Teacher:
+    def _teacher(
+        self, columns: list[str], first: int, name: str, classes: list[object] | None, guard: Guard
+    ) -> Teacher:
         loss = LOSSES.get(name)
         if loss is None:
             raise QueryRefused(f"no loss is named {name[:60]!r}")
