@@ -278,5 +278,6 @@ def read_reply(data: object) -> Reply:
     _expect(header, {"status": str, "facts": dict, "reason": str}, "a reply")
     if header["status"] not in ("ok", "refused", "failed") or len(message.arrays) + len(message.words) > 1:
         raise QueryRefused(f"a reply cannot have status {header['status'][:20]!r}")
-    values, words = (arrays[0] if arrays else None for arrays in (message.arrays, message.words))
+    values = message.arrays[0] if message.arrays else None
+    words = message.words[0] if message.words else None
     return Reply(header["status"], values, header["facts"], header["reason"], words)

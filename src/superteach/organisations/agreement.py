@@ -57,26 +57,24 @@ class Agreement:
         """An engine over these teachers, for open lessons."""
         return Remote(line, self.lesson, self.names, len(self.columns), seconds)
 
-    def relay(self, line: Line, script: Script | None, seconds: float = SECONDS) -> Relay:
-        """An engine over these teachers under a promise; without a script nobody can begin."""
+    def relay(self, line: Line, script: Script, seconds: float = SECONDS) -> Relay:
+        """An engine over these teachers under a promise."""
         return Relay(line, self.lesson, self.names, len(self.columns), self.rows, self._begins(script), seconds)
 
-    def _begins(self, script: Script | None) -> dict[str, bytes]:
-        if script is None:
-            return {}
+    def _begins(self, script: Script) -> dict[str, bytes]:
         for name, left in self.left.items() if script.terms.promise == "epsilon" else ():
             if not can_pay(left, float(self.said[name]["delta"]), script.terms):
                 raise BudgetSpent(
-                    f"teacher {name}'s rows have ε = {left:.4g} left, and this lesson asks for {script.terms.epsilon:g}: ask "
-                    "for less with --epsilon, or teach without it (--teachers); nothing was spent"
+                    f"teacher {name}'s rows have ε = {left:.4g} left, and this lesson asks for {script.terms.epsilon:g}: "
+                    "ask for less with --epsilon, or teach without it (--teachers); nothing was spent"
                 )
         hellos = []
         if script.terms.masked:
             for name in self.names:
                 if "hello" not in self.said[name]:
                     raise QueryRefused(
-                        f"teacher {name} shares no masks: its policy lists no certificates ([masks] teachers). Ask its owner, "
-                        "or teach with --promise epsilon --no-masks"
+                        f"teacher {name} shares no masks: its policy lists no certificates ([masks] teachers). Ask its "
+                        "owner, or teach with --promise epsilon --no-masks"
                     )
                 hellos.append(self.said[name]["hello"])
         classes = None if self.classes is None else self.classes.tolist()

@@ -8,18 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach.coordinator import named
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals import Goal, MaxAUC, PerturbedFit
-from superteach.coordinator.promised import Script
+from superteach.coordinator.goals import Goal, MaxAUC, PerturbedFit, check_goal
+from superteach.coordinator.promised import Script, public_goal
 from superteach.coordinator.teaching import teach
 from superteach.engines.base import Engine
 from superteach.engines.journal import Journal, Journalled
 from superteach.engines.remote import SECONDS, Line
-from superteach.errors import BadReply, InputError, QueryRefused, SettingError, SuperteachError, TeacherLost
+from superteach.errors import BadReply, GoalError, InputError, QueryRefused, SettingError, SuperteachError, TeacherLost
 from superteach.lesson import Entry, Lesson, Taught, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import Agreement, agree, end
@@ -69,6 +68,17 @@ class Order:
             object.__setattr__(self, "settings", Settings(**self.settings))
         if self.on_loss not in ON_LOSS:
             raise SettingError(f"on_loss={self.on_loss!r} is not known; there are {', '.join(ON_LOSS)}")
+        promise = self.settings.promise
+        if promise != "open" and (self.resume or self.on_loss != "abort"):
+            raise SettingError(
+                f"--promise {promise} goes without --resume and --on-loss: a lesson that is broken off cannot go on, for "
+                "asking again would release more than was promised; repeat the command without them"
+            )
+        if promise != "open" and (self.goal is None or self.goal == "max-auc"):
+            raise GoalError(
+                f"--goal {self.goal or 'perturbed'} is fitted on the teachers' rows, and --promise {promise} releases no "
+                "such fit: give a goal file, such as a model fitted elsewhere"
+            )
         if self.on_loss == "drop" and self.least_teachers > len(self.teachers):
             raise SettingError(
                 f"--least-teachers {self.least_teachers} is more than the teachers of this lesson "
@@ -151,17 +161,11 @@ def _under_promise(
     line: Line, lesson: str, order: Order, folder: Path, watch: Callable[[Entry], None] | None
 ) -> Lesson:
     """A lesson that its teachers follow by themselves: all stay to its end, or it ends."""
-    if order.resume or order.on_loss != "abort":
-        raise SettingError(
-            f"--promise {order.settings.promise} goes without --resume and --on-loss: a lesson that is broken off cannot go "
-            "on, for asking again would release more than was promised; repeat the command without them"
-        )
     student, settings, promise = order.student, order.settings, order.settings.promise
     agreed = agree(line, lesson, order.teachers, student, order.features, order.seconds, promise)
-    goal = order.wanted(agreed)
-    script = None
-    if isinstance(goal, np.ndarray):
-        script = Script.of(student, goal, agreed.rows, settings.for_learner(student))
+    vector = check_goal(order.wanted(agreed), len(agreed.columns), student.intercept != "none", agreed.classes)
+    goal = public_goal(vector, student, len(agreed.columns), promise)
+    script = Script.of(student, goal, agreed.rows, settings.for_learner(student))
     relay = agreed.relay(line, script, order.seconds)
     federation = Federation(relay, watch)
     try:
@@ -171,15 +175,14 @@ def _under_promise(
         ended = end(line, agreed, order.seconds, relay.last)
     except TeacherLost as lost:
         raise _ended(lost, federation, agreed, script) from None
-    assert script is not None
     _write(folder, result, order, agreed, ended, agreed.left_after(script.terms))
     return result
 
 
-def _ended(lost: TeacherLost, federation: Federation, agreed: Agreement, script: Script | None) -> TeacherLost:
+def _ended(lost: TeacherLost, federation: Federation, agreed: Agreement, script: Script) -> TeacherLost:
     """The same loss, with what it has cost and what to do."""
     told = ""
-    if script is not None and agreed.left:
+    if agreed.left:
         paid = federation.spent()["bytes_in"] > 0
         left = agreed.left_after(script.terms) if paid else agreed.left
         listed = ", ".join(f"{name} {one:.3g}" for name, one in left.items())
@@ -213,8 +216,7 @@ def _write(
         "lesson": agreed.lesson,
         **({"left": left} if left else {}),
         "files": [
-            {"teacher": name, "rows": ended[name].get("rows"), "held": held}
-            | ({"fault": str(ended[name]["fault"])} if "fault" in ended[name] else {})
+            {"teacher": name, "held": held} | {key: ended[name][key] for key in ("rows", "fault") if key in ended[name]}
             for name, held in zip(agreed.names, agreed.rows, strict=True)
         ],
     }

@@ -107,7 +107,7 @@ class Guard:
         self.check_promise(terms.promise)
         if terms.colluders is not None and terms.masked and terms.colluders < terms.teachers // 3:
             raise QueryRefused(
-                f"colluders={terms.colluders} of {terms.teachers} teachers is less than a third, with which this teacher counts"
+                f"colluders={terms.colluders} is less than a third of {terms.teachers} teachers, its least"
             )
         masker = None
         if terms.masked:

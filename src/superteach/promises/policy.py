@@ -108,14 +108,14 @@ def policy_of(stored: dict[str, object], place: Path) -> Policy:
         raise SettingError(f"{where} names no coordinators; list the names or fingerprints of their certificates")
 
     def take(table: Json, name: str, usual: Kind, fits: Callable[[object], bool], must: str, head: str = "") -> Kind:
-        value = table.get(name, usual)
+        value: Kind = table.get(name, usual)
         if name in table and not fits(value):
             raise SettingError(f"{where}: {head}{name}={value!r} must be {must}")
         return value
 
     budget, masks, chosen = tables["budget"], tables["masks"], tables["chosen"]
     one_of = f"one of {', '.join(PROMISES)}"
-    folder = take(chosen, "folder", "chosen", lambda value: _is_text(value), "the name of a folder", "chosen.")
+    folder = take(chosen, "folder", "chosen", _is_text, "the name of a folder", "chosen.")
     return Policy(
         tuple(take(stored, "coordinators", [], _are_texts, "a list of texts")),
         take(stored, "promise", Policy.promise, lambda value: value in PROMISES, one_of),

@@ -59,7 +59,7 @@ def page_of_stored(
             against=against,
             columns=stored.get("columns"),
             target=stored.get("target"),
-            contributions={entry["teacher"]: entry["rows"] for entry in files} or None,
+            contributions={entry["teacher"]: entry["rows"] for entry in files if "rows" in entry} or None,
             held={entry["teacher"]: entry["held"] for entry in files if "held" in entry} or None,
         )
     except InputError:

@@ -77,6 +77,19 @@ def run(request: Request) -> None:
     screen.say(f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}.")
 
 
+def _quietly(lesson: Lesson) -> str:
+    """Say what is known of a lesson that nobody looked at."""
+    risk = (
+        "no risk can be stated"
+        if lesson.stated_risk is None
+        else f"with 95 % its risk is below {lesson.stated_risk:.3g}"
+    )
+    return (
+        f"Teachers chose about {lesson.size:,} of {lesson.rows:,} declared rows in {lesson.rounds} rounds, "
+        f"{lesson.seconds:.1f} seconds; {risk}. There is no model.json: under a promise the learner is not fitted here."
+    )
+
+
 def teach_federation(request: Request, settings: Settings, home: Path, place: Path, features: list[str] | None) -> None:
     """Do the same over teachers who have joined: run the lesson beside the server, fetch the result."""
     from superteach.organisations.conductor import Order
@@ -130,19 +143,15 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
     if request.as_json:
         sys.stdout.write(to_json(stored | {"out": str(request.out)}))
         return
-    screen.result(lesson, [entry["rows"] for entry in stored["files"] if entry["rows"] is not None])
+    if lesson.delivered:
+        screen.result(lesson, [entry["rows"] for entry in stored["files"]])
     for facts in lesson.interruptions:
         screen.say(interruption(facts))
     for entry in stored["files"]:
         if "fault" in entry:
             screen.say(f"Teacher {entry['teacher']} has no file of this lesson: {entry['fault']}.")
-    screen.say(screen.sentence(lesson))
-    if lesson.promise != "open":
-        left = ", ".join(f"{name} {one:.3g}" for name, one in stored.get("left", {}).items())
-        screen.say(f"Promise {lesson.promise}: {SENTENCES[lesson.promise]}" + (f" ε left: {left}." if left else ""))
-    if not lesson.delivered:
-        screen.say(
-            "There is no model.json: under this promise the learner is not fitted here; whoever has the rows can."
-        )
+    left = ", ".join(f"{name} {one:.3g}" for name, one in stored.get("left", {}).items())
+    screen.say(f"Promise {lesson.promise}: {SENTENCES[lesson.promise]}" + (f" ε left: {left}." if left else ""))
+    screen.say(screen.sentence(lesson) if lesson.delivered else _quietly(lesson))
     what = "Model, ledger" if lesson.delivered else "Ledger"
     screen.say(f"{what} and a report to read (report.html) are in {request.out}; every teacher has its own rows.")

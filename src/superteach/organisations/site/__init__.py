@@ -112,7 +112,7 @@ class Site:
         try:
             message = wire.unpack(data)
             self.guard.check_coordinator(self.coordinator, self.fingerprint)
-            facts |= {"kind": message.kind, "shape": [list(array.shape) for array in message.arrays]}
+            facts |= {"kind": message.kind, "shape": [list(array.shape) for array in (*message.arrays, *message.words)]}
             reply = self._handle(message, data, facts)
             verdict = "answered"
         except QueryRefused as error:
