@@ -88,7 +88,7 @@ def site_of(tmp_path: Path) -> Callable[..., Site]:
         names = columns or tuple(f"x{column}" for column in range(X.shape[1]))
         numbers = np.arange(len(y))
         pool = Pool((Part(name, X, y, numbers),), names, (tmp_path / f"{name}.csv",), (numbers,))
-        rules = {"least_rows": 1, "folder": tmp_path / name / "chosen"} | rules
+        rules = {"promise": "open", "folder": tmp_path / name / "chosen"} | rules
         (tmp_path / name).mkdir(exist_ok=True)
         home = tmp_path / name
         guard = Guard(Policy(("coordinator",), **rules), Audit(home / "audit.jsonl"))

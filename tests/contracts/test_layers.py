@@ -95,8 +95,7 @@ NAMED = {
 """What no source of a room may name."""
 ALLOWED = {
     "superteach.coordinator.federation": {"superteach.engines.base", "superteach.promises.terms"},
-    "superteach.coordinator.promised": {"superteach.promises.terms"},
-    "superteach.coordinator.teaching": {"superteach.promises.terms"},
+    "superteach.coordinator.promised": {"superteach.engines.base", "superteach.promises.terms"},
 }
 """The protocol of an engine and the terms of a promise are the coordinator's to know."""
 

@@ -13,13 +13,12 @@ from benchmarks.delayed import Delayed
 from superteach import queries
 from superteach.coordinator.teaching import teach
 from superteach.engines.remote import Loopback, values_of
-from superteach.errors import BadReply, QueryRefused, TeacherLost
+from superteach.errors import BadReply, TeacherLost
 from superteach.goals import PerturbedFit
 from superteach.line import wire
 from superteach.losses import LOSSES, Logistic, Poisson
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree, finish
-from superteach.promises.policy import NAMES
 from superteach.solvers import Block
 from tests.line.test_queries import TALK, asked_of, talk_on
 
@@ -38,9 +37,9 @@ def engines(X, y, loss, site_of, **rules):
 
 @pytest.mark.parametrize("kind", sorted(LOSSES))
 def test_every_query_has_the_same_sum_over_every_engine(kind, pool, site_of):
-    """A whole talk over both engines, with owners who list every query: equal bits all the way."""
+    """A whole talk over both engines: equal bits all the way."""
     X, y = pool(kind, 301, WIDTH, 0)
-    local, remote, _ = engines(X, y, LOSSES[kind](), site_of, asynchronous=True, queries=frozenset(NAMES))
+    local, remote, _ = engines(X, y, LOSSES[kind](), site_of)
     for number, query in enumerate(talk_on(LOSSES[kind]()), 1):
         asked = asked_of(local, query)
         assert local.sum(asked, number).tobytes() == remote.sum(asked, number).tobytes(), asked.name
@@ -62,8 +61,7 @@ def test_every_query_has_the_same_sum_over_every_engine(kind, pool, site_of):
 def test_the_same_lesson_over_every_engine(how, pool, site_of, tmp_path):
     """Model, risk, path and chosen rows are equal to the last bit."""
     X, y = pool("logistic", 300, WIDTH, 1)
-    rules = {"queries": frozenset(NAMES)} if how.get("rounding") == "together" else {}
-    local, remote, (line, agreement, sites) = engines(X, y, Logistic(), site_of, **rules)
+    local, remote, (line, agreement, sites) = engines(X, y, Logistic(), site_of)
     one = teach(st.Federation(local), Learner(Logistic()), PerturbedFit(3), **how)
     other = teach(st.Federation(remote), Learner(Logistic()), PerturbedFit(3), **how)
     assert one.model.tobytes() == other.model.tobytes()
@@ -89,7 +87,7 @@ def test_the_same_lesson_over_every_engine(how, pool, site_of, tmp_path):
 def test_asynchronous_rounds_over_every_engine_end_at_one_optimum(pool, site_of):
     """Replies arrive in another order; the certified objective and the taught model are the same."""
     X, y = pool("logistic", 300, WIDTH, 1)
-    local, remote, (_, _, sites) = engines(X, y, Logistic(), site_of, asynchronous=True)
+    local, remote, (_, _, sites) = engines(X, y, Logistic(), site_of)
     how = {"method": "dual", "budget": 30, "goal_weight": 1.0}
     solver = Block(tolerance=1e-9, max_steps=1000, staleness=2)
     best = teach(st.Federation(local), Learner(Logistic(), 30.0), PerturbedFit(3), **how)
@@ -105,23 +103,6 @@ def test_asynchronous_rounds_over_every_engine_end_at_one_optimum(pool, site_of)
     assert len(asked) == len(alone) + len(both)
 
 
-def test_asynchronous_rounds_are_refused_unless_the_policy_allows_them(pool, site_of):
-    """By default a teacher says no, with the reason, and writes it down."""
-    X, y = pool("logistic", 300, WIDTH, 1)
-    _, remote, (_, _, sites) = engines(X, y, Logistic(), site_of)
-    with pytest.raises(QueryRefused, match=r"teacher t\d refuses BlockOffer: .*asynchronous = false"):
-        teach(
-            st.Federation(remote),
-            Learner(Logistic()),
-            PerturbedFit(3),
-            method="dual",
-            budget=30,
-            solver=Block(staleness=1),
-        )
-    verdicts = {entry["verdict"] for site in sites.values() for entry in site.guard.audit.entries()}
-    assert any("refused" in verdict and "asynchronous" in verdict for verdict in verdicts)
-
-
 class Cut(Loopback):
     """A line to everybody but one, from some message on."""
 
@@ -133,7 +114,7 @@ class Cut(Loopback):
 def test_a_teacher_lost_in_an_asynchronous_round_is_named(pool, site_of):
     """The others' replies do not hide it."""
     X, y = pool("logistic", 300, WIDTH, 1)
-    _, _, (_, _, sites) = engines(X, y, Logistic(), site_of, asynchronous=True)
+    _, _, (_, _, sites) = engines(X, y, Logistic(), site_of)
     line = Cut({name: site.answer for name, site in sites.items()})
     agreement = agree(line, "another", tuple(sites), Learner(Logistic()))
     how = {"method": "dual", "budget": 30, "solver": Block(staleness=3)}
@@ -146,7 +127,7 @@ def test_a_conjugate_that_overflows_loses_nobody(pool, site_of):
     draw = np.random.default_rng(0)
     X = 3.0 * draw.standard_normal((120, WIDTH))
     y = draw.poisson(np.exp(X @ [0.5, -0.3, 0.2] / 3.0)).astype(float)
-    local, remote, _ = engines(X, y, Poisson(), site_of, asynchronous=True)
+    local, remote, _ = engines(X, y, Poisson(), site_of)
     goal, infinite = np.array([0.25, -0.15, 0.1]), []
     how = {"method": "dual", "budget": 30, "solver": Block(staleness=2)}
     for engine in (local, remote):

@@ -36,7 +36,19 @@ def test_a_missing_extra_names_its_command(without):
         ["serve", "home"],
         ["join", "kit", "--data", "rows.csv", "--target", "y"],
         ["status", "home"],
-        ["teach", "--federation", "home", "--learner", "ridge", "--goal", "perturbed", "--out", "out"],
+        [
+            "teach",
+            "--federation",
+            "home",
+            "--learner",
+            "ridge",
+            "--goal",
+            "perturbed",
+            "--promise",
+            "open",
+            "--out",
+            "out",
+        ],
     ],
     ids=lambda command: command[0],
 )
@@ -66,7 +78,7 @@ def test_every_command_says_so(command, without, capsys, tmp_path):
 )
 def test_files_and_federation_do_not_mix(options, reason, capsys, tmp_path):
     """The same command teaches from files or over a federation, not both."""
-    common = ["--learner", "ridge", "--goal", "perturbed", "--out", "out"]
+    common = ["--learner", "ridge", "--goal", "perturbed", "--promise", "open", "--out", "out"]
     with chdir(tmp_path):
         status, said = run(capsys, "teach", *options, *common)
     assert (status, reason in said) == (2, True), said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +11,9 @@ from pyarrow import csv, parquet
 from scipy import sparse
 
 import superteach as st
-from superteach.coordinator.classroom import enter
-from superteach.coordinator.selection import last_ranks
 from superteach.engines.remote import Loopback
 from superteach.errors import DataError, QueryRefused, SettingError, TeacherLost, TeachingError
-from superteach.goals import MaxAUC
 from superteach.line import wire
-from superteach.line.queries.match import OCTAVES
 from superteach.losses import Logistic, Squared
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree, finish
@@ -27,10 +22,9 @@ from superteach.organisations.site.rows import Holding, open_holding, own_secret
 from superteach.promises.audit import Audit
 from superteach.promises.guard import Guard
 from superteach.promises.policy import Policy
-from superteach.queries import AskMoments, AskValues, Balance, Census, Draw, Keep, Prepare, Price, RankRows
+from superteach.queries import AskMoments, Census, Keep, Prepare, RankRows
 from superteach.teacher.files import Pool
 from superteach.teacher.inputs import Part
-from superteach.teacher.ranks import random_keys
 from tests.inside import lesson_at
 
 WIDTH = 3
@@ -70,7 +64,7 @@ def test_another_coordinator_is_refused(pool, site_of):
     """Who is not in the policy learns nothing but that."""
     site = site_of("a", *pool("logistic", 20, WIDTH, 0))
     site.coordinator = "mallory"
-    reply = wire.read_reply(site.answer(wire.pack("hello", {"lesson": "l", "loss": "logistic"})))
+    reply = wire.read_reply(site.answer(wire.pack("hello", {"lesson": "l", "loss": "logistic", "promise": "open"})))
     assert (reply.status, reply.facts) == ("refused", {})
     assert "does not list the coordinator 'mallory'" in reply.reason
 
@@ -83,47 +77,9 @@ def test_a_question_asked_twice_is_answered_once(pair):
     state = lesson_at(site).state
     first = site.answer(wire.pack_question("lesson", 2, RankRows("random", seed=1)))
     assert site.answer(wire.pack_question("lesson", 2, RankRows("random", seed=1))) == first
-    assert lesson_at(site).rounds == 2
+    assert lesson_at(site).number == 2
     assert lesson_at(site).state is not state
     assert "after round 2" in ask(site, 2, RankRows("random", seed=2)).reason
-
-
-def test_rounds_are_counted_and_end(pair):
-    """The policy's number of rounds holds over the whole lesson, and a new hello does not wind it back."""
-    sites, _, _ = pair(most_rounds=2)
-    site = sites["a"]
-    assert [ask(site, number, Census()).status for number in (1, 2, 3)] == ["ok", "ok", "refused"]
-    assert (
-        "begun already"
-        in wire.read_reply(site.answer(wire.pack("hello", {"lesson": "lesson", "loss": "logistic"}))).reason
-    )
-
-
-def test_sums_over_few_chosen_rows_are_refused(pair):
-    """With three rows chosen in all their moments do not leave; with none they do."""
-    _, line, agreement = pair(least_rows=5)
-    federation = st.Federation(agreement.engine(line))
-    federation.sum(Prepare(Logistic(), 0.0))
-    federation.sum(RankRows("random", seed=1))
-    assert federation.sum(Keep(last_ranks(federation, [3])[0])).rows == 3
-    with pytest.raises(QueryRefused, match="at least 5 rows, those chosen here are fewer"):
-        federation.sum(AskMoments("loss", "chosen", np.zeros(WIDTH), 2))
-    engine = agreement.engine(line)
-    assert engine.sum(Keep(b"\x00" * 16), 50)[0] == 0
-    assert not engine.sum(AskMoments("loss", "chosen", np.zeros(WIDTH), 2), 51).any()
-
-
-@pytest.mark.parametrize("least", [2, 15])
-def test_max_auc_over_sites_that_count_each_class(least, pair, pool, federation_of):
-    """Sites hold to the agreed loss, and MaxAUC works there; with few rows of a class they refuse."""
-    _, line, agreement = pair(least_rows=least)
-    room = enter(st.Federation(agreement.engine(line)), Learner(Logistic()), None, False)
-    if least == 15:
-        with pytest.raises(QueryRefused, match="at least 15 rows, this teacher's of one class are fewer"):
-            MaxAUC().vector(room)
-        return
-    alone = enter(federation_of(*pool("logistic", 60, WIDTH, 0), 1), Learner(Logistic()), None, False)
-    np.testing.assert_allclose(MaxAUC().vector(room), MaxAUC().vector(alone), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -177,36 +133,6 @@ def test_a_changed_loss_is_refused(pair):
     """The teacher prepared its labels for the loss it agreed on."""
     sites, _, _ = pair()
     assert "agreement is on the loss 'logistic'" in ask(sites["a"], 1, Prepare(Squared(), 0.0)).reason
-
-
-def balanced(site, least=0.0):
-    """A lesson with this teacher up to the log-odds of its rows: the reply to Draw."""
-    ask(site, 1, Prepare(Logistic(), 0.0))
-    ask(site, 2, Balance(np.full(WIDTH, 0.3), np.eye(WIDTH)))
-    return ask(site, 3, Draw(np.full(OCTAVES, -2.0), least, 4))
-
-
-def test_sums_over_few_rows_drawn_are_refused(pair):
-    """The prices' sums and the fit at prices are over rows drawn by lot: they are held to the same least number."""
-    sites, _, _ = pair(least_rows=10)
-    site = sites["a"]  # 40 rows of probability 0.12, of which about a quarter stays
-    drawn = int(balanced(site, 0.5).values[0])
-    assert 0 < drawn < 40
-    site.guard.policy = replace(site.guard.policy, least_rows=drawn + 1)
-    point = np.zeros(WIDTH + 1)
-    for number, query in enumerate(
-        (AskMoments("relax", "drawn", point, 2), AskValues("relax", "drawn", point, point, np.ones(1))), 4
-    ):
-        reply = ask(site, number, query)
-        assert (reply.status, reply.values) == ("refused", None)
-        assert f"at least {drawn + 1} rows, those drawn here are fewer" in reply.reason
-    assert "those drawn here are fewer" in ask(site, 6, Price(point)).reason
-    site.guard.policy = replace(site.guard.policy, least_rows=drawn)
-    assert ask(site, 7, AskMoments("relax", "drawn", point, 2)).status == "ok"
-    assert ask(site, 8, Price(point)).status == "ok"
-    assert ask(site, 9, AskMoments("loss", "priced", point[:-1], 1)).status == "ok"
-    site.guard.policy = replace(site.guard.policy, least_rows=drawn + 1)
-    assert "those drawn here are fewer" in ask(site, 10, AskMoments("loss", "priced", point[:-1], 1)).reason
 
 
 def test_schemas_that_differ_are_named(pool, site_of):
@@ -326,8 +252,8 @@ def test_a_site_can_be_built_from_a_file(tmp_path, pool):
     X, y = pool("logistic", 30, WIDTH, 0)
     path = tmp_path / "rows.parquet"
     parquet.write_table(pa.table({**{f"x{i}": X[:, i] for i in range(WIDTH)}, "y": y}), path)
-    site = Site("a", open_holding("a", path, "y"), Guard(Policy(("c",)), Audit(tmp_path / "log")), "c")
-    reply = wire.read_reply(site.answer(wire.pack("hello", {"lesson": "l", "loss": "logistic"})))
+    site = Site("a", open_holding("a", path, "y"), Guard(Policy(("c",), "open"), Audit(tmp_path / "log")), "c")
+    reply = wire.read_reply(site.answer(wire.pack("hello", {"lesson": "l", "loss": "logistic", "promise": "open"})))
     assert {
         "columns": ["x0", "x1", "x2"],
         "target": "y",
@@ -369,49 +295,3 @@ def test_a_damaged_secret_is_said(tmp_path):
     (tmp_path / "secret").write_bytes(b"short")
     with pytest.raises(SettingError, match="has 5 bytes, 32 are right"):
         own_secret(tmp_path / "secret")
-
-
-def hello(site, lesson, follows=None):
-    return wire.read_reply(site.answer(wire.pack("hello", {"lesson": lesson, "loss": "logistic", "follows": follows})))
-
-
-def agreed(site, lesson, follows=None):
-    """A lesson with this teacher alone."""
-    hello(site, lesson, follows)
-    told = {"lesson": lesson, "loss": "logistic", "columns": ["x0", "x1", "x2"], "classes": [-1.0, 1.0]}
-    place = {"position": 0, "teachers": 1, "first_id": 0}
-    assert wire.read_reply(site.answer(wire.pack("agree", told | place))).status == "ok"
-
-
-def test_a_second_hello_does_not_wind_the_count_back(pool, site_of):
-    """Whatever lessons a beginning says it follows, their rounds are added."""
-    site = site_of("a", *pool("logistic", 30, WIDTH, 0), most_rounds=3)
-    agreed(site, "A")
-    assert [ask(site, number, Census(), "A").status for number in (1, 2, 3, 4)] == ["ok"] * 3 + ["refused"]
-    hello(site, "A.2", "A")
-    hello(site, "B")
-    agreed(site, "A.2", "B")
-    assert "used up" in ask(site, 1, Census(), "A.2").reason
-
-
-def choose(site, lesson, seed, rows, number=1):
-    """Random rows of a teacher's, this many, by rank; the reply to Keep."""
-    ask(site, number, Prepare(Logistic(), 0.0), lesson)
-    ask(site, number + 1, RankRows("random", seed=seed), lesson)
-    last = int(np.sort(random_keys(np.arange(60, dtype=np.uint64), seed))[rows - 1])
-    return ask(site, number + 2, Keep(last.to_bytes(8, "big") + b"\xff" * 8), lesson)
-
-
-def test_the_rows_of_an_abandoned_beginning_are_removed(pool, site_of):
-    """By the teacher itself, when another one takes its place; files of other lessons stay, whoever is named."""
-    site = site_of("a", *pool("logistic", 60, WIDTH, 0))
-    folder = site.guard.policy.folder
-    for lesson in ("A", "B"):
-        agreed(site, lesson)
-        choose(site, lesson, 1, 20)
-        site.answer(wire.pack("finish", {"lesson": lesson}))
-    (folder / "old.csv").write_text("row\n")
-    assert sorted(path.name for path in folder.iterdir()) == ["A.csv", "B.csv", "old.csv"]
-    hello(site, "A.2", "A")
-    hello(site, "C", "old")
-    assert sorted(path.name for path in folder.iterdir()) == ["B.csv", "old.csv"]

@@ -45,8 +45,7 @@ def test_no_row_crosses_the_line(method, pool, site_of):
     X, y = pool("logistic", ROWS, WIDTH, 4)
     parts = {f"t{i}": np.arange(i, ROWS, 3) for i in range(3)}
     how = {"method": method, "budget": 90, "rounding": "alone"}
-    rules = {"least_rows": 5}
-    sites = {name: site_of(name, X[part], y[part], **rules) for name, part in parts.items()}
+    sites = {name: site_of(name, X[part], y[part]) for name, part in parts.items()}
     line = Recorded({name: site.answer for name, site in sites.items()})
     agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
     lesson = teach(st.Federation(agreement.engine(line)), Learner(Logistic()), PerturbedFit(0), **how)
@@ -67,7 +66,7 @@ def test_no_row_crosses_the_line_in_asynchronous_rounds(pool, site_of):
     """Replies of one teacher alone hold sums over its rows, and no row of them."""
     X, y = pool("logistic", ROWS, WIDTH, 6)
     parts = {f"t{i}": np.arange(i, ROWS, 3) for i in range(3)}
-    sites = {name: site_of(name, X[part], y[part], asynchronous=True) for name, part in parts.items()}
+    sites = {name: site_of(name, X[part], y[part]) for name, part in parts.items()}
     line = Recorded({name: site.answer for name, site in sites.items()})
     agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
     engine, solver = agreement.engine(line), Block(max_steps=30, staleness=2)

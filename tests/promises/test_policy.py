@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import tomllib
-
-import numpy as np
 import pytest
 
 from superteach.errors import QueryRefused, SettingError
 from superteach.promises.audit import Audit
 from superteach.promises.guard import Guard
-from superteach.promises.policy import NAMES, Policy, policy_of, read_policy, template
-from superteach.queries import QUERIES, AskMoments, Census, Gather
+from superteach.promises.policy import Declared, Policy, draft, policy_of, read_policy, template
+from superteach.promises.terms import PROMISES, SENTENCES
+
+DECLARED = "coordinators = []\n[declared]\ncolumns = ['x']\ntarget = 'y'"
 
 
-def test_the_template_is_a_policy_that_allows_all_but_single_rows(tmp_path):
-    """What a kit starts with reads back as the defaults, with every query whose reply is a sum and what it shows."""
-    place = tmp_path / "policy.toml"
-    place.write_text(template(["who@where.example"]), encoding="utf-8")
+def test_the_template_is_a_policy_that_promises_an_epsilon(tmp_path):
+    """What a kit starts with reads back as the defaults, never as "open", and says what each promise means."""
+    place, marks = tmp_path / "policy.toml", ["sha256:" + "0" * 64, "sha256:" + "f" * 64]
+    place.write_text(template(["who@where.example"], marks), encoding="utf-8")
     policy = read_policy(place)
-    assert policy == Policy(("who@where.example",), folder=tmp_path / "chosen")
-    sums = set(NAMES) - {"Play", "Settle", "Gather", "Assign", "Show", "Take"}
-    assert policy.queries == Policy(()).queries == sums
+    assert policy == Policy(("who@where.example",), teachers=tuple(marks), folder=tmp_path / "chosen")
+    assert (policy.promise, policy.epsilon, policy.delta, policy.deliver) == ("epsilon", 1.0, 1e-6, False)
     text = place.read_text(encoding="utf-8")
-    assert set(tomllib.loads(text)["queries"]) == sums
-    assert all(query.exposure in text for query in QUERIES if query.__name__ in sums)
+    assert all(sentence in text for sentence in SENTENCES.values())
+    assert "The coordinator can read your rows." in text
 
 
-def test_an_owner_may_list_queries_that_show_single_rows(tmp_path):
-    """By name and not otherwise: the list in the file is the list that holds."""
-    some = policy_of({"coordinators": [], "queries": ["Gather", "Census"]}, tmp_path / "p.toml")
-    gather = Gather((3,), 2)
-    Guard(some).admit(gather, 0, 3)
-    usual = policy_of({"coordinators": []}, tmp_path / "p.toml")
-    with pytest.raises(QueryRefused, match="does not allow Gather"):
-        Guard(usual).admit(gather, 0, 3)
+@pytest.mark.parametrize("labels", [None, [0, 1], ["no", 'yes, "so"']])
+def test_a_draft_of_what_is_declared_reads_back(labels, tmp_path):
+    """An owner pastes it behind the template."""
+    place = tmp_path / "policy.toml"
+    place.write_text(template(["c"]) + draft(1200, ["age", 'the "x"'], "ill", labels), encoding="utf-8")
+    told = None if labels is None else tuple(labels)
+    assert read_policy(place).declared == Declared(1200, ("age", 'the "x"'), "ill", told)
 
 
 @pytest.mark.parametrize(
@@ -44,12 +41,20 @@ def test_an_owner_may_list_queries_that_show_single_rows(tmp_path):
         ("coordinators = 'a'", "must be a list"),
         ("coordinators = []\nrounds = 3", "'rounds', which is not known"),
         ("coordinators = []\n[chosen]\nplace = 'x'", "'place', which is not known"),
-        ("coordinators = []\nqueries = ['AskRow']", "'AskRow', which is no query"),
-        ("coordinators = []\nleast_rows = 0", "least_rows=0"),
-        ("coordinators = []\nmost_rounds = true", "most_rounds=True"),
-        ("coordinators = []\nmost_rounds = '3'", "most_rounds='3'"),
-        ("coordinators = []\nleast_change = 3", "'least_change', which is not known"),
-        ("coordinators = []\nasynchronous = 1", "asynchronous=1"),
+        ("coordinators = []\nqueries = ['Census']", "'queries', which is not known"),
+        ("coordinators = []\nleast_rows = 5", "'least_rows', which is not known"),
+        ("coordinators = []\npromise = 'none'", "promise='none' must be one of closed, epsilon, masked, open"),
+        ("coordinators = []\ndeliver = 1", "deliver=1 must be true or false"),
+        ("coordinators = []\n[budget]\nepsilon = 0", "budget.epsilon=0 must be"),
+        ("coordinators = []\n[budget]\nepsilon = true", "budget.epsilon=True must be"),
+        ("coordinators = []\n[budget]\ndelta = 0.5", "budget.delta=0.5 must be"),
+        ("coordinators = []\n[masks]\nleast_teachers = 1", "masks.least_teachers=1 must be"),
+        ("coordinators = []\n[masks]\nteachers = ['ann']", "masks.teachers=.'ann'. must be a list of sha256"),
+        ("coordinators = []\n[declared]\nrows = 5", "has no columns; draft it with  superteach federation declare"),
+        (f"{DECLARED}\nrows = 0", "declared.rows=0 must be"),
+        (f"{DECLARED}\nrows = 5\nlabels = [1, 1]", "declared.labels=.* must be two different values"),
+        (f"{DECLARED}\nrows = 5\nlabels = [1, 'b']", "declared.labels=.* must be two different values"),
+        ("coordinators = []\ndeclared = 3", r"\[declared\] must be a table"),
         ("coordinators = []\n[chosen]\nwrite = 'all'", "chosen.write='all'"),
         ("coordinators = [", "is no TOML"),
     ],
@@ -79,20 +84,16 @@ def test_coordinators_are_known_by_name_or_fingerprint(tmp_path):
             guard.check_coordinator(name, fingerprint)
 
 
-def test_queries_rounds_and_rows(tmp_path):
-    """Each rule refuses with its own number in the reason."""
-    policy = policy_of({"coordinators": [], "queries": ["Census"], "most_rounds": 3, "least_rows": 5}, tmp_path / "p")
-    guard = Guard(policy)
-    guard.admit(Census(), 2, 3)
-    with pytest.raises(QueryRefused, match="does not allow AskMoments"):
-        guard.admit(AskMoments("loss", "all", np.zeros(2), 1), 0, 3)
-    with pytest.raises(QueryRefused, match="3 rounds"):
-        guard.admit(Census(), 3, 3)
-    guard.check_rows(5, "these")
-    guard.check_rows(0, "these")
-    for rows in (1, 4):
-        with pytest.raises(QueryRefused, match="at least 5 rows, these are fewer"):
-            guard.check_rows(rows, "these")
+@pytest.mark.parametrize("accepted", PROMISES)
+def test_a_weaker_promise_is_refused_with_both_words(accepted):
+    """The policy names the weakest one."""
+    guard = Guard(Policy((), accepted))
+    for promise in PROMISES:
+        if PROMISES.index(promise) <= PROMISES.index(accepted):
+            guard.check_promise(promise)
+            continue
+        with pytest.raises(QueryRefused, match=f"promises {promise!r}, and .* nothing weaker than {accepted!r}"):
+            guard.check_promise(promise)
 
 
 def test_the_audit_log_only_grows(tmp_path):

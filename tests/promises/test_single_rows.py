@@ -1,4 +1,4 @@
-"""Queries whose replies show single rows: refused unless an owner lists them, and for good reason."""
+"""What "the coordinator can read your rows" means: queries of an open lesson whose replies show single rows."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ import numpy as np
 import pytest
 
 import superteach as st
-from superteach.coordinator.teaching import teach
 from superteach.engines.remote import Loopback
-from superteach.errors import QueryRefused
-from superteach.goals import PerturbedFit
-from superteach.line import wire
 from superteach.line.queries.match import OCTAVES
 from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree
-from superteach.promises.policy import NAMES, Policy, read_policy, template
-from superteach.queries import OPEN, Balance, Draw, Gather, Play, Prepare, Price, RoundAlone, Show, Tally
+from superteach.queries import Balance, Draw, Gather, Play, Prepare, Price, RoundAlone, Show
 from tests.inside import lesson_at
-from tests.line.test_queries import TALK, asked_of
 from tests.promises.canaries import numbers_found
 
 WIDTH, ROWS = 3, 120
@@ -40,34 +34,6 @@ def lesson(pool, site_of):
     return make
 
 
-def test_a_site_refuses_all_that_shows_single_rows_and_answers_all_else(lesson):
-    """A whole talk with the policy that a kit starts with: some kinds of question get a reason and no number."""
-    _, sites, remote, local = lesson(asynchronous=True)
-    refused = set()
-    for number, template_query in enumerate(TALK, 1):
-        query = asked_of(local, template_query)
-        local.sum(query, number)
-        if type(query) in OPEN:
-            reply = wire.read_reply(sites["t0"].answer(wire.pack_question("lesson", number, query)))
-            assert (reply.status, reply.values) == ("refused", None)
-            assert reply.reason == f"the policy does not allow {type(query).__name__}"
-            refused.add(type(query).__name__)
-        elif not isinstance(query, Tally):  # it counts rows in play, and there are none
-            assert np.isfinite(remote.sum(query, number)).all()
-    assert {"Play", "Settle", "Gather", "Assign", "Show"} <= refused
-    assert refused == {query.__name__ for query in OPEN}
-    verdicts = [entry["verdict"] for entry in sites["t0"].guard.audit.entries()]
-    assert sum("does not allow" in verdict for verdict in verdicts) >= len(refused)
-
-
-def test_the_default_and_the_template_leave_them_out(tmp_path):
-    """Neither a policy made in Python nor the file of a kit allows one of them; both allow rounding alone."""
-    (tmp_path / "policy.toml").write_text(template(["coordinator"]), encoding="utf-8")
-    for policy in (Policy(("coordinator",)), read_policy(tmp_path / "policy.toml")):
-        assert not policy.queries & {query.__name__ for query in OPEN}
-        assert "RoundAlone" in policy.queries
-
-
 def test_a_site_rounds_alone(lesson):
     """Asked for it, each teacher chooses its rows, by the same bits as in one process, and says two counts."""
     _, sites, remote, local = lesson()
@@ -87,21 +53,9 @@ def test_a_site_rounds_alone(lesson):
         assert len(state.chosen) == pytest.approx(float(state.fractions.sum()), abs=0.51)
 
 
-def test_a_lesson_rounds_alone_over_sites_and_not_together(lesson):
-    """The default of a federation works with the default of a policy; rounding together is refused by name."""
-    _, _, remote, _ = lesson()
-    how = {"method": "match", "budget": 40}
-    with pytest.raises(QueryRefused, match=r"teacher t\d refuses (Play|Show): the policy does not allow"):
-        teach(st.Federation(remote), Learner(Logistic()), PerturbedFit(0), rounding="together", **how)
-    _, _, remote, _ = lesson()
-    taught = teach(st.Federation(remote), Learner(Logistic()), PerturbedFit(0), rounding="alone", **how)
-    assert abs(taught.size - 40) <= 2
-    assert not {entry.query for entry in taught.ledger} & {query.__name__ for query in OPEN}
-
-
-def test_what_is_refused_would_show_rows(lesson):
-    """Owners who list all queries show rows: as they are, or to whoever divides by what is known."""
-    X, sites, remote, _ = lesson(queries=frozenset(NAMES))
+def test_an_open_lesson_shows_rows(lesson):
+    """The coordinator can read them: as they are, or dividing by what it knows."""
+    X, sites, remote, _ = lesson()
     metric = np.diag([1.0, 2.0, 0.5])
     talk = [
         Prepare(Logistic(), 0.0),
