@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from superteach.errors import QueryRefused, TeachingError
 from superteach.line.messages import Sealed
 from superteach.line.queries import QUERIES, Announced, Query
-from superteach.types import Array, Json
+from superteach.types import Array, Json, Raw
 
 MAGIC = b"STW1"
 MOST_BYTES = 1 << 28
@@ -117,7 +117,7 @@ def unpack(data: object) -> Message:
     if not isinstance(header, dict) or header.get("kind") not in KINDS:
         raise QueryRefused("a message says of which kind it is; this one does not")
     kind, words = header.pop("kind"), header.pop("words", False) is True
-    found = _arrays(header.pop("arrays", None), data, 8 + length, _DTYPES[words])
+    found = _arrays(header.pop("arrays", None), data, 8 + length, words)
     return Message(kind, header, (), found) if words else Message(kind, header, found)
 
 
@@ -125,7 +125,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _arrays(shapes: object, data: bytes, start: int, kind: np.dtype[Any]) -> tuple[Any, ...]:
+def _arrays(shapes: object, data: bytes, start: int, words: bool) -> tuple[Raw, ...]:
     if not isinstance(shapes, list) or len(shapes) > 64:
         raise QueryRefused("a message lists the shapes of at most 64 arrays")
     found = []
@@ -135,7 +135,9 @@ def _arrays(shapes: object, data: bytes, start: int, kind: np.dtype[Any]) -> tup
         count = math.prod(shape)
         if start + 8 * count > len(data):
             raise QueryRefused("a message ends before its numbers do")
-        found.append(np.frombuffer(data, kind, count, start).astype(kind.newbyteorder("=")).reshape(shape))
+        found.append(
+            np.frombuffer(data, _DTYPES[words], count, start).astype(np.uint64 if words else float).reshape(shape)
+        )
         start += 8 * count
     if start != len(data):
         raise QueryRefused(f"a message has {len(data) - start} bytes more than its arrays need")
