@@ -32,6 +32,7 @@ def run(times: int = 2) -> Measurements:
         home = Path(folder)
         files = _write(home, 3 * 200, 10)
         with Town(home, TEACHERS) as town:
+            town.open_policies()
             town.serve()
             _join(town, files)
             for number in range(times):
@@ -53,7 +54,7 @@ def _strike(town: Town, fault: signal.Signals, out: Path) -> tuple[float, float]
     rounds, begun = heard("number"), heard("follows")
     lesson = subprocess.Popen(
         [
-            *(*CLI, "teach", "--federation", str(town.folder), "--out", str(out)),
+            *(*CLI, "teach", "--promise", "open", "--federation", str(town.folder), "--out", str(out)),
             *[
                 "--learner",
                 "logistic",

@@ -41,6 +41,7 @@ def run(names: Sequence[str], rows: int = 100_000, idle: float = 60.0) -> Iterat
     with tempfile.TemporaryDirectory(prefix="superteach-") as folder:
         home = Path(folder)
         with Town(home, TEACHERS) as town:
+            town.open_policies()
             town.serve()
             if "idle" in names or "rounds" in names:
                 _join(town, _write(home, 3 * 200, max(WIDTHS)))
@@ -80,6 +81,8 @@ def _teach(town: Town, *options: str) -> tuple[dict[str, Any], float]:
     done = town.run(
         *(
             "teach",
+            "--promise",
+            "open",
             "--learner",
             "logistic",
             "--goal",
@@ -167,9 +170,9 @@ def _slow(home: Path) -> Measurements:
         ("rounds", f"answers of {TEACHERS[0]}", "of all", "seconds", "rel. gap"),
     )
     with Town(home, TEACHERS) as town:
+        town.open_policies()
         town.serve()
         for name, file in zip(TEACHERS, _write(home, 3_000, 10), strict=True):
-            town.allow_asynchronous(name)
             environment = slow if name == TEACHERS[0] else None
             town.join(name, "--data", str(file), "--target", "label", environment=environment)
         town.wait_joined(TEACHERS)
@@ -208,6 +211,7 @@ def _census(home: Path) -> Measurements:
     files = write_states(home, LARGE)
     how = ("--method", "match", "--budget", "5000", "--rounding", "alone", "--standardize", "--C", "0.1")
     with Town(home, LARGE) as town:
+        town.open_policies()
         town.serve()
         join_states(town, files)
         there, whole = _teach(town, "--federation", str(town.folder), "--teachers", ",".join(LARGE), *how)

@@ -65,11 +65,24 @@ class Town:
         """Start a teacher."""
         self._start(name, ["join", str(kit or self.kit(name)), *options], environment)
 
-    def allow_asynchronous(self, name: str) -> None:
-        """What its owner would write into a teacher's policy."""
+    def open_policies(self) -> None:
+        """What owners write into their policies if the coordinator may read their rows."""
+        for name in self.project.teachers:
+            self.rewrite(name, 'promise = "epsilon"', 'promise = "open"')
+
+    def rewrite(self, name: str, before: str, after: str) -> None:
+        """Change a teacher's policy as its owner would."""
         policy = self.kit(name) / "policy.toml"
         text = policy.read_text(encoding="utf-8")
-        policy.write_text(text.replace("asynchronous = false", "asynchronous = true"), encoding="utf-8")
+        assert before in text
+        policy.write_text(text.replace(before, after), encoding="utf-8")
+
+    def declare(self, name: str, file: Path, target: str) -> None:
+        """Declare a teacher's rows in its policy, with its labels, as the command drafts it."""
+        drafted = self.run("federation", "declare", str(file), "--target", target, "--labels")
+        assert drafted.returncode == 0, drafted.stderr
+        with (self.kit(name) / "policy.toml").open("a", encoding="utf-8") as policy:
+            policy.write(f"\n{drafted.stdout}")
 
     def wait_joined(self, names: Sequence[str], seconds: float = 90.0) -> None:
         """Wait until these teachers have joined."""

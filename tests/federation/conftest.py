@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.town import Town, left_running
-from superteach.promises.policy import NAMES
 from tests.federation.rows import TEACHERS, Data, make_data
 
 
@@ -27,15 +26,10 @@ def town(tmp_path_factory, data) -> Iterator[Town]:
         stored = json.loads(permissions.read_text())
         stored["permissions"]["lead"]["byoc"] = "any"  # a careless coordinator: the teachers must not rely on it
         permissions.write_text(json.dumps(stored))
+        town.open_policies()
+        town.rewrite("south", 'write = "numbers"', 'write = "rows"')
         for name in TEACHERS:
-            policy = town.kit(name) / "policy.toml"
-            if name == "south":
-                policy.write_text(policy.read_text().replace('write = "numbers"', 'write = "rows"'))
-        for name in ("north", "south"):
-            town.allow_asynchronous(name)
-        west = town.kit("west") / "policy.toml"
-        west.write_text("\n".join(line for line in west.read_text().splitlines() if "BlockRound" not in line) + "\n")
-        assert "BlockRound" in NAMES
+            town.declare(name, data.files[name], "ill")
         tap = Path(__file__).parent / "tap"
         town.serve({"PYTHONPATH": str(tap), "SUPERTEACH_TAP": str(home / "tap.bin")})
         for name in TEACHERS:

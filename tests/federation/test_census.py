@@ -15,7 +15,7 @@ DATA = Path(os.environ.get("SUPERTEACH_DATA") or Path(__file__).parents[3] / "sh
 ROWS = 3_000
 HOW = (
     *("--learner", "logistic", "--C", "0.1", "--goal", "perturbed", "--standardize", "--rounding", "alone"),
-    *("--budget", "1500", "--json"),
+    *("--budget", "1500", "--promise", "open", "--json"),
 )
 
 
@@ -26,6 +26,7 @@ def test_ten_states_teach_the_same_lesson_to_the_last_bit(tmp_path, monkeypatch)
     monkeypatch.setenv("SUPERTEACH_DATA", str(DATA))
     files = write_states(tmp_path, SMALL, ROWS)
     with Town(tmp_path, SMALL) as town:
+        town.open_policies()
         town.serve()
         join_states(town, files)
         taught = town.run(

@@ -85,7 +85,7 @@ def cut_and_heal(town: Town, out: Path) -> None:
     """A lesson with north, whose cable is cut in the scenario's round for six seconds."""
     (scenario,) = [scenario for scenario in REAL if scenario.fault.startswith("link down")]
     command = (
-        f"teach --federation {town.folder} --learner logistic --goal perturbed --method dual --solver lbfgs "
+        f"teach --federation {town.folder} --learner logistic --goal perturbed --promise open --method dual --solver lbfgs "
         f"--no-intercept --budget 20:140 --on-loss {scenario.policy} --out {out}"
     )
     lesson = subprocess.Popen(
@@ -127,6 +127,7 @@ def check(data: Data, out: Path) -> None:
 def test_one_open_port_and_a_cable_cut_and_healed(hosts, data, tmp_path):
     """There is one port at the server and none at a teacher; a lesson outlasts a cable that is cut for a while."""
     with Town(tmp_path, ["north"], HOST, within(0)) as server:
+        server.open_policies()
         server.serve()
         teacher = Town.__new__(Town)
         teacher.__dict__ |= {**server.__dict__, "_within": within(1), "_running": {}}

@@ -10,7 +10,7 @@ import pytest
 from superteach.errors import SettingError
 from superteach.organisations.nvflare.kits import found, read_project
 from superteach.organisations.nvflare.start import prepare_teacher
-from superteach.promises.policy import read_policy
+from superteach.promises.policy import draft, read_policy
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,9 @@ def test_a_teachers_kit_is_closed(home):
     assert resources["class_list_enforcement_mode"] == "enforce"
     assert resources["allow_log_streaming"] is False
     assert not any("log" in component["id"] for component in resources["components"])
-    assert read_policy(home / "teachers" / "north" / "policy.toml").coordinators == (read_project(home).coordinator,)
+    policy = read_policy(home / "teachers" / "north" / "policy.toml")
+    assert policy.coordinators == (read_project(home).coordinator,)
+    assert (policy.promise, policy.epsilon, len(set(policy.teachers))) == ("epsilon", 1.0, 2)
 
 
 def test_the_servers_kit_refuses_code_too(home):
@@ -83,11 +85,13 @@ def test_joining_checks_kit_rows_and_policy(home, data, tmp_path):
     file, kit = data.files["north"], home / "teachers" / "north"
     with pytest.raises(SettingError, match="no start-up kit of a teacher"):
         prepare_teacher(tmp_path, file, "ill", None, None, 1)
-    few = tmp_path / "few.toml"
-    few.write_text("coordinators = []\nleast_rows = 1000")
-    with pytest.raises(SettingError, match="has 150 rows, the policy's least_rows is 1000"):
-        prepare_teacher(kit, file, "ill", None, few, 1)
-    name, server, holding, _ = prepare_teacher(kit, file, "ill", ["x0", "x1"], None, 1)
+    with pytest.raises(SettingError, match=r"declares nothing of the rows: .* superteach federation declare FILE"):
+        prepare_teacher(kit, file, "ill", None, None, 1)
+    told = tmp_path / "told.toml"
+    told.write_text((kit / "policy.toml").read_text() + draft(150, ["x0", "x1"], "ill", [0, 1]))
+    with pytest.raises(SettingError, match="other columns than the file has"):
+        prepare_teacher(kit, file, "ill", None, told, 1)
+    name, server, holding, _ = prepare_teacher(kit, file, "ill", ["x0", "x1"], told, 1)
     assert (name, server, holding.count) == ("north", "localhost:18999", 150)
     told = json.loads((kit / "local" / "superteach.json").read_text())
     assert told["features"] == ["x0", "x1"]

@@ -57,6 +57,8 @@ def result(town):
             "0.5",
             "--goal",
             "perturbed",
+            "--promise",
+            "open",
         ),
         *("--goal-seed", "3", "--method", "match", "--budget", "90", "--seed", "7"),
         *("--out", str(out), "--json"),
@@ -151,6 +153,7 @@ def test_both_sides_kept_their_records(result, expected, town):
             "number",
             "verdict",
             "seconds",
+            "promise",
         }
         assert set().union(*entries) <= allowed
         assert f"lesson {stored['lesson']} is over" in town.said(name)

@@ -1,4 +1,4 @@
-"""What teachers and the server turn down: code, other classes, queries outside a policy, strangers."""
+"""What teachers and the server turn down: code, other classes, lessons outside a policy, strangers."""
 
 from __future__ import annotations
 
@@ -39,31 +39,20 @@ def test_a_job_that_ships_code_is_refused(town, tmp_path):
     assert not mark.exists()
 
 
-def test_a_query_outside_the_policy_is_refused_on_both_sides(town, tmp_path):
-    """West's policy lacks one query: the error names teacher, query and reason, and west's audit log has it."""
-    out = tmp_path / "lesson"
+def test_a_lesson_that_a_teacher_does_not_take_is_refused_on_both_sides(town, tmp_path):
+    """The error names teacher and reason, west's audit log has it, and nothing was spent."""
+    out, goal = tmp_path / "lesson", tmp_path / "goal.json"
+    goal.write_text("[0.8, -0.5, 0.3, 0.2, 0.1]")
     run = town.run(
-        *("teach", "--federation", str(town.folder), "--teachers", "south,west", "--out", str(out)),
-        *[
-            "--learner",
-            "logistic",
-            "--goal",
-            "perturbed",
-            "--method",
-            "dual",
-            "--solver",
-            "block",
-            "--no-intercept",
-            "--budget",
-            "60",
-        ],
+        *("teach", "--federation", str(town.folder), "--out", str(out), "--learner", "logistic", "--goal", str(goal)),
+        *("--budget", "90", "--colluders", "0"),
     )
     assert run.returncode == 1
-    assert "teacher west refuses BlockRound: the policy does not allow BlockRound" in run.stderr
+    assert "teacher north refuses to begin: colluders=0 is less than a third of 3 teachers" in run.stderr
     assert not out.exists()
     refused = [entry for entry in town.audit("west") if entry["verdict"].startswith("refused")]
-    assert refused[-1]["query"] == "BlockRound"
-    assert refused[-1]["verdict"] == "refused: the policy does not allow BlockRound"
+    assert refused[-1]["kind"] == "begin"
+    assert refused[-1]["verdict"].startswith("refused: colluders=0 is less than a third")
 
 
 def test_a_coordinator_reads_no_file_of_a_teacher(town):

@@ -21,7 +21,19 @@ def test_asynchronous_rounds_end_at_the_certified_optimum(town, data, tmp_path):
     """Newton in one process finds the same objective and the same lesson."""
     run = town.run(
         *("teach", "--federation", str(town.folder), "--teachers", ",".join(ASKED), "--learner", "logistic"),
-        *("--C", "0.05", "--no-intercept", "--goal", "perturbed", "--goal-weight", "1", "--budget", "60"),
+        *(
+            "--C",
+            "0.05",
+            "--no-intercept",
+            "--goal",
+            "perturbed",
+            "--promise",
+            "open",
+            "--goal-weight",
+            "1",
+            "--budget",
+            "60",
+        ),
         *("--method", "dual", "--solver", "block", "--staleness", "3", "--out", str(tmp_path / "lesson")),
         "--json",
     )

@@ -136,7 +136,7 @@ def test_a_lesson_under_a_promise(promise, town):
         assert b"balance" not in said
     if promise == "epsilon":
         assert lesson.rounds <= 20
-        assert stored["left"] == {name: pytest.approx(0.31, abs=0.02) for name in NAMES}
+        assert stored["left"] == {name: pytest.approx(0.396, abs=0.001) for name in NAMES}
 
 
 def test_an_open_lesson_measures(town):
