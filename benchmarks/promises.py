@@ -169,7 +169,7 @@ def _states() -> Measurements:
         return table
     X, y, state = found.data, found.target, found.groups
     X = (X - X.mean(axis=0)) / X.std(axis=0)  # by public means and deviations
-    learner = LogisticRegression(C=1e-3, solver="newton-cholesky", tol=1e-10)
+    learner = LogisticRegression(solver="newton-cholesky", tol=1e-10)
     goal = learner.fit(X[state == "NY"], y[state == "NY"])
     wanted = np.append(np.ravel(goal.coef_), goal.intercept_)
     away = state != "NY"

@@ -8,7 +8,7 @@ from superteach.errors import QueryRefused, SettingError
 from superteach.promises.audit import Audit
 from superteach.promises.guard import Guard
 from superteach.promises.policy import Declared, Policy, draft, policy_of, read_policy, template
-from superteach.promises.terms import PROMISES, SENTENCES
+from superteach.words import PROMISES
 
 DECLARED = "coordinators = []\n[declared]\ncolumns = ['x']\ntarget = 'y'"
 
@@ -21,7 +21,7 @@ def test_the_template_is_a_policy_that_promises_an_epsilon(tmp_path):
     assert policy == Policy(("who@where.example",), teachers=tuple(marks), folder=tmp_path / "chosen")
     assert (policy.promise, policy.epsilon, policy.delta, policy.deliver) == ("epsilon", 1.0, 1e-6, False)
     text = place.read_text(encoding="utf-8")
-    assert all(sentence in text for sentence in SENTENCES.values())
+    assert all(sentence in text for sentence in PROMISES.values())
     assert "The coordinator can read your rows." in text
 
 

@@ -87,14 +87,13 @@ class BrokenTap(Tapped):
     terms_kind: type[PromiseTerms] = PromiseTerms
     masker_kind: type[Masker] | None = None
 
-    def keep(self, terms: PromiseTerms) -> tuple[int, ...]:
+    def keep(self, terms: PromiseTerms) -> None:
         """Keep what only looks like the promise."""
-        rows = super().keep(as_kind(self.terms_kind, terms))
+        super().keep(as_kind(self.terms_kind, terms))
         if self.masker_kind is not None:
             for teacher in self._teachers:
                 if (masker := teacher.guard.masker) is not None:  # type: ignore[attr-defined]
                     masker.__class__ = self.masker_kind
-        return rows
 
 
 def broken_tap(terms: type[PromiseTerms] = PromiseTerms, masker: type[Masker] | None = None) -> type[BrokenTap]:

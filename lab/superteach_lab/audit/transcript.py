@@ -72,10 +72,10 @@ class Tapped(InProcess):
         self.transcript = Transcript()
         self._heard: dict[int, Raw] = {}
 
-    def keep(self, terms: PromiseTerms) -> tuple[int, ...]:
+    def keep(self, terms: PromiseTerms) -> None:
         """Keep a promise; a lesson begins."""
         self.transcript = Transcript(terms)
-        return super().keep(terms)
+        super().keep(terms)
 
     def sum(self, query: Query[object], number: int) -> Array:
         """Ask, and write down what came back."""

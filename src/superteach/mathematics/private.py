@@ -61,6 +61,8 @@ DAMPED = 0.1
 more in 50,000."""
 MARGIN = 1.1
 """Factor on the stated risk for what first order and rounding leave out: without it 50 of 53 lessons were covered."""
+CERTAIN = 5.0
+"""Standard deviations that a count must exceed where one false octave would spoil all: once in three million counts."""
 SURE = 3.0
 """Standard deviations of its noise that a count must exceed, or it is taken for 0."""
 MIDDLES = np.exp2(np.arange(BINS) + FIRST - 0.5)
@@ -123,7 +125,7 @@ def agree(
     weights = np.ones(len(model))
     counted = Widths(free, WIDTHS)
     found = ask(counted).reshape(free, BINS)
-    weights[:free] = [1.0 / quantile_of(sure_counts(one, spread(counted.releases[0])), 0.6) for one in found]
+    weights[:free] = [1.0 / size_of(one, spread(counted.releases[0])) for one in found]
     sketch = Sketch(model, weights, 2.0 * most * len(model), (COUNTS, SUMS, SQUARES, BENDS))
     plan = _planned(_drawn(sketch, ask(sketch), spread, rows), weights, penalty, penalty * model, size, rows, spread)
     cap, point, width = plan.cap, plan.point, len(plan.point)
@@ -278,6 +280,14 @@ def sure_counts(counts: Array, noise: float) -> Array:
     """Counts that stand out of their noise; all alike where none does."""
     kept: Array = np.where(counts > SURE * noise, counts, 0.0)
     return kept if kept.any() else np.ones(BINS)
+
+
+def size_of(counts: Array, noise: float) -> float:
+    """Root mean square of a column, from counts by octave that surely are no noise: one false octave could be any size."""
+    sure = np.where(counts > CERTAIN * noise, counts, 0.0)
+    return (
+        float(np.sqrt(sure @ MIDDLES**2 / sure.sum())) if sure.any() else quantile_of(sure_counts(counts, noise), 0.6)
+    )
 
 
 def quantile_of(counts: Array, share: float) -> float:

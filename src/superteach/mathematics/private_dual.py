@@ -19,7 +19,7 @@ from superteach.line.queries.private import (
     Widths,
     read_symmetric,
 )
-from superteach.mathematics.private import Ask, Spread, quantile_of, sure_counts
+from superteach.mathematics.private import Ask, Spread, quantile_of, size_of, sure_counts
 from superteach.mathematics.problem import DualProblem
 from superteach.types import Array
 
@@ -44,7 +44,7 @@ def solve(
     weights = np.ones(width)
     counted = Widths(free, WIDTHS)
     found = ask(counted).reshape(free, BINS)
-    weights[:free] = [1.0 / quantile_of(sure_counts(one, spread(counted.releases[0])), 0.6) for one in found]
+    weights[:free] = [1.0 / size_of(one, spread(counted.releases[0])) for one in found]
     # How long pulls are near the goal, where the paper's α lie.
     lengths = Lengths(goal, weights, LENGTHS)
     counts = sure_counts(ask(lengths), spread(lengths.releases[0]))

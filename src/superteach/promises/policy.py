@@ -14,8 +14,8 @@ from typing import Literal, TypeVar
 
 from superteach.errors import SettingError
 from superteach.promises.accounting import MOST_EPSILON
-from superteach.promises.terms import PROMISES, SENTENCES
 from superteach.types import Json
+from superteach.words import PROMISES
 
 WRITES = ("numbers", "rows", "nothing")
 ENTRIES: dict[str, tuple[str, ...]] = {
@@ -188,7 +188,7 @@ def template(coordinators: Sequence[str], teachers: Sequence[str] = ()) -> str:
         "# What this teacher promises the owner of its rows, and to whom it answers. No coordinator can change it.\n"
         f"coordinators = [{', '.join(map(_quoted, coordinators))}]  # names, or sha256:… of certificates\n"
         "# The weakest promise that is accepted:\n"
-        + "".join(f'#   "{word}"{" " * (9 - len(word))}{SENTENCES[word]}\n' for word in PROMISES)
+        + "".join(f'#   "{word}"{" " * (9 - len(word))}{PROMISES[word]}\n' for word in PROMISES)
         + f'promise = "{Policy.promise}"\n'
         "deliver = false         # whether the learner may be fitted on chosen rows: a release that no promise covers\n"
         '# identity = "patient"  # the column that names a record in the ledger; without it all columns together\n\n'

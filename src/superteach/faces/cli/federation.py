@@ -89,12 +89,12 @@ def join(
     """Take part as a teacher until Ctrl-C: rows stay here, and what leaves is as the policy promises."""
     from superteach.organisations.nvflare import AUDIT
     from superteach.organisations.nvflare.start import become_teacher, prepare_teacher
-    from superteach.promises.terms import SENTENCES
+    from superteach.words import PROMISES
 
     columns = None if features is None else [name.strip() for name in features.split(",")]
     name, server, holding, rules = prepare_teacher(kit, data, target, columns, policy, threads)
     typer.echo(f"{name}: {holding.count:,} rows of {len(holding.pool.columns)} columns stay here; target {target!r}")
-    typer.echo(f"{name}: {SENTENCES[rules.promise]} No weaker promise than {rules.promise!r} is accepted.")
+    typer.echo(f"{name}: {PROMISES[rules.promise]} No weaker promise than {rules.promise!r} is accepted.")
     typer.echo(f"{name}: every question is written to {kit / AUDIT}; chosen rows ({rules.write}) go to {rules.folder}")
     typer.echo(f"{name}: connecting to {server}")
     become_teacher(kit, name)

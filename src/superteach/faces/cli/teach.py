@@ -22,11 +22,11 @@ from superteach.faces.oneprocess import OneProcess
 from superteach.lesson import Entry, Lesson, to_json, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.processes.patience import persevere
-from superteach.promises.terms import SENTENCES
 from superteach.report.words import interruption
 from superteach.settings import Settings
 from superteach.teacher.files import read_pool
 from superteach.types import Json
+from superteach.words import PROMISES
 
 _LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds": "seconds"}
 """Settings of a federation alone, and what a lesson calls them: handed on where they are given."""
@@ -151,7 +151,7 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
         if "fault" in entry:
             screen.say(f"Teacher {entry['teacher']} has no file of this lesson: {entry['fault']}.")
     left = ", ".join(f"{name} {one:.3g}" for name, one in stored.get("left", {}).items())
-    screen.say(f"Promise {lesson.promise}: {SENTENCES[lesson.promise]}" + (f" ε left: {left}." if left else ""))
+    screen.say(f"Promise {lesson.promise}: {PROMISES[lesson.promise]}" + (f" ε left: {left}." if left else ""))
     screen.say(screen.sentence(lesson) if lesson.delivered else _quietly(lesson))
     what = "Model, ledger" if lesson.delivered else "Ledger"
     screen.say(f"{what} and a report to read (report.html) are in {request.out}; every teacher has its own rows.")

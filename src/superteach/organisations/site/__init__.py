@@ -43,11 +43,11 @@ from superteach.promises.keys import Keys
 from superteach.promises.ledger import Ledger
 from superteach.promises.policy import DECLARE
 from superteach.promises.rosters import Hello, Rosters
-from superteach.promises.terms import PROMISES
 from superteach.teacher import Teacher
 from superteach.teacher.inputs import make_teacher
 from superteach.teacher.state import State
 from superteach.types import Json
+from superteach.words import PROMISES
 
 _log = logging.getLogger(__name__)
 
