@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from sklearn.linear_model import LogisticRegression
 
 from superteach.engines.remote import Loopback
 from superteach.errors import (
@@ -33,7 +34,7 @@ from superteach.promises.guard import Guard
 from superteach.promises.ledger import Ledger
 from superteach.promises.policy import Declared, Policy
 from superteach.promises.rosters import Identity, Rosters
-from superteach.queries import Census
+from superteach.queries import AskMoments, Census
 from superteach.settings import Settings
 from tests.inside import lesson_at
 
@@ -443,3 +444,36 @@ def test_a_script_must_be_the_one_of_the_hellos(town):
         with pytest.raises((QueryRefused, TeachingError), match="refuses to begin"):
             teach(here, "epsilon")
         assert [site.ledger.entries() for site in here.sites.values()] == [[], [], []]
+
+
+@pytest.mark.parametrize("promise", ["closed", "epsilon", "masked"])
+def test_a_fit_is_delivered_where_all_policies_say_so(promise, town):
+    """It is a release of its own: in every ledger, and outside of what was promised, as the lesson says."""
+    here = town(deliver=True)
+    lesson = teach(here, promise)
+    rows = chosen(here)
+    X = np.concatenate([here.X[place * ROWS :][rows[name]] for place, name in enumerate(NAMES)])
+    y = np.concatenate([here.y[place * ROWS :][rows[name]] for place, name in enumerate(NAMES)])
+    fitted = LogisticRegression(tol=1e-12, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(lesson.model, [*fitted.coef_[0], *fitted.intercept_], atol=1e-4)
+    assert (lesson.delivered, lesson.size) == (True, len(y))
+    assert "outside of the promise" in lesson.reason
+    assert (here.folder / "model.json").exists()
+    for site in here.sites.values():
+        notes = [entry["note"] for entry in site.ledger.entries() if "note" in entry]
+        assert notes == [{"delivered": "lesson", "coordinator": "c", "promise": promise}]
+        for query in (
+            Census(),
+            AskMoments("loss", "all", np.zeros(4), 1),
+            AskMoments("square", "chosen", np.zeros(4), 1),
+        ):
+            said = wire.read_reply(site.answer(wire.pack_question("lesson", 900, query)))
+            assert (said.status, said.values) == ("refused", None)
+
+
+def test_one_policy_without_delivery_is_enough(town):
+    """Then nobody is asked for a fit."""
+    here = town(deliver=True)
+    here.sites["west"].guard.policy = replace(here.sites["west"].guard.policy, deliver=False)
+    assert not teach(here, "masked").delivered
+    assert not [entry for site in here.sites.values() for entry in site.ledger.entries()]

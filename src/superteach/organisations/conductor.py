@@ -10,7 +10,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from superteach.coordinator import named
+from superteach.coordinator import metrics, named
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.goals import Goal, MaxAUC, PerturbedFit, check_goal
 from superteach.coordinator.promised import Script, public_goal
@@ -20,7 +20,10 @@ from superteach.engines.journal import Journal, Journalled
 from superteach.engines.remote import SECONDS, Line
 from superteach.errors import BadReply, GoalError, InputError, QueryRefused, SettingError, SuperteachError, TeacherLost
 from superteach.lesson import Entry, Lesson, Taught, write_json, write_model
-from superteach.mathematics.learner import Learner
+from superteach.line.queries import Census, Size
+from superteach.mathematics.learner import Learner, fit
+from superteach.mathematics.problem import Scaling
+from superteach.mathematics.solvers import Newton
 from superteach.organisations.agreement import Agreement, agree, end
 from superteach.organisations.unfinished import Unfinished
 from superteach.settings import Settings
@@ -173,10 +176,33 @@ def _under_promise(
             result = teach(federation, student, goal, settings, classes=agreed.classes)
         federation.stage = "the end"
         ended = end(line, agreed, order.seconds, relay.last)
+        if all(facts.get("deliver") for facts in agreed.said.values()) and not settings.standardize:
+            result = _delivered(result, Federation(agreed.engine(line, order.seconds), watch), script)
     except TeacherLost as lost:
         raise _ended(lost, federation, agreed, script) from None
     _write(folder, result, order, agreed, ended, agreed.left_after(script.terms))
     return result
+
+
+def _delivered(result: Lesson, federation: Federation, script: Script) -> Lesson:
+    """Fit the learner on the chosen rows, which every teacher's policy allows and no promise covers."""
+    federation.stage = "delivery"
+    size: Size = federation.sum(Census("chosen"))
+    if script.learner.refuses(size.rows, size.positive):
+        return result
+    scaling = Scaling(script.learner.column)
+    start = scaling.inside(script.goal)
+    model = scaling.raw(fit(federation, script.learner, size.rows, "chosen", Newton(), start).model)
+    later = (replace(entry, number=entry.number + result.rounds) for entry in federation.ledger)
+    return replace(
+        result,
+        model=model,
+        size=size.rows,
+        risk=metrics.risk(model, script.goal),
+        delivered=True,
+        ledger=(*result.ledger, *later),
+        reason=f"{result.reason}; then the learner was fitted on the chosen rows, which is outside of the promise",
+    )
 
 
 def _ended(lost: TeacherLost, federation: Federation, agreed: Agreement, script: Script) -> TeacherLost:

@@ -86,7 +86,12 @@ def _quietly(lesson: Lesson) -> str:
     )
     return (
         f"Teachers chose about {lesson.size:,} of {lesson.rows:,} declared rows in {lesson.rounds} rounds, "
-        f"{lesson.seconds:.1f} seconds; {risk}. There is no model.json: under a promise the learner is not fitted here."
+        f"{lesson.seconds:.1f} seconds; {risk}. "
+        + (
+            f"The learner, fitted on them, ends {lesson.risk:.4g} away from the goal; that fit is outside of the promise."
+            if lesson.delivered
+            else "There is no model.json: under a promise the learner is not fitted here."
+        )
     )
 
 
@@ -143,7 +148,7 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
     if request.as_json:
         sys.stdout.write(to_json(stored | {"out": str(request.out)}))
         return
-    if lesson.delivered:
+    if lesson.promise == "open":
         screen.result(lesson, [entry["rows"] for entry in stored["files"]])
     for facts in lesson.interruptions:
         screen.say(interruption(facts))
@@ -152,6 +157,6 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
             screen.say(f"Teacher {entry['teacher']} has no file of this lesson: {entry['fault']}.")
     left = ", ".join(f"{name} {one:.3g}" for name, one in stored.get("left", {}).items())
     screen.say(f"Promise {lesson.promise}: {PROMISES[lesson.promise]}" + (f" ε left: {left}." if left else ""))
-    screen.say(screen.sentence(lesson) if lesson.delivered else _quietly(lesson))
+    screen.say(screen.sentence(lesson) if lesson.promise == "open" else _quietly(lesson))
     what = "Model, ledger" if lesson.delivered else "Ledger"
     screen.say(f"{what} and a report to read (report.html) are in {request.out}; every teacher has its own rows.")

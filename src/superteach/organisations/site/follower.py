@@ -41,8 +41,8 @@ class Follower:
     def __init__(
         self, teacher: Teacher, script: Follows, names: tuple[str, ...], position: int, terms: PromiseTerms
     ) -> None:
-        self.names, self.state = names, teacher.start()
-        self._teacher, self._script, self._position, self._terms = teacher, script, position, terms
+        self.names, self.teacher, self.state = names, teacher, teacher.start()
+        self._script, self._position, self._terms = script, position, terms
         self._totals: queue.SimpleQueue[Words] = queue.SimpleQueue()
         self._said: queue.SimpleQueue[Spoken | BaseException | None] = queue.SimpleQueue()
         self._last: Spoken | None = None
@@ -51,7 +51,7 @@ class Follower:
     @property
     def features(self) -> int:
         """How many columns this teacher has."""
-        return int(self._teacher.rows.features)
+        return int(self.teacher.rows.features)
 
     @property
     def number(self) -> int:
@@ -61,7 +61,7 @@ class Follower:
     def sum(self, query: Query[object], number: int) -> Array:
         """Say this teacher's words and wait for the total; called on the script's own thread."""
         turn = Turn(number, self._position, len(self.names))
-        self.state, sealed = self._teacher.answer(query, self.state, turn)
+        self.state, sealed = self.teacher.answer(query, self.state, turn)
         self._said.put(Spoken(number, query.name, mark_of(query, number), sealed))
         return self._terms.uncover(query, self._totals.get())
 
