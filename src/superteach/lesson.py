@@ -255,13 +255,8 @@ class Lesson:
             values["certificate"] = Certificate(np.array(proof["direction"]), proof["margin"])
         for name in ("teachers", "interruptions"):
             values[name] = tuple(values.get(name, ()))
-        for name in (
-            "risk",
-            "consistency",
-            "pool_risk",
-            "prediction_distance",
-            "prediction_spread",
-        ):  # null: not finite
+        unknown = ("risk", "consistency", "pool_risk", "prediction_distance", "prediction_spread")
+        for name in unknown:  # null where they are not finite, or not known
             values[name] = math.nan if values.get(name) is None else values[name]
         return cls(**values)
 

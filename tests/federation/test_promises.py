@@ -29,7 +29,7 @@ def test_an_epsilon_lesson_over_three_teachers(town, tmp_path):
     assert (stored["promise"], stored["delivered"], stored["rows"]) == ("epsilon", False, 3 * ROWS)
     assert len(stored["ledger"]) <= MOST_ROUNDS
     assert stored["seconds"] <= MOST_SECONDS
-    assert sorted(path.name for path in (tmp_path / "lesson").iterdir()) == ["lesson.json", "report.html"]
+    assert sorted(path.name for path in (tmp_path / "lesson").iterdir()) == ["lesson.json"]
     for name in TEACHERS:
         entries = [entry for entry in town.audit(name) if entry.get("lesson") == stored["lesson"]]
         assert {entry["kind"] for entry in entries} == {"hello", "begin", "step", "finish"}

@@ -45,7 +45,7 @@ def test_a_lesson_that_a_teacher_does_not_take_is_refused_on_both_sides(town, tm
     goal.write_text("[0.8, -0.5, 0.3, 0.2, 0.1]")
     run = town.run(
         *("teach", "--federation", str(town.folder), "--out", str(out), "--learner", "logistic", "--goal", str(goal)),
-        *("--budget", "90", "--colluders", "0"),
+        *("--budget", "90", "--epsilon", "0.1", "--colluders", "0"),
     )
     assert run.returncode == 1
     assert "teacher north refuses to begin: colluders=0 is less than a third of 3 teachers" in run.stderr
@@ -86,6 +86,8 @@ def test_a_teacher_of_another_federation_does_not_get_in(town, data, tmp_path):
     other = tmp_path / "other"
     found(other, ["north"], town.project.host, town.project.port)
     kit = other / "teachers" / "north"
+    policy = kit / "policy.toml"
+    policy.write_text(policy.read_text().replace('promise = "epsilon"', 'promise = "open"'))
     town.join("stranger", "--data", str(data.files["north"]), "--target", "ill", kit=kit)
     town.wait(lambda: "CERTIFICATE_VERIFY_FAILED" in town.said("stranger"), 90, "a refusal")
     assert "joined" not in town.said("stranger")
