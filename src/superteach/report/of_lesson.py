@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from superteach.errors import SettingError
@@ -43,7 +44,7 @@ def page_of(
     page.answer(*words.answer(lesson))
     page.facts(_facts(lesson))
     _asked(page, lesson, lessons)
-    if lesson.delivered:
+    if lesson.path:
         _risk(page, lessons)
     _search(page, lesson, lessons)
     _proof(page, lesson, names)
@@ -85,12 +86,13 @@ def _facts(lesson: Lesson) -> list[tuple[object, object, object]]:
         ("risk of all rows", number(lesson.pool_risk, 3), "the same learner, trained on everything"),
         ("consistency", words.consistency(lesson), words.agreement(lesson)),
     ]
+    known = lesson.risk, lesson.pool_risk, lesson.consistency
     stated = ("stated risk", number(lesson.stated_risk, 3), "exceeded with a probability of 5 % at most")
     kept = {"open": "of sums and counts", "closed": "nothing"}.get(lesson.promise, "under the promise")
     return [
         chosen,
         *([stated] if lesson.stated_risk is not None else []),
-        *(measured if lesson.delivered else []),
+        *(shown for shown, value in zip(measured, known, strict=True) if math.isfinite(value)),
         ("rounds", number(lesson.rounds), "sums asked for in all"),
         ("left each teacher", left, kept),
     ]

@@ -137,6 +137,9 @@ def answer(lesson: Lesson) -> list[Markup]:
         number(lesson.pool_risk),
         _times(lesson.ratio),
     )
+    if lesson.delivered and not np.isfinite(lesson.pool_risk):
+        rows = strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"]))
+        first = _said("Trained on {}, the learner ends {} away from the goal.", rows, strong(number(lesson.risk)))
     if not lesson.delivered:
         text = "About {} ({}) were chosen where they lie, under the promise {}. No learner was trained on them yet."
         rows = strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"]))

@@ -144,8 +144,7 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
             with new_folder(place) as result:
                 for written in ("lesson.json", *(["model.json"] if lesson.delivered else [])):
                     shutil.copyfile(found / written, result / written)
-                if lesson.promise == "open":  # the page is about risks that are measured
-                    page_of_stored(stored, lesson).write(result / "report.html")
+                page_of_stored(stored, lesson).write(result / "report.html")
     if request.as_json:
         sys.stdout.write(to_json(stored | {"out": str(request.out)}))
         return
@@ -159,7 +158,5 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
     left = ", ".join(f"{name} {one:.3g}" for name, one in stored.get("left", {}).items())
     screen.say(f"Promise {lesson.promise}: {PROMISES[lesson.promise]}" + (f" ε left: {left}." if left else ""))
     screen.say(screen.sentence(lesson) if lesson.promise == "open" else _quietly(lesson))
-    found_there = (
-        "Model, ledger and a report to read (report.html) are" if lesson.promise == "open" else "lesson.json is"
-    )
-    screen.say(f"{found_there} in {request.out}; every teacher has its own rows.")
+    what = "Model, ledger" if lesson.delivered else "Ledger"
+    screen.say(f"{what} and a report to read (report.html) are in {request.out}; every teacher has its own rows.")
