@@ -83,7 +83,7 @@ def mu_of_row(parts: Sequence[Released]) -> float:
 
 
 def canary(
-    subject: Subject, transcript: Transcript, terms: PromiseTerms, tries: int = 200, seed: int = 0
+    subject: Subject, transcript: Transcript, terms: PromiseTerms, tries: int = 400, seed: int = 0
 ) -> tuple[Array, float]:
     """A row that shows itself as much as a row can: the most telling of many, then moved uphill."""
     draw = np.random.default_rng(seed)

@@ -213,6 +213,7 @@ def _show(found: Audit) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from superteach.faces.cli import screen
     from superteach_lab.audit.page import NAMES
 
     terminal = sys.stdout.isatty()
@@ -228,12 +229,11 @@ def _show(found: Audit) -> None:
             auc = f" AUC {one.auc:.2f}" if one is not None and one.auc is not None else ""
             cells.append("–" if one is None else auc.strip() or str(one.rows))
         table.add_row(NAMES.get(attack, attack), *cells)
-    console = Console(width=None if terminal else 160)
-    console.print(table)
+    Console(width=None if terminal else 160).print(table)
     if found.accounted is not None:
         measured, terms = found.accounted.measured, found.accounted.terms
         missed = [one.variant for one in found.accounted.variants if not one.caught]
-        console.print(
+        screen.say(
             f"ε promised {terms.epsilon:g}, measured at least {measured.epsilon:.3g} ({measured.level:.0%} confidence, "
             f"{measured.runs:,} lessons); broken promises "
             f"{'all found out' if not missed else 'NOT found out: ' + ', '.join(missed)}"
