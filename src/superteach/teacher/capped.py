@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit
 
 from superteach import extensions
-from superteach.errors import QueryRefused
+from superteach.errors import QueryRefused, SuperteachError
 from superteach.line import queries
 from superteach.line.messages import Turn
 from superteach.line.queries.private import BINS, COUNT, Cap, DualCap, bins_of, pack_symmetric
@@ -184,8 +184,10 @@ def _choose(teacher: Teacher, query: queries.Choose, state: State, turn: Turn) -
         margin = block.times(query.model)
         some = np.arange(first, first + len(margin))
         first += len(margin)
-        strength = loss.curvature(margin, teacher.target[drawn.positions(some)])
-        hessian += block.gram(np.maximum(strength, 0.0) * fractions[where])
+        with np.errstate(over="ignore", invalid="ignore"):
+            strength = loss.curvature(margin, teacher.target[drawn.positions(some)])
+            strength = np.where((strength > 0.0) & (strength < LONGEST), strength, 0.0)
+        hessian += block.gram(strength * fractions[where])
     metric = metric_of(hessian)
     if cap is not None:
         octave = np.zeros(teacher.rows.count, dtype=np.int8)
@@ -206,7 +208,14 @@ def _choose_alone(teacher: Teacher, query: queries.ChooseAlone, state: State, tu
         itself = teacher.under(Guard())  # what a teacher asks itself does not leave it
         part = asked.ridge if asked.ridge_per_row else asked.ridge * size / max(sum(query.sizes), 1)
         asked = replace(asked, ridge=part, seed=secrets.randbits(63))
-        rows, ended = choose(itself, known(state.loss, "loss"), state.scaling, size, asked)
+        try:
+            rows, ended = choose(itself, known(state.loss, "loss"), state.scaling, size, asked)
+        except (
+            SuperteachError,
+            ArithmeticError,
+            np.linalg.LinAlgError,
+        ):  # only rows decide that, so nobody may hear of it
+            rows = None
     if rows is None:
         note = "these rows alone cannot teach this goal: none were chosen"
         rows = np.zeros(0, dtype=np.int64)
