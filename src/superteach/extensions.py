@@ -23,7 +23,7 @@ DATASETS = "superteach.datasets"
 """Loaders of published data."""
 
 LABORATORY = {
-    COMMANDS: ("compare", "reproduce"),
+    COMMANDS: ("audit", "compare", "reproduce"),
     METHODS: ("oblivious-minlp",),
     ALONE: ("minlp",),
     DATASETS: (

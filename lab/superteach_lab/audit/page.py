@@ -10,8 +10,8 @@ from superteach_lab.audit.run import Accounted, Audit, Audited
 
 PLAIN = {
     "closed": "Each owner was told a goal and a number, and chose rows alone. Nobody heard anything about the rows.",
-    "epsilon": "Sums over rows left their owners with noise added, so large that nobody can tell from them whether any one "
-    "row was there. How well anybody could guess is bounded by a number, ε, for everything ever asked about the row.",
+    "epsilon": "Sums over rows left their owners with noise added, so large that nobody can be sure from them whether any "
+    "one row was there. How well anybody could guess is bounded by a number, ε, for everything ever asked about the row.",
     "masked": "Sums left their owners under masks that cancel in the total. Nobody sees one owner's numbers; the totals "
     "themselves are exact, and what can be worked out from exact totals is not prevented.",
     "open": "Whoever runs the lesson can read the rows. This is for one owner, or for data that may be known.",

@@ -209,7 +209,8 @@ def _choose_alone(teacher: Teacher, query: queries.ChooseAlone, state: State, tu
         part = asked.ridge if asked.ridge_per_row else asked.ridge * size / max(sum(query.sizes), 1)
         asked = replace(asked, ridge=part, seed=secrets.randbits(63))
         try:
-            rows, ended = choose(itself, known(state.loss, "loss"), state.scaling, size, asked)
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows, ended = choose(itself, known(state.loss, "loss"), state.scaling, size, asked)
         except (
             SuperteachError,
             ArithmeticError,
