@@ -193,7 +193,7 @@ def test_a_share_below_nothing_pays_for_nothing():
     guard = Guard(terms=PromiseTerms("epsilon"))
     for share in (-5.0, 0.0, float("nan")):
         with pytest.raises(QueryRefused, match="each must be above 0"):
-            guard.release(Widths(1, share), np.zeros(64), {}, "t", 1)
+            guard.release(Widths(1, share), np.zeros(64), "t", 1)
     assert guard.spent == 0.0
 
 

@@ -7,6 +7,7 @@ add over releases, exactly, even where each is chosen after a look at those befo
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 
@@ -16,6 +17,7 @@ MOST_EPSILON = 50.0
 """Largest ε, a pure number: more is refused, for at 50 a row is hidden from nobody and more is a slip of the pen."""
 
 
+@lru_cache(maxsize=64)
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest μ that keeps (ε, δ): a Gaussian release of that μ has exactly this ε at this δ."""
     if not 0 < epsilon <= MOST_EPSILON:

@@ -148,10 +148,14 @@ class Guard:
         self.check_promise("open")
         return Sealed(np.array(reply, dtype=np.float64), SEAL)
 
-    def _covered(self, query: Query[object], reply: Array, number: int) -> Words:
-        """What leaves under a promise: noise is paid for before it is drawn, and no lesson spends more than its budget."""
+    def check_query(self, query: Query[object]) -> None:
+        """Refuse a query that the promise in force lets no answer to pass; teachers ask before they compute anything."""
         if not query.keeps(self.terms.promise):
             raise QueryRefused(f"promise {self.terms.promise!r} lets no answer to {query.name} pass")
+
+    def _covered(self, query: Query[object], reply: Array, number: int) -> Words:
+        """What leaves under a promise: noise is paid for before it is drawn, and no lesson spends more than its budget."""
+        self.check_query(query)
         if self.terms.promise == "epsilon" and isinstance(query, Private) and query.releases:
             shares = [part.share for part in query.releases]
             if not all(share > 0.0 for share in shares):

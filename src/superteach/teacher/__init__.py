@@ -85,6 +85,7 @@ class Teacher:
         handler = _HANDLERS.get(type(query))
         if handler is None:
             raise QueryRefused(f"teacher {self.name} knows no query named {type(query).__name__}")
+        self.guard.check_query(query)
         state, reply = handler(self, query, state, turn)
         return state, self.guard.release(query, reply, self.name, turn.number)
 
