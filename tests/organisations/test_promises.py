@@ -326,7 +326,7 @@ def test_a_lost_teacher_ends_the_lesson(round_, town):
         ({"epsilon": -1.0}, SettingError, "epsilon=-1.0 must be"),
         ({"budget": "best"}, BudgetError, "give a count or a fraction"),
         ({"budget": 1190}, BudgetError, "leaves no choice"),
-        ({"method": "dual"}, SettingError, "does not go with method='dual'"),
+        ({"method": "random"}, SettingError, "does not go with method='random'"),
         ({"standardize": True}, SettingError, "needs sums over rows"),
         ({"colluders": 0}, QueryRefused, "teacher north refuses to begin: colluders=0 is less than a third"),
     ],

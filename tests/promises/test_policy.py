@@ -89,7 +89,7 @@ def test_a_weaker_promise_is_refused_with_both_words(accepted):
     """The policy names the weakest one."""
     guard = Guard(Policy((), accepted))
     for promise in PROMISES:
-        if PROMISES.index(promise) <= PROMISES.index(accepted):
+        if list(PROMISES).index(promise) <= list(PROMISES).index(accepted):
             guard.check_promise(promise)
             continue
         with pytest.raises(QueryRefused, match=f"promises {promise!r}, and .* nothing weaker than {accepted!r}"):

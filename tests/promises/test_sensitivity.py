@@ -101,7 +101,7 @@ def worst(seed: int, cases: int, climbs: int = 12) -> dict[str, float]:
         case = drawn(draw)
         x, y = row_of(draw, case)
         best = dict(case.changes(x, y))
-        wanted = str(draw.choice(list(best)))
+        wanted = "PullChange 1" if draw.random() < 0.5 else str(draw.choice(list(best)))  # the hardest to climb
         for _ in range(climbs):
             moved = x * 10.0 ** (draw.standard_normal(case.columns) * 10.0 ** draw.uniform(-3.0, 0.0))
             moved = np.clip(moved, *((-3e37, 3e37) if "32" in case.hold else (-1e99, 1e99)))
@@ -115,7 +115,7 @@ def worst(seed: int, cases: int, climbs: int = 12) -> dict[str, float]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_row_changes_a_release_by_more_than_its_sensitivity(seed):
-    found = worst(seed, 120)
+    found = worst(seed, 200)
     assert len(found) == 14
     assert max(found.values()) <= ROUNDED, found
     assert min(found.values()) > 0.8, f"the search is too weak to say anything: {found}"
@@ -136,7 +136,7 @@ def test_a_sensitivity_a_quarter_too_small_is_found_out(kind, part, monkeypatch)
         return tuple(parts)
 
     monkeypatch.setattr(asked, "releases", property(understated))
-    found = worst(0, 120 if kind == "PullChange" else 40)  # few rows lie between the prices
+    found = worst(0, 200 if kind == "PullChange" else 40)  # few rows lie between the prices
     assert [name for name, value in found.items() if value > ROUNDED] == [f"{kind} {part + 1}"]
 
 
