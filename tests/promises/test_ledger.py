@@ -337,7 +337,9 @@ def teach_on(folder: Path, name: str, lessons: int) -> None:
 def test_twenty_real_kills(tmp_path):
     folder = tmp_path / "kept"
     rng = np.random.default_rng(11)
-    for kills in range(1, 21):
+    kills, released = 0, []
+    while kills < 20 or (len(released) <= 20 and kills < 400):  # a busy machine gets less done before it is killed
+        kills += 1
         child = FORK.Process(target=teach_on, args=(folder, f"life {kills}", 10_000))
         child.start()
         time.sleep(rng.uniform(0.005, 0.06))
