@@ -14,7 +14,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -82,16 +82,25 @@ def teach(
     are numbers or vectors of Spark ML. `worker_bytes` bounds the memory for rows in each Python worker.
     """
     given: Given = {"rounding": "alone", **settings}
-    taught, chosen, _ = teach_table(
-        df, learner, goal, Settings(**given), target, owner, features, costs, worker_bytes, watch
-    )
-    return taught.lesson, chosen
+    told = Settings(**given)
+    found = teach_table(df, learner, lambda *_: goal, told, target, owner, features, costs, worker_bytes, watch)
+    return found.taught.lesson, found.chosen
+
+
+@dataclass(frozen=True, eq=False)
+class TaughtTable:
+    """A lesson from a table: the chosen rows, the names of the learner's columns, and the roster of teachers."""
+
+    taught: Taught
+    chosen: DataFrame
+    columns: list[str]
+    roster: tuple[Member, ...]
 
 
 def teach_table(
     df: DataFrame,
     learner: Any,
-    goal: Any,
+    goal: Callable[[list[str], Raw | None], Any],
     settings: Settings,
     target: str,
     owner: str | None = None,
@@ -99,26 +108,28 @@ def teach_table(
     costs: str | None = None,
     worker_bytes: int | None = None,
     watch: Callable[[Entry], None] | None = None,
-) -> tuple[Taught, DataFrame, list[str]]:
-    """Do the same for the command line: a goal may be a function of columns and label values, and both come back."""
+) -> TaughtTable:
+    """Do the same with a goal that is made once the columns and both label values are known."""
     student = Learner.of(learner)
     layout = Layout(_features(df, features, target, owner, costs), target, owner, costs, student.loss.settings())
     frame, held = _settled(df, layout)
-    jobs = _SparkJobs(df.sparkSession, frame, layout)
+    jobs = SparkJobs(df.sparkSession, frame, layout)
     try:
         engine, classes, columns = open_table(jobs, Task(uuid.uuid4().hex, layout, worker_bytes), student)
         try:
-            wanted = goal(columns, classes) if callable(goal) else goal
-            federation = Federation(engine, watch)
+            wanted, federation = goal(columns, classes), Federation(engine, watch)
             lesson = _teach(federation, student, wanted, settings, classes=classes, columns=columns)
-            picks = engine.chosen()
+            rows = engine.chosen()
         finally:
             engine.close()
-        chosen = jobs.take(engine.digests, picks)
+        picks: dict[int, list[Positions]] = {}
+        for member, some in zip(engine.roster, rows, strict=True):
+            picks.setdefault(member.partition, []).append(some)
+        chosen = jobs.take(engine.digests, {part: np.sort(np.concatenate(some)) for part, some in picks.items()})
     finally:
         if held:
             frame.unpersist()
-    return Taught(lesson, classes, tuple(picks.values())), chosen, columns
+    return TaughtTable(Taught(lesson, classes, rows), chosen, columns, engine.roster)
 
 
 def open_table(jobs: Jobs, task: Task, student: Learner) -> tuple[Spark, Raw | None, list[str]]:
@@ -198,7 +209,7 @@ def _settled(df: DataFrame, layout: Layout) -> tuple[DataFrame, bool]:
     return df.persist(_pyspark("storagelevel").StorageLevel.DISK_ONLY), True
 
 
-class _SparkJobs:
+class SparkJobs:
     """Tasks as Spark jobs over Arrow batches, which classic sessions and Spark Connect both have."""
 
     def __init__(self, spark: SparkSession, frame: DataFrame, layout: Layout) -> None:

@@ -70,8 +70,8 @@ def in_process(X, y, parts):
 @pytest.mark.parametrize("kind", sorted(LOSSES))
 def test_every_query_has_the_same_sum_in_partitions(kind, pool):
     """Equal bits, also where workers are lost before questions, and some are passed by."""
-    X, y = pool(kind, 301, WIDTH, 0)
-    tables, parts = tables_of(X, y)
+    X, y = pool(kind, 120, WIDTH, 0)
+    tables, parts = tables_of(X, y, 3)
     local = in_process(X, y, parts)
     towns = [Town(tables), Town(tables, seed=1, lost=0.05, passed_by=0.05)]
     engines = [opened(town, Learner(LOSSES[kind]())) for town in towns]
@@ -97,7 +97,7 @@ def test_the_same_lesson_in_partitions(how, pool):
         found = teach(st.Federation(engine), student, PerturbedFit(3), budget=30, **how)
         assert found.model.tobytes() == expected.model.tobytes()
         assert (found.risk, found.size, found.path) == (expected.risk, expected.size, expected.path)
-        assert [chosen.tolist() for chosen in engine.chosen().values()] == rows
+        assert [np.sort(chosen).tolist() for chosen in engine.chosen()] == rows
         assert found.teachers == ("partition 0", "partition 2", "partition 3", "partition 4")
 
 

@@ -46,6 +46,7 @@ class Spark:
     ) -> None:
         """`homes` has each partition's worker and the digest of its rows, as they were read first."""
         self._jobs, self._features = jobs, features
+        self.roster = tuple(roster)
         self._names = tuple(one.name for one in roster)
         self._position = {(one.partition, one.place): position for position, one in enumerate(roster)}
         first = np.cumsum([0, *(one.rows for one in roster)]).tolist()
@@ -83,14 +84,10 @@ class Spark:
             self._journal.append((self._asked, question))
         return add_up(query, values)
 
-    def chosen(self) -> dict[int, Positions]:
-        """For each partition, which of its rows were chosen; for whoever owns all of them."""
-        found: dict[int, list[Positions]] = {part: [] for part in self._homes}
+    def chosen(self) -> tuple[Positions, ...]:
+        """Which rows of its partition each teacher has chosen; for whoever owns all of them."""
         replies = self._ask(b"", False, "a question for chosen rows")
-        for (part, _), position in self._position.items():
-            words = replies[position].words
-            found[part].append(np.zeros(0, np.int64) if words is None else words.astype(np.int64))
-        return {part: np.sort(np.concatenate(positions)) for part, positions in found.items()}
+        return tuple(np.array([] if one.words is None else one.words, dtype=np.int64) for one in replies)
 
     def close(self) -> None:
         """Have workers forget the lesson; one that is not reached forgets it when it needs the memory."""

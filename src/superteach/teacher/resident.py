@@ -8,7 +8,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -107,10 +107,6 @@ class Residence:
         self._process = 0
         self._held: OrderedDict[tuple[str, int], _Resident] = OrderedDict()
 
-    @cached_property
-    def _controller(self) -> ThreadpoolController:
-        return ThreadpoolController()
-
     def visit(self, task: Task) -> Iterator[Told]:
         """Answer for all partitions of a lesson that live here; give up those that live elsewhere or missed a question."""
         self._enter()
@@ -161,7 +157,7 @@ class Residence:
     def _told(self, task: Task, partition: int, held: _Resident) -> Iterator[Told]:
         self._held.move_to_end((task.lesson, partition))
         # One thread of linear algebra: the last bits of a sum must not depend on how many are free.
-        with self._controller.limit(limits=1):
+        with _controller().limit(limits=1):
             replies = held.answer(task, partition)
         held.told = (task.asking, task.attempt), replies
         for place, reply in enumerate(replies):
@@ -179,6 +175,11 @@ class Residence:
         """Take a name of its own in each process: a fork of this one is another worker."""
         if self._process != os.getpid():
             self.name, self._process = uuid.uuid4().hex[:12], os.getpid()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 HERE = Residence()
