@@ -16,9 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
+import pyarrow as pa
 
 from superteach import errors
 from superteach.coordinator.federation import Federation
@@ -35,7 +38,7 @@ from superteach.teacher.inputs import Part, find_classes
 from superteach.types import Positions, Raw
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _VISITED = 1 << 10
 """Rows of the table whose tasks visit workers; Spark cuts it into as many tasks as the cluster has cores."""
@@ -48,7 +51,7 @@ _VECTOR = "vector"
 
 def session(master: str) -> SparkSession:
     """Start Spark, or join one: `local[2]`, `spark://host:7077`, or `sc://host:15002` for Spark Connect."""
-    builder: Any = _pyspark("sql").SparkSession.builder.appName("superteach")
+    builder = _pyspark("sql").SparkSession.builder.appName("superteach")
     if master.startswith("sc://"):
         return builder.remote(master).getOrCreate()
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
@@ -65,8 +68,8 @@ def session(master: str) -> SparkSession:
 
 def teach(
     df: DataFrame,
-    learner: Any,
-    goal: Any,
+    learner: object,
+    goal: object,
     *,
     target: str,
     owner: str | None = None,
@@ -99,8 +102,8 @@ class TaughtTable:
 
 def teach_table(
     df: DataFrame,
-    learner: Any,
-    goal: Callable[[list[str], Raw | None], Any],
+    learner: object,
+    goal: Callable[[list[str], Raw | None], object],
     settings: Settings,
     target: str,
     owner: str | None = None,
@@ -218,9 +221,11 @@ class SparkJobs:
         self._everywhere = spark.range(_VISITED)
 
     def visit(self, task: Task) -> list[Told]:
+        """Run a task in every Python worker."""
         return self._run(self._everywhere, partial(_visit, task))
 
     def load(self, task: Task) -> list[Told]:
+        """Run a task for partitions, with their rows."""
         rows = self._rows
         if task.homes:
             # The others are not sent to Python; Spark reads them all the same.
@@ -235,7 +240,9 @@ class SparkJobs:
             found.count()
         return found
 
-    def _run(self, frame: DataFrame, work: Callable[[Iterable[Any]], Iterator[Any]]) -> list[Told]:
+    def _run(
+        self, frame: DataFrame, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    ) -> list[Told]:
         with _told_of("ask the partitions"):
             return [Told(row[0], row[1], row[2], bytes(row[3])) for row in frame.mapInArrow(work, _TOLD).collect()]
 
@@ -256,20 +263,18 @@ def _told_of(what: str) -> Iterator[None]:
         raise TeachingError(f"Spark could not {what}: {shorten(why)}{advice}") from error
 
 
-def _visit(task: Task, batches: Iterable[Any]) -> Iterator[Any]:
+def _visit(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     _drain(batches)
     yield from _packed(resident.HERE.visit(task))
 
 
-def _load(task: Task, batches: Iterable[Any]) -> Iterator[Any]:
+def _load(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from _packed(resident.HERE.load(task, _pyspark("taskcontext").TaskContext.get().partitionId(), batches))
 
 
 def _take(
-    layout: Layout, digests: dict[int, int], picks: dict[int, Positions], batches: Iterable[Any]
-) -> Iterator[Any]:
-    import pyarrow as pa
-
+    layout: Layout, digests: dict[int, int], picks: dict[int, Positions], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     partition, found = _pyspark("taskcontext").TaskContext.get().partitionId(), list(batches)
     if partition not in digests:
         return
@@ -279,15 +284,13 @@ def _take(
     yield from table.take(picks[partition]).to_batches()
 
 
-def _drain(batches: Iterable[Any]) -> None:
+def _drain(batches: Iterable[pa.RecordBatch]) -> None:
     """Take all that Spark sends: a worker that leaves some unread is not used again."""
     for _ in batches:
         pass
 
 
-def _packed(told: Iterable[Told]) -> Iterator[Any]:
-    import pyarrow as pa
-
+def _packed(told: Iterable[Told]) -> Iterator[pa.RecordBatch]:
     kinds = (pa.int32(), pa.string(), pa.int32(), pa.binary())
     names = Told._fields
     for one in told:
@@ -296,14 +299,12 @@ def _packed(told: Iterable[Told]) -> Iterator[Any]:
         )
 
 
-def _column(name: str) -> Any:
+def _column(name: str) -> Column:
     return _pyspark("sql.functions").col("`" + name.replace("`", "``") + "`")
 
 
-def _pyspark(part: str) -> Any:
+def _pyspark(part: str) -> ModuleType:
     """A module of pyspark, or an error with the command that installs it."""
-    from importlib import import_module
-
     try:
         return import_module(f"pyspark.{part}")
     except ImportError:

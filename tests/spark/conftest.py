@@ -14,6 +14,7 @@ import pyspark
 import pytest
 
 from superteach import spark
+from tests.spark.workers import worker_ids
 
 HOME = Path(pyspark.__file__).parent
 SECONDS = 300
@@ -108,17 +109,6 @@ def session(master):
     found.sparkContext.setLogLevel("ERROR")
     yield found
     found.stop()
-
-
-def worker_ids(batches):
-    """The process of each worker, and the executor above its parent."""
-    import pyarrow as pa
-
-    for _ in batches:
-        pass
-    above = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
-    yield pa.RecordBatch.from_pydict({"worker": [os.getpid()], "executor": [above]})
-    time.sleep(0.2)  # so that no worker gets two of these
 
 
 @pytest.fixture

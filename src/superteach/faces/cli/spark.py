@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from pyarrow import parquet
 
@@ -18,9 +17,10 @@ from superteach.faces.cli.report import page_of_stored
 from superteach.faces.cli.request import Request
 from superteach.lesson import to_json, write_json, write_model
 from superteach.mathematics.learner import Learner
+from superteach.types import Raw
 
 
-def teach_spark(request: Request, place: Path, estimator: Any, features: list[str] | None) -> None:
+def teach_spark(request: Request, place: Path, estimator: object, features: list[str] | None) -> None:
     """Teach, fetch the chosen rows, write the folder, show the result."""
     if request.federation is not None or request.resume or request.on_loss != "abort":
         raise SettingError(
@@ -38,7 +38,7 @@ def teach_spark(request: Request, place: Path, estimator: Any, features: list[st
         except Exception as error:  # py4j and Java raise nearly anything
             raise DataError(f"table {table!r} cannot be read as Parquet: {shorten(str(error))}") from None
 
-        def goal(columns: list[str], classes: Any) -> Any:
+        def goal(columns: list[str], classes: Raw | None) -> object:
             return make_goal(request.goal, request.goal_seed, columns, target, numeric, request.intercept, classes)
 
         found = spark.teach_table(
