@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +12,13 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
 from superteach.coordinator.teaching import teach
-from superteach.errors import DataError, QueryRefused, TeachingError
+from superteach.errors import DataError, MissingExtra, QueryRefused, TeachingError
 from superteach.goals import PerturbedFit
 from superteach.line.partitions import Layout, Task
 from superteach.losses import LOSSES, Logistic
 from superteach.mathematics.learner import Learner
 from superteach.queries import Census, Keep, Prepare
-from superteach.spark import open_table
+from superteach.spark import open_table, session
 from superteach.teacher.resident import Residence
 from tests.line.test_queries import asked_of, talk_on
 
@@ -210,3 +211,11 @@ def test_an_empty_table_is_refused(pool):
     tables, _ = tables_of(X, y)
     with pytest.raises(DataError, match="the table has no rows"):
         opened(Town([tables[1]]), Learner(Logistic()))
+
+
+def test_without_pyspark_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(
+        MissingExtra, match=r"needs pyspark, which is not installed: run  pip install 'superteach\[spark\]'"
+    ):
+        session("local[1]")

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 import superteach as st
 from superteach import spark
-from superteach.errors import DataError, DataTypeError, SettingError
+from superteach.errors import DataError, DataTypeError, SettingError, TeachingError
 from superteach.line.partitions import Layout, Task
 from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
@@ -194,3 +194,10 @@ def test_the_command_with_one_core(table, oracle, tmp_path, settings):
     assert sorted(parquet.read_table(tmp_path / "out/chosen/rows.parquet")["id"].to_pylist()) == oracle[1]
     assert sum(entry["rows"] for entry in stored["files"]) == oracle[0].size
     assert (tmp_path / "out/report.html").exists()
+
+
+def test_without_java_the_error_names_it(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(TeachingError, match="needs a Java virtual machine of version 17 or newer; there is no `java`"):
+        spark.session("local[1]")
