@@ -129,9 +129,8 @@ class Residence:
         """Read a partition's rows and keep them; tell of them, or answer a question after the journal."""
         self._enter()
         key = task.lesson, partition
-        self._held.pop(key, None)
         table = _table(batches)
-        if not table.num_rows:
+        if not table.num_rows or (task.homes and partition not in task.homes):
             return
         try:
             held = read_partition(table, task.layout, partition)
