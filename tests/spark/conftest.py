@@ -57,6 +57,8 @@ def settings(tmp_path_factory):
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     os.environ.update(told)
+    # Whoever ends this process ends what it has started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     return place
 
 
