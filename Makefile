@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FEDERATION := $(VENV)/.federation
+SPARK := $(VENV)/.spark
 
-.PHONY: demo test test-browser test-federation check bench format clean
+.PHONY: demo test test-browser test-federation test-spark check bench format clean
 
 demo: $(READY)  ## teach a learner from five private data sets, in about a minute
 	$(BIN)/superteach demo --out demo-output
@@ -21,6 +22,11 @@ test-browser: $(READY)  ## the report in a real Chromium: light, dark, phone and
 
 test-federation: $(FEDERATION)  ## NVFlare: real processes and certificates on this machine, in some minutes
 	$(BIN)/python -m pytest -n 0 tests/federation
+
+test-spark: $(SPARK)  ## Spark: a master, two workers and a driver on this machine, in some minutes
+	@command -v java >/dev/null || \
+		{ echo "make test-spark needs a Java virtual machine, 17 or newer. On Debian: apt-get install -y openjdk-17-jre-headless"; exit 1; }
+	$(BIN)/python -m pytest -n 0 tests/spark
 
 check: $(READY)  ## lint, format, types
 	$(BIN)/ruff check .
@@ -47,3 +53,7 @@ $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 $(FEDERATION): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,nvflare]' -e 'lab[minlp]'
 	@touch $(FEDERATION)
+
+$(SPARK): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	@touch $(SPARK)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from superteach.errors import QueryRefused, TeachingError
 from superteach.line.messages import Sealed
 from superteach.line.queries import QUERIES, Announced, Query
-from superteach.types import Array, Json, Raw
+from superteach.types import Array, Json, Positions, Raw
 
 MAGIC = b"STW1"
 MOST_BYTES = 1 << 28
@@ -259,6 +259,11 @@ def pack_part(sealed: Sealed, mark: str) -> bytes:
     if sealed.values.dtype != np.uint64:
         raise QueryRefused("this reply is not covered by a promise")
     return pack("reply", {"status": "ok", "facts": {"mark": mark}, "reason": ""}, [sealed.values])
+
+
+def pack_positions(rows: Positions) -> bytes:
+    """Which rows were chosen, for whoever owns them."""
+    return pack("reply", {"status": "ok", "facts": {}, "reason": ""}, [rows.astype(np.uint64)])
 
 
 def pack_facts(facts: Mapping[str, object]) -> bytes:

@@ -99,6 +99,15 @@ def make_teacher(
     return _teacher(part, loss, np.asarray(classes), guard)
 
 
+def check_part(part: Part, columns: Sequence[str], loss: Loss) -> None:
+    """Check all of one part but its labels, which need the other parts."""
+    _check_shape(part, columns)
+    _check_finite(part, columns)
+    part.take_costs()
+    if not loss.classifies:
+        _numbers(part, loss)
+
+
 def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = None) -> Teacher:
     target = _encode(part, classes) if classes is not None else _numbers(part, loss)
     agreed = None if guard is None else loss.name

@@ -50,7 +50,7 @@ def _check_contents(out: Path, place: Path, overwrite: bool) -> None:
     if not overwrite:
         raise SettingError(f"--out {str(out)!r} exists and is not empty; name another folder or add --overwrite")
     foreign = [name for name in present if name not in WRITTEN]
-    for inner, endings in (("chosen", ".csv"), ("figures", (".svg", ".png"))):
+    for inner, endings in (("chosen", (".csv", ".parquet")), ("figures", (".svg", ".png"))):
         if not foreign and (place / inner).is_dir():
             foreign = [f"{inner}/{name}" for name in os.listdir(place / inner) if not name.endswith(endings)]
     if foreign or "lesson.json" not in present:

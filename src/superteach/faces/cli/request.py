@@ -55,6 +55,14 @@ class Request:
     federation: Annotated[
         Path | None, _option(_ROWS, "Folder of a federation: teach with whoever has joined, instead of files.")
     ] = None
+    spark: Annotated[
+        str | None,
+        _option(
+            _ROWS,
+            "Spark master (local[2], spark://host:7077, sc://host:15002): teach from one Parquet table, each of whose "
+            "partitions is a teacher; with --owner each owner is.",
+        ),
+    ] = None
     teachers: Annotated[
         str | None, _option(_ROWS, "Teachers of the federation, separated by commas (default: all who have joined).")
     ] = None

@@ -40,6 +40,11 @@ def run(request: Request) -> None:
     settings = request.made(**({} if request.federation is None else {"rounding": "alone", "promise": "epsilon"}))
     check_goal_name(request.goal)
     features = None if request.features is None else [name.strip() for name in request.features.split(",")]
+    if request.spark is not None:
+        from superteach.faces.cli.spark import teach_spark
+
+        teach_spark(request, place, estimator, features)
+        return
     if request.federation is not None:
         teach_federation(request, settings, request.federation, place, features)
         return
@@ -57,7 +62,9 @@ def run(request: Request) -> None:
     with screen.progress() as watch:
         pool = read_pool(request.files, target, request.owner, features, numeric, request.costs)
         room = OneProcess(pool.parts, pool.columns, student)
-        goal = make_goal(request.goal, request.goal_seed, pool, target, numeric, request.intercept, room.classes)
+        goal = make_goal(
+            request.goal, request.goal_seed, pool.columns, target, numeric, request.intercept, room.classes
+        )
         taught = room.teach(goal, watch, settings)
 
     lesson = taught.lesson

@@ -1,0 +1,306 @@
+"""Partitions of a table that live in a worker of a cluster: read once, asked often, read again where they are lost."""
+
+from __future__ import annotations
+
+import os
+import uuid
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types
+from scipy import sparse
+from threadpoolctl import ThreadpoolController
+
+from superteach.errors import DataError, DataTypeError, QueryRefused, SuperteachError, listed, reason_of
+from superteach.line import wire
+from superteach.line.messages import Turn
+from superteach.line.partitions import Layout, Task, Told
+from superteach.mathematics.losses import LOSSES, Loss
+from superteach.promises.guard import Guard
+from superteach.teacher import Teacher
+from superteach.teacher.inputs import Part, check_part, make_teacher, split_by_owner
+from superteach.teacher.state import State
+from superteach.types import Json, Positions, Raw
+
+Matrix = Any
+"""Rows × columns: a NumPy array or a SciPy matrix, which has no types."""
+_REMEMBERED = 64
+"""Bytes for each row beside its numbers: its id, target, slope, odds, fraction and copies of some while they are made."""
+_SHARE = 0.5
+"""Part of a machine's memory for rows in all of its workers, unless a lesson says how much: executors need the rest."""
+_LABELS = 6
+"""Label values that a partition tells of: more than two are an error that shows five."""
+
+
+@dataclass(eq=False)
+class _Resident:
+    """One partition: its rows by teacher, what they remember, and the reply given last."""
+
+    parts: list[Part]
+    owners: list[str | int]
+    """Whose they are, as owners are sorted by."""
+    members: list[Positions]
+    """Where each teacher's rows stand in the partition."""
+    columns: list[str]
+    widths: list[int]
+    digest: int
+    size: int
+    """Bytes of memory that it takes, about."""
+    teachers: list[Teacher] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    after: int = 0
+    """The asking that changed the states last."""
+    told: tuple[tuple[int, int], list[bytes]] = ((0, 0), [])
+    """Asking and attempt of the last replies, and these."""
+
+    def begin(self, task: Task, partition: int) -> None:
+        """Make teachers, now that the roster and both label values are known."""
+        loss, found = _loss(task.layout), []
+        for part, seat in zip(self.parts, task.homes[partition].seats, strict=True):
+            ids = np.arange(seat.first, seat.first + part.count, dtype=np.uint64)
+            found.append(make_teacher(replace(part, ids=ids), self.columns, loss, task.classes, Guard()))
+        self.teachers, self.states, self.parts = found, [made.start() for made in found], []
+
+    def hear(self, task: Task, partition: int, asking: int, question: bytes, changes: bool) -> list[bytes]:
+        """Answer one question, each teacher for itself."""
+        asked = wire.read_question(wire.unpack(question))
+        turns = [Turn(asked.number, seat.position, task.teachers) for seat in task.homes[partition].seats]
+        given = zip(self.teachers, self.states, turns, strict=True)
+        found = [teacher.answer(asked.query, state, turn) for teacher, state, turn in given]
+        if changes:  # of all teachers or of none: a question that one of them refuses has not been
+            self.states, self.after = [state for state, _ in found], asking
+        return [wire.pack_reply(sealed) for _, sealed in found]
+
+    def answer(self, task: Task, partition: int) -> list[bytes]:
+        """Answer a task, as before where it is asked again."""
+        if self.told[0][0] == task.asking:
+            return self.told[1]
+        try:
+            if not self.teachers:
+                self.begin(task, partition)
+            for asking, question in task.journal:
+                self.hear(task, partition, asking, question, True)
+            if task.question:
+                return self.hear(task, partition, task.asking, task.question, task.changes)
+            return [
+                wire.pack_positions(rows[state.chosen if state.chosen is not None else slice(0)])
+                for rows, state in zip(self.members, self.states, strict=True)
+            ]
+        except QueryRefused as error:
+            return [wire.pack_no("refused", str(error))] * len(self.members)
+        except Exception as error:
+            # A failure that is raised would be tried again by the cluster, and come out as its traceback.
+            return [wire.pack_no("failed", f"{type(error).__name__}: {reason_of(error)}")] * len(self.members)
+
+
+class Residence:
+    """All partitions that one worker holds, the ones used longest ago given up first."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self._process = 0
+        self._held: OrderedDict[tuple[str, int], _Resident] = OrderedDict()
+
+    def visit(self, task: Task) -> Iterator[Told]:
+        """Answer for all partitions of a lesson that live here; give up those that live elsewhere or missed a question."""
+        self._enter()
+        if task.ends:
+            for key in [key for key in self._held if key[0] == task.lesson]:
+                del self._held[key]
+            return
+        for partition, home in task.homes.items():
+            key = task.lesson, partition
+            held = self._held.get(key)
+            if held is None:
+                continue
+            again = held.told[0][0] == task.asking
+            if home.worker != self.name or not (again or held.after == task.after):
+                del self._held[key]
+            elif held.told[0] != (task.asking, task.attempt):
+                yield from self._told(task, partition, held)
+
+    def load(self, task: Task, partition: int, batches: Iterable[pa.RecordBatch]) -> Iterator[Told]:
+        """Read a partition's rows and keep them; tell of them, or answer a question after the journal."""
+        self._enter()
+        key = task.lesson, partition
+        table = _table(batches)
+        if not table.num_rows or (task.homes and partition not in task.homes):
+            return
+        try:
+            held = read_partition(table, task.layout, partition)
+            if partition in task.homes and held.digest != task.homes[partition].digest:
+                raise DataError(CHANGED.format(partition=partition))
+        except SuperteachError as error:
+            if partition in task.homes:
+                for place in range(len(task.homes[partition].seats)):
+                    yield Told(partition, self.name, place, wire.pack_no("failed", str(error)))
+            else:
+                told: Json = {"error": str(error), "kind": type(error).__name__}
+                yield Told(partition, self.name, 0, wire.pack_facts(told))
+            return
+        self._keep(key, held, task.most_bytes)
+        if partition in task.homes:
+            yield from self._told(task, partition, held)
+            return
+        for place, part in enumerate(held.parts):
+            facts: Json = {"name": part.name, "order": held.owners[place], "rows": part.count}
+            facts |= {"digest": held.digest, "widths": held.widths}
+            yield Told(partition, self.name, place, wire.pack_facts(facts | _labels(part)))
+
+    def _told(self, task: Task, partition: int, held: _Resident) -> Iterator[Told]:
+        self._held.move_to_end((task.lesson, partition))
+        # One thread of linear algebra: the last bits of a sum must not depend on how many are free.
+        with _controller().limit(limits=1):
+            replies = held.answer(task, partition)
+        held.told = (task.asking, task.attempt), replies
+        for place, reply in enumerate(replies):
+            yield Told(partition, self.name, place, reply)
+
+    def _keep(self, key: tuple[str, int], held: _Resident, most: int | None) -> None:
+        """Hold a partition, and let go of as many others as memory asks for."""
+        self._held[key] = held
+        most = most or int(_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (os.cpu_count() or 1))
+        total = sum(one.size for one in self._held.values())
+        while total > most and len(self._held) > 1:
+            total -= self._held.popitem(last=False)[1].size
+
+    def _enter(self) -> None:
+        """Take a name of its own in each process: a fork of this one is another worker."""
+        if self._process != os.getpid():
+            self.name, self._process = uuid.uuid4().hex[:12], os.getpid()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+HERE = Residence()
+"""What this process holds."""
+CHANGED = (
+    "partition {partition} has other rows, or the same in another order, than when they were read first; write the table "
+    "to Parquet first and teach from there"
+)
+
+
+def read_partition(table: pa.Table, layout: Layout, partition: int) -> _Resident:
+    """Read a partition's rows as parts, one for each owner, checked but for their labels."""
+    called = f"partition {partition}"
+    features, widths = _matrix(table, layout, called)
+    columns = layout.columns(widths)
+    target = _values(table, layout.target, called)
+    costs = None if layout.costs is None else _values(table, layout.costs, called)
+    digest = zlib.crc32(_bytes(target), 0 if costs is None else zlib.crc32(_bytes(costs)))
+    for piece in (features.indptr, features.indices, features.data) if sparse.issparse(features) else features.T:
+        digest = zlib.crc32(np.ascontiguousarray(piece).data, digest)
+    names: list[str | int] = [called]
+    members: list[Positions] = [np.arange(table.num_rows)]
+    if layout.owner is not None:
+        owner = _values(table, layout.owner, called)
+        owners, members = split_by_owner(owner)
+        names = owners.tolist()
+        digest = zlib.crc32(_bytes(owner), digest)
+    parts = [
+        Part(
+            str(name),
+            features if len(names) == 1 else features[rows],
+            target if len(names) == 1 else target[rows],
+            costs=costs if costs is None or len(names) == 1 else costs[rows],
+        )
+        for name, rows in zip(names, members, strict=True)
+    ]
+    for part in parts:
+        check_part(part, columns, _loss(layout))
+    size = sum(_size(part.features) + _REMEMBERED * part.count for part in parts)
+    return _Resident(parts, names, members, columns, widths, digest, size)
+
+
+def _table(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    found = list(batches)
+    return pa.Table.from_batches(found) if found else pa.table({})
+
+
+def _loss(layout: Layout) -> Loss:
+    settings = dict(layout.loss)
+    return LOSSES[str(settings.pop("name"))](**settings)
+
+
+def _labels(part: Part) -> dict[str, object]:
+    """Some values of the target, one that is no whole number first: all that can be wrong with labels shows."""
+    target = part.take_target()
+    if target.dtype.kind == "f":
+        broken = target[target != np.round(target)]
+        return {"labels": [*broken[:1].tolist(), *np.unique(target)[:_LABELS].tolist()]}
+    return {"labels": np.unique(target)[:_LABELS].tolist()}
+
+
+def _values(table: pa.Table, name: str, called: str) -> Raw:
+    """One column without a gap."""
+    column = table.column(name)
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise DataError(f"{called}, column {name!r}, row {row}: the value is missing; drop or fill such rows first")
+    if types.is_decimal(column.type):
+        column = column.cast("float64")
+    return np.asarray(column.to_numpy())
+
+
+def _bytes(values: Raw) -> bytes:
+    return (values.astype(str) if values.dtype.kind == "O" else values).tobytes()
+
+
+def _size(features: Matrix) -> int:
+    return int(features.data.nbytes + features.indices.nbytes if sparse.issparse(features) else features.nbytes)
+
+
+def _matrix(table: pa.Table, layout: Layout, called: str) -> tuple[Matrix, list[int]]:
+    """Rows × columns, and the width of each feature (0: a number): float32 where all are; sparse where a vector is."""
+    kinds = [table.column(name).type for name in layout.features]
+    if not any(types.is_struct(kind) for kind in kinds):
+        single = all(types.is_float32(kind) for kind in kinds)
+        # Column by column, as teachers hold them: handed over transposed, nothing is copied again.
+        matrix = np.empty((len(kinds), table.num_rows), np.float32 if single else np.float64)
+        for place, name in enumerate(layout.features):
+            matrix[place] = _values(table, name, called)
+        return matrix.T, [0] * len(kinds)
+    blocks = [
+        _vectors(table.column(name), name, called)
+        if types.is_struct(kind)
+        else _values(table, name, called).astype(np.float64)[:, None]
+        for name, kind in zip(layout.features, kinds, strict=True)
+    ]
+    widths = [block.shape[1] if types.is_struct(kind) else 0 for block, kind in zip(blocks, kinds, strict=True)]
+    if any(sparse.issparse(block) for block in blocks):
+        return sparse.hstack(blocks, format="csr"), widths
+    return np.hstack(blocks).T.copy().T, widths
+
+
+def _vectors(column: pa.ChunkedArray, name: str, called: str) -> Matrix:
+    """Vectors of Spark ML (type 0: size, indices, values; type 1: values alone) as rows, sparse where any is."""
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise DataError(f"{called}, column {name!r}, row {row}: the vector is missing; drop or fill such rows first")
+    stored = column.combine_chunks()
+    if isinstance(stored, pa.ChunkedArray):
+        stored = stored.chunk(0)
+    if set(names := [one.name for one in stored.type]) != {"type", "size", "indices", "values"}:
+        raise DataTypeError(f"{called}, column {name!r} holds {listed(names)}, which is no vector of Spark ML")
+    dense = stored.field("type").to_numpy(zero_copy_only=False) == 1
+    values, numbers = stored.field("values"), stored.field("values").flatten().to_numpy(zero_copy_only=False)
+    lengths = np.asarray(values.value_lengths())
+    sizes = np.where(dense, lengths, stored.field("size").fill_null(0).to_numpy(zero_copy_only=False))
+    if (sizes != sizes[0]).any():
+        row = int(np.argmax(sizes != sizes[0]))
+        raise DataError(f"{called}, column {name!r}: row {row} has {sizes[row]} numbers, row 0 has {sizes[0]}")
+    if dense.all():
+        return numbers.reshape(len(dense), sizes[0])
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    indices = np.arange(len(numbers)) - np.repeat(starts[:-1], lengths)  # right where a vector is dense
+    indices[np.repeat(~dense, lengths)] = stored.field("indices").flatten().to_numpy(zero_copy_only=False)
+    return sparse.csr_matrix((numbers, indices, starts), shape=(len(dense), sizes[0]))
