@@ -1,8 +1,8 @@
 """How large it can be: one part for each case, each runnable by its name; ratios are measured in one run.
 
-    python -m benchmarks scale                        # every case
-    python -m benchmarks scale in-process sparse      # some of them
-    python -m benchmarks scale --make 100000000 big   # a folder of Parquet, to try things on
+python -m benchmarks scale                        # every case
+python -m benchmarks scale in-process sparse      # some of them
+python -m benchmarks scale --make 100000000 big   # a folder of Parquet, to try things on
 """
 
 from __future__ import annotations

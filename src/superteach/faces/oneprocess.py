@@ -13,35 +13,44 @@ from superteach.coordinator.classroom import enter
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.teaching import teach
 from superteach.engines.inprocess import InProcess
+from superteach.engines.journal import Journal, Journalled
 from superteach.errors import BudgetError
 from superteach.lesson import Entry, Lesson, PathPoint, Taught
+from superteach.line.messages import Answers
 from superteach.line.queries import Take
 from superteach.mathematics.learner import Learner
 from superteach.settings import Given, Settings
 from superteach.teacher.inputs import Part, make_teachers
+from superteach.teacher.large import LargePool
 from superteach.types import Positions
 
 
 class OneProcess:
     """Teachers made from parts, ready to be taught from as often as wanted."""
 
-    def __init__(self, parts: Sequence[Part], columns: Sequence[str], learner: Any) -> None:
+    def __init__(self, parts: Sequence[Part] | LargePool, columns: Sequence[str], learner: Any) -> None:
+        """Make teachers of parts, or take those of a pool that is on disk."""
         self.learner = Learner.of(learner)
         self.columns = columns
-        self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
+        self._teachers: Sequence[Answers]
+        if isinstance(parts, LargePool):
+            self._teachers, self.classes = parts.teachers, parts.classes
+        else:
+            self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
 
     def teach(
         self,
         goal: Any,
         watch: Callable[[Entry], None] | None = None,
         settings: Settings | None = None,
+        journal: Journal | None = None,
         **given: Unpack[Given],
     ) -> Taught:
-        """One lesson, with a ledger of its own."""
+        """One lesson, with a ledger of its own; sums that a journal has are not asked for again."""
         engine = InProcess(self._teachers)
         try:
             told = settings or Settings(**given)
-            federation = Federation(engine, watch)
+            federation = Federation(engine if journal is None else Journalled(engine, journal), watch)
             lesson = teach(federation, self.learner, goal, told, classes=self.classes, columns=self.columns)
         finally:
             engine.close()

@@ -83,6 +83,13 @@ def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> 
     return [_teacher(part, loss, classes) for part in parts], classes
 
 
+def make_unguarded(part: Part, columns: Sequence[str], loss: Loss, classes: Raw | None) -> Teacher:
+    """Make a teacher of one part of a table whose label values are known."""
+    _check_shape(part, columns)
+    _check_finite(part, columns)
+    return _teacher(part, loss, classes)
+
+
 def make_teacher(
     part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[object] | None, guard: Guard
 ) -> Teacher:

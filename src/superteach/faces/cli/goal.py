@@ -11,7 +11,7 @@ import numpy as np
 from superteach.coordinator.goals import FromData, Goal, MaxAUC, PerturbedFit
 from superteach.coordinator.named import goal_vector
 from superteach.errors import GoalError, reason_of
-from superteach.teacher.files import Pool, read_pool
+from superteach.teacher.files import read_pool
 from superteach.types import Array, Labels
 
 SUFFIXES = (".json", ".npy")
@@ -30,7 +30,7 @@ def check_goal_name(text: str) -> None:
 
 
 def make_goal(
-    text: str, seed: int, pool: Pool, target: str, numeric: bool, intercept: bool, classes: Labels | None
+    text: str, seed: int, columns: tuple[str, ...], target: str, numeric: bool, intercept: bool, classes: Labels | None
 ) -> Array | Goal:
     """Make the goal that `text` names; rows of a reference file have the pool's columns and its target."""
     if text == "perturbed":
@@ -38,9 +38,9 @@ def make_goal(
     if text == "max-auc":
         return MaxAUC()
     if text.startswith(FROM_DATA):
-        part = read_pool([text.removeprefix(FROM_DATA)], target, None, pool.columns, numeric).parts[0]
+        part = read_pool([text.removeprefix(FROM_DATA)], target, None, columns, numeric).parts[0]
         return FromData(part.take_features(), part.take_target())
-    return read_goal(text, pool.columns, intercept, classes)
+    return read_goal(text, columns, intercept, classes)
 
 
 def check_goal_file(path: str | Path, others: str = "'perturbed'") -> Path:
