@@ -31,7 +31,7 @@ def make(rows: int, folder: Path, width: int = 10, files: int = FILES) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     names = [*(f"x{place}" for place in range(width)), "y"]
     schema = pa.schema([(name, pa.int8() if name == "y" else pa.float32()) for name in names])
-    centres = np.random.default_rng(0).normal(scale=2.0, size=(4, width)).astype(np.float32)
+    centres = np.random.default_rng(0).normal(scale=0.5, size=(4, width)).astype(np.float32)
     for number, part in enumerate(np.array_split(np.arange(0, rows, GROUP), min(files, -(-rows // GROUP)))):
         with parquet.ParquetWriter(folder / f"part-{number}.parquet", schema, compression="snappy") as writer:
             for first in part.tolist():
@@ -39,7 +39,7 @@ def make(rows: int, folder: Path, width: int = 10, files: int = FILES) -> Path:
                 draw = np.random.default_rng([1, first])
                 cluster = draw.integers(0, 4, count)
                 X = draw.standard_normal((width, count), dtype=np.float32) + centres[cluster].T
-                y = (cluster < 2).astype(np.int8)
+                y = (cluster % 2).astype(np.int8)
                 writer.write_table(pa.table([*X, y], schema=schema), row_group_size=GROUP)
     return folder
 
@@ -50,7 +50,7 @@ CASES: dict[str, Case] = {}
 
 def main(given: Sequence[str]) -> None:
     """Run the cases named, or all, or make a folder of rows."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks scale", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks scale", description="How large it can be.")
     parser.add_argument("names", nargs="*", metavar="case", help=f"any of {', '.join(CASES)} (default: all)")
     parser.add_argument("--make", nargs=2, metavar=("ROWS", "FOLDER"), help="write so many rows as a folder of Parquet")
     parser.add_argument("--width", type=int, default=10, help="columns of the rows that are made (default 10)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -14,15 +15,47 @@ from superteach.coordinator.federation import Federation
 from superteach.coordinator.teaching import teach
 from superteach.engines.inprocess import InProcess
 from superteach.engines.journal import Journal, Journalled
-from superteach.errors import BudgetError
+from superteach.errors import BudgetError, DataError, DataTypeError, SettingError
 from superteach.lesson import Entry, Lesson, PathPoint, Taught
 from superteach.line.messages import Answers
 from superteach.line.queries import Take
 from superteach.mathematics.learner import Learner
 from superteach.settings import Given, Settings
 from superteach.teacher.inputs import Part, make_teachers
-from superteach.teacher.large import LargePool
+from superteach.teacher.large import LargeArray, LargePool, ParquetTable, is_large, parquet_files
 from superteach.types import Positions
+
+
+def check_open(settings: Settings) -> None:
+    """Refuse a promise over rows on disk: their parts are no owners."""
+    if settings.promise != "open":
+        raise SettingError(
+            f"promise={settings.promise!r} is made to owners whose rows fit in memory; rows on disk are taught from openly "
+            "(promise='open')"
+        )
+
+
+def find_large(X: object, y: object, groups: object, costs: object) -> ParquetTable | LargeArray | None:
+    """What is to stay on disk: a path or a pyarrow Dataset, or an array in a file that is large for this memory."""
+    listed = getattr(X, "files", None) if hasattr(X, "to_batches") else None
+    if isinstance(X, str | Path) or listed is not None:
+        if not isinstance(y, str):
+            raise DataTypeError(f"y is {type(y).__name__}; for rows in files y is the name of the target column")
+        if groups is not None or not (costs is None or isinstance(costs, str)):
+            raise DataError(
+                "for rows in files costs is the name of a column, and groups must be None: one owner has all"
+            )
+        if listed is not None:
+            features = [name for name in X.schema.names if name not in (y, costs)]  # type: ignore[attr-defined]
+            return ParquetTable([Path(name) for name in listed], y, features, costs)
+        place = Path(str(X))
+        return ParquetTable(parquet_files(place) if place.is_dir() else [place], y, None, costs)
+    if isinstance(X, np.memmap) and X.ndim == 2 and groups is None and costs is None and is_large(X.size):
+        target = np.asarray(y)
+        if target.shape != X.shape[:1]:
+            raise DataError(f"y has shape {target.shape}, expected one target for each of {X.shape[0]} rows")
+        return LargeArray(X, target)
+    return None
 
 
 class OneProcess:

@@ -213,6 +213,40 @@ class ParquetTable:
                 yield pa.Table.from_batches([batch])
         self.check_same(file, told)
 
+    def put_away(self, loss: Loss, folder: Path | None = None, told: Told | None = None) -> LargePool:
+        """Read a table once, and keep its rows on disk as teachers."""
+        store = _store(folder, self.sources[0].path.parent, self.rows, len(self.columns), self.kind)
+        classes = self.find_classes() if loss.classifies else None
+        bundles = self.bundles(_size(self.rows))
+        firsts = np.cumsum([0, *(rows for _, rows in bundles)]).tolist()
+        hear = None if told is None else _locked(told)
+
+        def read(place: int) -> list[Paged]:
+            stretches, rows = bundles[place]
+            sizes = _even(rows, max(1, round(rows / _size(self.rows))))
+            made, first, chunks = list[Paged](), firsts[place], _Refill(self.chunks(stretches))
+            for number, size in enumerate(sizes):
+                matrix = np.empty((len(self.columns) + (self.costs is not None), size), self.kind)
+                target: list[Raw] = []
+                filled = 0
+                while filled < size:
+                    chunk = chunks.next(size - filled)
+                    for row, values in zip(matrix, chunk.columns, strict=True):
+                        row[filled : filled + len(values)] = values
+                    target.append(chunk.target)
+                    filled += len(chunk.target)
+                name = f"part {place + 1}" + (f".{number + 1}" if len(sizes) > 1 else "")
+                costs = None if self.costs is None else matrix[-1].astype(np.float64)
+                part = Part(name, matrix[: len(self.columns)].T, np.concatenate(target), costs=costs)
+                made.append(Paged(make_unguarded(part, self.columns, loss, classes), store, first, hear))
+                first += size
+                if hear is not None:
+                    hear(size)
+            return made
+
+        teachers = _together(read, range(len(bundles)))
+        return LargePool(tuple(one for some in teachers for one in some), self.columns, classes, store, self)
+
     def check_same(self, file: int, told: str | None = None) -> None:
         """Refuse a file that is not the one whose head was read."""
         source = self.sources[file]
@@ -244,65 +278,37 @@ def parquet_files(folder: Path) -> list[Path]:
     return found
 
 
-def put_away(table: ParquetTable, loss: Loss, folder: Path | None = None, told: Told | None = None) -> LargePool:
-    """Read a table once, and keep its rows on disk as teachers."""
-    store = _store(folder, table.sources[0].path.parent, table.rows, len(table.columns), table.kind)
-    classes = table.find_classes() if loss.classifies else None
-    bundles = table.bundles(_size(table.rows))
-    firsts = np.cumsum([0, *(rows for _, rows in bundles)]).tolist()
-    hear = None if told is None else _locked(told)
+@dataclass(frozen=True, eq=False)
+class LargeArray:
+    """A memory-mapped array of features, and its targets."""
 
-    def read(place: int) -> list[Paged]:
-        stretches, rows = bundles[place]
-        sizes = _even(rows, max(1, round(rows / _size(table.rows))))
-        made, first, chunks = list[Paged](), firsts[place], _Refill(table.chunks(stretches))
-        for number, size in enumerate(sizes):
-            matrix = np.empty((len(table.columns) + (table.costs is not None), size), table.kind)
-            target: list[Raw] = []
-            filled = 0
-            while filled < size:
-                chunk = chunks.next(size - filled)
-                for row, values in zip(matrix, chunk.columns, strict=True):
-                    row[filled : filled + len(values)] = values
-                target.append(chunk.target)
-                filled += len(chunk.target)
-            name = f"part {place + 1}" + (f".{number + 1}" if len(sizes) > 1 else "")
-            costs = None if table.costs is None else matrix[-1].astype(np.float64)
-            part = Part(name, matrix[: len(table.columns)].T, np.concatenate(target), costs=costs)
-            made.append(Paged(make_unguarded(part, table.columns, loss, classes), store, first, hear))
-            first += size
-            if hear is not None:
-                hear(size)
-        return made
+    features: Raw
+    target: Raw
 
-    teachers = _together(read, range(len(bundles)))
-    return LargePool(tuple(one for some in teachers for one in some), table.columns, classes, store, table)
+    def put_away(self, loss: Loss, folder: Path | None = None) -> LargePool:
+        """Keep the rows on disk as teachers; the array is gone through once, part by part."""
+        features, target = self.features, self.target
+        columns = tuple(map(str, range(features.shape[1])))
+        rows, width = features.shape
+        kind = np.float32 if features.dtype == np.float32 else np.float64
+        name = getattr(features, "filename", None)
+        store = _store(folder, None if name is None else Path(name).parent, rows, width, kind)
+        bounds = np.cumsum([0, *_even(rows, max(1, round(rows / _size(rows))))]).tolist()
+        ranges: list[tuple[int, int]] = list(pairwise(bounds))
+        labels = [Part(f"rows {a} to {b - 1}", None, np.unique(target[a:b])) for a, b in ranges if loss.classifies]
+        classes = find_classes(labels) if loss.classifies else None
+        mapped = None if getattr(features, "mode", "c") == "c" else getattr(features, "_mmap", None)
 
+        def read(place: tuple[int, tuple[int, int]]) -> Paged:
+            number, (first, stop) = place
+            matrix = np.ascontiguousarray(features[first:stop].T, dtype=kind)
+            if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+                mapped.madvise(mmap.MADV_DONTNEED)  # pages that were looked at count as ours until they are given back
+            part = Part(f"part {number + 1}", matrix.T, np.asarray(target[first:stop]))
+            return Paged(make_unguarded(part, columns, loss, classes), store, first)
 
-def put_array_away(
-    features: Raw, target: Raw, columns: Sequence[Any], loss: Loss, folder: Path | None = None
-) -> LargePool:
-    """Keep an array, most often a memory-mapped one, on disk as teachers; it is gone through once, part by part."""
-    rows, width = features.shape
-    kind = np.float32 if features.dtype == np.float32 else np.float64
-    name = getattr(features, "filename", None)
-    store = _store(folder, None if name is None else Path(name).parent, rows, width, kind)
-    bounds = np.cumsum([0, *_even(rows, max(1, round(rows / _size(rows))))]).tolist()
-    ranges: list[tuple[int, int]] = list(pairwise(bounds))
-    labels = [Part(f"rows {a} to {b - 1}", None, np.unique(target[a:b])) for a, b in ranges if loss.classifies]
-    classes = find_classes(labels) if loss.classifies else None
-    mapped = None if getattr(features, "mode", "c") == "c" else getattr(features, "_mmap", None)
-
-    def read(place: tuple[int, tuple[int, int]]) -> Paged:
-        number, (first, stop) = place
-        matrix = np.ascontiguousarray(features[first:stop].T, dtype=kind)
-        if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
-            mapped.madvise(mmap.MADV_DONTNEED)  # pages that were looked at count as ours until they are given back
-        part = Part(f"part {number + 1}", matrix.T, np.asarray(target[first:stop]))
-        return Paged(make_unguarded(part, columns, loss, classes), store, first)
-
-    teachers = _together(read, list(enumerate(ranges)))
-    return LargePool(tuple(teachers), tuple(columns), classes, store)
+        teachers = _together(read, list(enumerate(ranges)))
+        return LargePool(tuple(teachers), columns, classes, store)
 
 
 def _together(work: Callable[[Item], Done], items: Iterable[Item]) -> list[Done]:

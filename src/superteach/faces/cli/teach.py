@@ -30,7 +30,6 @@ from superteach.report.markup import size_text
 from superteach.report.words import interruption
 from superteach.settings import Settings
 from superteach.teacher.files import read_pool
-from superteach.teacher.large import put_away
 from superteach.types import Array, Json, Raw
 from superteach.words import PROMISES
 
@@ -84,7 +83,7 @@ def run(request: Request) -> None:
                 f"--promise {settings.promise} is for owners whose rows fit in memory; use --promise open"
             )
         with screen.passes(table.rows) as (watch, told):
-            large = put_away(table, student.loss, request.cache, told)
+            large = table.put_away(student.loss, request.cache, told)
             room = OneProcess(large, large.columns, student)
             goal = goal_of(large.columns, room.classes)
             with unfinished(request, settings, large, student, place) as journal:
