@@ -147,7 +147,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         del parts
         taught = room.teach(self.goal, watch, settings)
         chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
-        self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)), owners
+        self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
         return taught
 
     def _name_columns(self, pool: LargePool) -> None:
@@ -257,7 +257,7 @@ def _student(learner: Teachable) -> Learner:
     return Learner.of(learner)
 
 
-def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.int64]]]:
+def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.integer]]]:
     """Return the owners, sorted, and the rows of each, ascending."""
     if groups is None:
         return np.array(["all rows"]), [np.arange(rows)]
@@ -271,7 +271,10 @@ def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.int64]]]
     if missing is not None and missing.any():
         raise DataError(f"groups names no owner for row {int(np.argmax(missing))}; every row needs one")
     try:
-        return split_by_owner(owner)
+        owners, members = split_by_owner(owner)
+        # Four bytes a row are enough for most, and are kept throughout the lesson.
+        small = np.uint32 if rows < 1 << 32 else np.int64
+        return owners, [some.astype(small) for some in members]
     except TypeError:
         raise DataTypeError("groups must be all numbers or all strings, some are mixed") from None
 

@@ -33,7 +33,7 @@ class Part:
     features: Any
     target: Raw
     ids: Raw | None = None
-    rows: Positions | None = None
+    rows: npt.NDArray[np.integer] | None = None
     costs: npt.ArrayLike | None = None
     """What choosing each row costs its owner; never leaves the teacher but as a total."""
 

@@ -187,13 +187,13 @@ class Paged:
     def answer(self, query: Query[object], state: Kept, turn: Turn) -> tuple[Kept, Sealed]:
         """Answer a query; rows and memories are mapped for as long as that takes."""
         teacher = copy(self._bare)
-        (teacher.rows, teacher.target, teacher.costs), _ = self._store.get(self._picture)
+        (teacher.rows, teacher.target, teacher.costs), own = self._store.get(self._picture)
         teacher.ids = np.arange(self._first, self._first + self.rows.count, dtype=np.uint64)
         before, known = self._store.get(state.picture, teacher.rows)
         after, sealed = teacher.answer(query, before, turn)
         if after is not before:
             chosen = state.chosen if after.chosen is before.chosen else np.array(after.chosen)
-            state = Kept(self._store.put(after, teacher.rows, known), chosen)
+            state = Kept(self._store.put(after, teacher.rows, own | known), chosen)
         if self._told is not None:
             self._told(self.rows.count)
         return state, sealed

@@ -27,6 +27,9 @@ _SPARE_NUMBERS = 1 << 16
 """Numbers in the weighted copy a Gram matrix needs: half a megabyte, within the second-level cache."""
 _SPARSE_BLOCK_ROWS = 1 << 16
 """Rows of a sparse block; its products take one pass over what is stored."""
+_MANY = 8
+"""Rows drawn beyond this part of all are gathered block by block and not copied: at 4 % of 5M × 10 rows, where a third is
+drawn, a copy takes a quarter of the data's memory and saves 3 % of a lesson's time."""
 _GEMM_WIDTH = 16
 """Up to this width a plain product beats the symmetric one."""
 
@@ -214,13 +217,17 @@ class Rows:
             self._columns = np.ascontiguousarray(dense.T)
             self._matrix = None
         self.count, self.features = features.shape
+        self._index: npt.NDArray[np.integer] | None = None
+        """Which of the columns are rows of this part; None: all."""
 
-    def part(self, some: npt.NDArray[np.intp]) -> Rows:
-        """Return some of the rows, side by side, which is what makes them cheap to sum over."""
+    def part(self, some: npt.NDArray[np.integer]) -> Rows:
+        """Return some of the rows: few of them side by side, which is cheap to sum over; many where they are."""
         part = copy(self)
         part.count = len(some)
         if self._columns is None:
             part._matrix = self._matrix[some]
+        elif len(some) * _MANY > self.count:
+            part._index = some
         else:
             part._columns = np.take(self._columns, some, axis=1)
         return part
@@ -241,7 +248,8 @@ class Rows:
     def _block(self, where: Where, scaling: Scaling, spare: Array) -> Block:
         if self._columns is None:
             return SparseBlock(self._matrix[where], scaling)
-        columns = self._columns[:, where].astype(np.float64, copy=False)
+        held = where if self._index is None else self._index[where]
+        columns = self._columns[:, held].astype(np.float64, copy=False)
         if scaling.centre is not None:
             columns = columns - scaling.centre[:, None]
         if scaling.scale is not None:
