@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.special import expit, logit
 
 from superteach.errors import QueryRefused
@@ -21,7 +22,7 @@ from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
 from superteach.teacher import ranks
-from superteach.teacher.rows import Block, LiftedBlock, Rows, length_of
+from superteach.teacher.rows import Block, LiftedBlock, Rows, SparseBlock, length_of
 from superteach.teacher.state import Answer, State, known
 from superteach.types import Array, Positions
 
@@ -301,7 +302,7 @@ def _bring(
     some = np.flatnonzero(active & undecided)
     rows = _moves(drawing, state, metric, some, counted)
     if longest is None:
-        longest = float(np.linalg.norm(rows[:, :-1], axis=1).max(initial=0.0))
+        longest = float(rounding.lengths(rows).max(initial=0.0))
     generator = np.random.default_rng([seed, 1])
     begun = InPlay.begin(
         rows,
@@ -313,21 +314,28 @@ def _bring(
     certain = np.flatnonzero(sure)
     begun = replace(
         begun,
-        settled=_moves(drawing, state, metric, certain, counted).sum(axis=0),
+        settled=np.asarray(_moves(drawing, state, metric, certain, counted).sum(axis=0)).ravel(),
         chosen=(drawn[certain],),
     )
     return begun, np.flatnonzero(everywhere < idle_class)
 
 
-def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.intp], counted: bool) -> Array:
-    """(M g_j, 1) of some of the rows drawn."""
-    found = np.full((len(some), len(metric) + 1), float(counted))
-    start = 0
+def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.intp], counted: bool) -> Any:
+    """(M g_j, 1) of some of the rows drawn; sparse where the rows are and M is a diagonal."""
+    found, pieces, start = None, [], 0
     for where, block in drawing.rows.blocks(state.scaling, some.astype(np.int64)):
-        stop = start + length_of(where)
-        np.multiply(block.mapped(metric), drawing.slope[where][:, None], out=found[start:stop, :-1])
+        stop, slope = start + length_of(where), drawing.slope[where]
+        light = block.sparsely(metric) if metric.ndim == 1 and isinstance(block, SparseBlock) else None
+        if light is not None:
+            one = np.full((len(slope), 1), float(counted))
+            pieces.append(sparse.hstack([sparse.diags_array(slope) @ light, one], format="csr"))
+            continue
+        found = np.full((len(some), len(metric) + 1), float(counted)) if found is None else found
+        np.multiply(block.mapped(metric), slope[:, None], out=found[start:stop, :-1])
         start = stop
-    return found
+    if pieces:
+        return sparse.vstack(pieces, format="csr")
+    return np.zeros((0, len(metric) + 1)) if found is None else found
 
 
 def _fractional_sum(teacher: Teacher, state: State, metric: Array, counted: bool) -> Array:

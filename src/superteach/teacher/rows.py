@@ -119,6 +119,16 @@ class SparseBlock:
             total = total / scale
         return np.append(total, constant * mass) if constant else total
 
+    def sparsely(self, diagonal: Array) -> Any:
+        """The same as `mapped` for the diagonal of a matrix, in compressed form; None where centring fills all entries."""
+        constant, scale = self.scaling.constant, self.scaling.scale
+        if self.scaling.centre is not None:
+            return None
+        factor = diagonal[: self.matrix.shape[1]] / (1.0 if scale is None else scale)
+        whole = self.matrix.astype(np.float64, copy=False).multiply(factor).tocsr()
+        border = np.full((whole.shape[0], 1), diagonal[-1] * constant)
+        return sparse.hstack([whole, border], format="csr") if constant else whole
+
     def mapped(self, matrix: Array) -> Array:
         if matrix.ndim == 1:
             whole = np.asarray(self.matrix.todense(), dtype=np.float64)
@@ -245,9 +255,21 @@ class Rows:
             where: Where = slice(start, stop) if chosen is None else chosen[start:stop]
             yield where, self._block(where, scaling, spare)
 
+    def _slice(self, where: Where) -> Any:
+        """Some rows in compressed form; those that follow each other are not copied."""
+        whole = self._matrix
+        if not isinstance(where, slice):
+            return whole[where]
+        ends = whole.indptr[where.start : where.stop + 1]
+        stored = slice(int(ends[0]), int(ends[-1]))
+        shape = (len(ends) - 1, whole.shape[1])
+        found = type(whole)((whole.data[stored], whole.indices[stored], ends - ends[0]), shape=shape, copy=False)
+        found.has_canonical_format = True
+        return found
+
     def _block(self, where: Where, scaling: Scaling, spare: Array) -> Block:
         if self._columns is None:
-            return SparseBlock(self._matrix[where], scaling)
+            return SparseBlock(self._slice(where), scaling)
         held = where if self._index is None else self._index[where]
         columns = self._columns[:, held].astype(np.float64, copy=False)
         if scaling.centre is not None:
