@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FEDERATION := $(VENV)/.federation
 SPARK := $(VENV)/.spark
 
-.PHONY: demo test test-browser test-federation test-spark check bench format clean
+.PHONY: demo test test-browser test-federation test-spark check bench bench-scale format clean
 
 demo: $(READY)  ## teach a learner from five private data sets, in about a minute
 	$(BIN)/superteach demo --out demo-output
@@ -36,12 +36,15 @@ check: $(READY)  ## lint, format, types
 bench: $(READY)  ## speed, scale and memory as ratios measured in one run
 	$(BIN)/python -m benchmarks
 
+bench-scale: $(READY)  ## how large it can be: out of core and in one process; CASES="in-process sparse" runs some
+	$(BIN)/python -m benchmarks scale $(CASES)
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo-output browser-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-output browser-output scale-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
-from benchmarks import asynchronous, dual, imports, match, memory, promises
+from benchmarks import asynchronous, dual, imports, match, memory, promises, scale
 from benchmarks.table import show
 
 BENCHMARKS = {
@@ -18,7 +19,10 @@ BENCHMARKS = {
 
 
 def main() -> None:
-    """Run what is named, or everything."""
+    """Run what is named, or everything; `scale` has cases and options of its own, and is run by that name alone."""
+    if sys.argv[1:2] == ["scale"]:
+        scale.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join(BENCHMARKS)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="leave out the largest pools")

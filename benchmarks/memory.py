@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.table import Measurements
 
 
-def _measure(rows: int, features: int, teachers: int, method: str) -> float:
+def measure(rows: int, features: int, teachers: int, method: str) -> float:
     """Fit in a fresh process and compare its peak with what it held before."""
     from sklearn.linear_model import LogisticRegression
 
@@ -23,7 +23,7 @@ def _measure(rows: int, features: int, teachers: int, method: str) -> float:
     held = _resident()
     _reset_peak()
     small.fit(X, y, groups=owner)
-    return float((_peak() - held) / X.nbytes)
+    return float((peak() - held) / X.nbytes)
 
 
 def _status(field: str) -> int:
@@ -35,7 +35,8 @@ def _resident() -> int:
     return _status("VmRSS")
 
 
-def _peak() -> int:
+def peak() -> int:
+    """Bytes that this process has held at most."""
     return _status("VmHWM")
 
 
@@ -54,6 +55,6 @@ def run(quick: bool) -> Iterator[Measurements]:
         peaks = []
         for method in ("dual", "match"):
             with multiprocessing.get_context("spawn").Pool(1) as pool:
-                peaks.append(pool.apply(_measure, (rows, features, teachers, method)))
+                peaks.append(pool.apply(measure, (rows, features, teachers, method)))
         table.rows.append((rows, features, teachers, *peaks))
     yield table

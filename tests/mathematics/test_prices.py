@@ -73,7 +73,7 @@ class Question:
         b, first = np.zeros(len(self.pulls)), 0
         lifted = equations_of(self.pulls).T @ self.prices.point
         for state in self.federation.engine.states():
-            own = len(state.balance.slope)
+            own = len(state.balance.octave)
             index = np.arange(own) if state.drawing.index is None else state.drawing.index
             b[first + index] = expit(state.drawing.odds + lifted[first + index])
             first += own

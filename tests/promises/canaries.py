@@ -21,8 +21,8 @@ class Watched(InProcess):
         total = super().sum(query, number)
         for state in self.states():
             held = [state.threshold, state.alpha, state.fractions]
-            if state.balance is not None:
-                held.append(state.balance.slope)
+            if state.drawing is not None:
+                held.append(state.drawing.slope)
             self.private += [np.array(array) for array in held if array is not None]
         return total
 

@@ -76,9 +76,12 @@ class InProcess:
         if query.changes == EVERYTHING:
             self._forget_posts()
         replies: list[Sealed | None] = [None] * len(self._teachers)
+        given_up = False
 
         def serve(share: Sequence[int]) -> None:
             for position in share:
+                if given_up:
+                    return
                 replies[position] = self._ask(position, query, number)
 
         # Always, also where products are small: the last bits of a sum must not depend on how many threads are free.
@@ -88,8 +91,11 @@ class InProcess:
             else:
                 if self._pool is None:
                     self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="teacher")
-                for done in [self._pool.submit(serve, share) for share in self._shares]:
-                    done.result()
+                try:
+                    for done in [self._pool.submit(serve, share) for share in self._shares]:
+                        done.result()
+                finally:
+                    given_up = True  # after Ctrl-C, or where one fails, others end with the teacher they are at
         return add_up(query, (reply.values for reply in replies if reply is not None), self._terms)
 
     def post(self, position: int, query: Query[object], number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import partial
@@ -20,12 +20,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from superteach.errors import DataError, DataTypeError
-from superteach.faces.oneprocess import OneProcess
-from superteach.lesson import Entry
+from superteach.faces.oneprocess import OneProcess, check_open, find_large
+from superteach.lesson import Entry, Taught
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.losses import Logistic, Poisson
 from superteach.settings import Given, Settings, check_whole
 from superteach.teacher.inputs import Part, find_missing, split_by_owner
+from superteach.teacher.large import LargePool
 from superteach.types import Array, Raw
 
 if TYPE_CHECKING:
@@ -95,11 +96,44 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: object, y: object, groups: object = None, costs: npt.ArrayLike | None = None) -> Self:
         """Teach from rows X with targets y; groups says which teacher owns each row (None: one teacher).
 
-        `costs`, one number per row, make method="match" prefer cheap rows among equally good ones.
+        `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. X may be a folder of
+        Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and so does a
+        memory-mapped array that fills a quarter of the memory that is free.
         """
         student = _student(self.learner)
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
         watch = _tell if check_whole(0)("verbose", self.verbose) else None
+        if (large := find_large(X, y, groups, costs)) is not None:
+            check_open(settings)
+            pool = large.put_away(student.loss)
+            self._name_columns(pool)
+            columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+            taught = OneProcess(pool, columns, student).teach(self.goal, watch, settings)
+            self.sample_indices_, self.teachers_ = pool.numbers(taught.chosen), np.array(taught.lesson.teachers)
+        else:
+            taught = self._taught_in_memory(X, y, groups, costs, student, settings, watch)
+        self.lesson_, classes = taught.lesson, taught.classes
+        if classes is not None:
+            self.classes_ = classes
+        elif hasattr(self, "classes_"):
+            del self.classes_  # left by an earlier fit with another learner
+        coef, offset = self.lesson_.coef.copy(), self.lesson_.offset
+        # In the shapes that the learner's own would have.
+        self.coef_ = coef if classes is None else coef[None, :]
+        self.intercept_: Array | float = offset if classes is None else np.array([offset])
+        self.n_iter_ = max(1, len(self.lesson_.objective))
+        return self
+
+    def _taught_in_memory(
+        self,
+        X: object,
+        y: object,
+        groups: object,
+        costs: npt.ArrayLike | None,
+        student: Learner,
+        settings: Settings,
+        watch: Callable[[Entry], None] | None,
+    ) -> Taught:
         X_checked, y_checked = self._checked(X, y)
         columns = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
         owners, members = _split(groups, X_checked.shape[0])
@@ -112,26 +146,27 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         room = OneProcess(parts, columns, student)
         del parts
         taught = room.teach(self.goal, watch, settings)
-        self.lesson_, classes = taught.lesson, taught.classes
         chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
-        self.sample_indices_ = np.sort(np.concatenate(chosen))
-        self.teachers_ = owners
-        if classes is not None:
-            self.classes_ = classes
-        elif hasattr(self, "classes_"):
-            del self.classes_  # left by an earlier fit with another learner
-        coef, offset = self.lesson_.coef.copy(), self.lesson_.offset
-        # In the shapes that the learner's own would have.
-        self.coef_ = coef if classes is None else coef[None, :]
-        self.intercept_: Array | float = offset if classes is None else np.array([offset])
-        self.n_iter_ = max(1, len(self.lesson_.objective))
-        return self
+        self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
+        return taught
+
+    def _name_columns(self, pool: LargePool) -> None:
+        """Set what scikit-learn's checks of later rows look at."""
+        self.n_features_in_ = len(pool.columns)
+        if pool.table is not None:
+            self.feature_names_in_ = np.array(pool.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def fit_resample(
         self, X: Rows, y: Targets, groups: object = None, costs: npt.ArrayLike | None = None
     ) -> tuple[Rows, Targets]:
         """Teach, and return the chosen rows and their targets, in the containers they came in."""
         self.fit(X, y, groups, costs)
+        if isinstance(y, str):
+            raise DataError(
+                "rows on disk are not brought back in a container; after fit, sample_indices_ says which they are"
+            )
         return _take(X, self.sample_indices_), _take(y, self.sample_indices_)
 
     def predict(self, X: object) -> Raw:
@@ -222,7 +257,7 @@ def _student(learner: Teachable) -> Learner:
     return Learner.of(learner)
 
 
-def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.int64]]]:
+def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.integer]]]:
     """Return the owners, sorted, and the rows of each, ascending."""
     if groups is None:
         return np.array(["all rows"]), [np.arange(rows)]
@@ -236,7 +271,10 @@ def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.int64]]]
     if missing is not None and missing.any():
         raise DataError(f"groups names no owner for row {int(np.argmax(missing))}; every row needs one")
     try:
-        return split_by_owner(owner)
+        owners, members = split_by_owner(owner)
+        # Four bytes a row are enough for most, and are kept throughout the lesson.
+        small = np.uint32 if rows < 1 << 32 else np.int64
+        return owners, [some.astype(small) for some in members]
     except TypeError:
         raise DataTypeError("groups must be all numbers or all strings, some are mixed") from None
 

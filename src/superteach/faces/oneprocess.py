@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -13,35 +14,76 @@ from superteach.coordinator.classroom import enter
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.teaching import teach
 from superteach.engines.inprocess import InProcess
-from superteach.errors import BudgetError
+from superteach.engines.journal import Journal, Journalled
+from superteach.errors import BudgetError, DataError, DataTypeError, SettingError
 from superteach.lesson import Entry, Lesson, PathPoint, Taught
+from superteach.line.messages import Answers
 from superteach.line.queries import Take
 from superteach.mathematics.learner import Learner
 from superteach.settings import Given, Settings
 from superteach.teacher.inputs import Part, make_teachers
+from superteach.teacher.large import LargeArray, LargePool, ParquetTable, is_large, parquet_files
 from superteach.types import Positions
+
+
+def check_open(settings: Settings) -> None:
+    """Refuse a promise over rows on disk: their parts are no owners."""
+    if settings.promise != "open":
+        raise SettingError(
+            f"promise={settings.promise!r} is made to owners whose rows fit in memory; rows on disk are taught from openly "
+            "(promise='open')"
+        )
+
+
+def find_large(X: object, y: object, groups: object, costs: object) -> ParquetTable | LargeArray | None:
+    """What is to stay on disk: a path or a pyarrow Dataset, or an array in a file that is large for this memory."""
+    listed = getattr(X, "files", None) if hasattr(X, "to_batches") else None
+    if isinstance(X, str | Path) or listed is not None:
+        if not isinstance(y, str):
+            raise DataTypeError(f"y is {type(y).__name__}; for rows in files y is the name of the target column")
+        if groups is not None or not (costs is None or isinstance(costs, str)):
+            raise DataError(
+                "for rows in files costs is the name of a column, and groups must be None: one owner has all"
+            )
+        if listed is not None:
+            features = [name for name in X.schema.names if name not in (y, costs)]  # type: ignore[attr-defined]
+            return ParquetTable([Path(name) for name in listed], y, features, costs)
+        place = Path(str(X))
+        return ParquetTable(parquet_files(place) if place.is_dir() else [place], y, None, costs)
+    if isinstance(X, np.memmap) and X.ndim == 2 and groups is None and costs is None and is_large(X.size):
+        target = np.asarray(y)
+        if target.shape != X.shape[:1]:
+            raise DataError(f"y has shape {target.shape}, expected one target for each of {X.shape[0]} rows")
+        return LargeArray(X, target)
+    return None
 
 
 class OneProcess:
     """Teachers made from parts, ready to be taught from as often as wanted."""
 
-    def __init__(self, parts: Sequence[Part], columns: Sequence[str], learner: Any) -> None:
+    def __init__(self, parts: Sequence[Part] | LargePool, columns: Sequence[str], learner: Any) -> None:
+        """Make teachers of parts, or take those of a pool that is on disk."""
         self.learner = Learner.of(learner)
         self.columns = columns
-        self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
+        self._teachers: Sequence[Answers]
+        if isinstance(parts, LargePool):
+            self._teachers, self.classes = parts.teachers, parts.classes
+        else:
+            self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
 
     def teach(
         self,
         goal: Any,
         watch: Callable[[Entry], None] | None = None,
         settings: Settings | None = None,
+        journal: Journal | None = None,
         **given: Unpack[Given],
     ) -> Taught:
-        """One lesson, with a ledger of its own."""
+        """One lesson, with a ledger of its own; sums that a journal has are not asked for again."""
         engine = InProcess(self._teachers)
         try:
             told = settings or Settings(**given)
-            federation = Federation(engine, watch)
+            federation = Federation(engine if journal is None else Journalled(engine, journal), watch)
             lesson = teach(federation, self.learner, goal, told, classes=self.classes, columns=self.columns)
         finally:
             engine.close()

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
+from scipy import linalg, sparse
 from scipy.spatial import cKDTree
 from scipy.special import expit, logit
 
@@ -70,8 +72,8 @@ def thinning(size: int) -> float:
 class InPlay:
     """One owner's rows in play. Settling gives another `InPlay`; this one stays as it was."""
 
-    rows: Array
-    """a_j of the free rows."""
+    rows: Any
+    """a_j of the free rows; in compressed form where they are wide and sparse, and settled plainly."""
     fractions: Array
     classes: npt.NDArray[np.int64]
     index: Positions
@@ -84,12 +86,10 @@ class InPlay:
     """Orders obeyed so far."""
 
     @classmethod
-    def begin(
-        cls, rows: Array, fractions: Array, index: Positions, longest: float, draw: np.random.Generator
-    ) -> InPlay:
+    def begin(cls, rows: Any, fractions: Array, index: Positions, longest: float, draw: np.random.Generator) -> InPlay:
         """Sort rows into classes of length; a quarter octave of chance in the order breaks ties."""
-        length = np.linalg.norm(rows[:, :-1], axis=1)
-        octaves = np.log2(longest / np.maximum(length, 1e-300)) + 0.5 * draw.random(len(rows))
+        length = lengths(rows)
+        octaves = np.log2(longest / np.maximum(length, 1e-300)) + 0.5 * draw.random(len(length))
         classes = np.clip(np.floor(PER_OCTAVE * octaves), 0, BINS - 1).astype(np.int64)
         order = np.argsort(classes, kind="stable")
         fractions = np.clip(fractions[order], EDGE, 1.0 - EDGE)
@@ -306,12 +306,33 @@ def settle_plainly(play: InPlay, target: Array, size: int) -> Mask:
     """Settle all rows one by one, strongest first, without matrices: for models too wide for them."""
     width = len(target)
     scale = np.ones(width)
-    scale[-1] = float(np.linalg.norm(play.rows[:, :-1], axis=1).mean()) if len(play.rows) else 1.0
+    scale[-1] = float(lengths(play.rows).mean()) if len(play.fractions) else 1.0
     residual = target - play.settled - play.fractions @ play.rows
-    taken = one_by_one(play.rows * scale, play.fractions, residual * scale)
+    if sparse.issparse(play.rows):
+        taken = _sparsely(play.rows.multiply(scale).tocsr(), play.fractions, residual * scale)
+    else:
+        taken = one_by_one(play.rows * scale, play.fractions, residual * scale)
     extra = int(taken.sum()) + sum(map(len, play.chosen)) - size
     some = np.flatnonzero(taken if extra > 0 else ~taken)
     taken[some[len(some) - min(abs(extra), len(some)) :]] = extra <= 0  # the weakest come last
+    return taken
+
+
+def lengths(rows: Any) -> Array:
+    """‖w_j‖ of rows (w_j, 1), dense or sparse."""
+    if sparse.issparse(rows):
+        return np.asarray(sparse.linalg.norm(rows[:, :-1], axis=1))
+    return np.asarray(np.linalg.norm(rows[:, :-1], axis=1))
+
+
+def _sparsely(moves: Any, fractions: Array, left: Array) -> Mask:
+    """`one_by_one` for rows in compressed form: each looks at its own entries of the residual alone."""
+    taken, left = np.empty(len(fractions), dtype=bool), left.copy()
+    half = (0.5 - fractions) * np.asarray(moves.multiply(moves).sum(axis=1)).ravel()
+    for j, (first, last) in enumerate(pairwise(moves.indptr.tolist())):
+        where, move = moves.indices[first:last], moves.data[first:last]
+        taken[j] = into = bool(left[where] @ move > half[j])
+        left[where] += (fractions[j] - into) * move
     return taken
 
 

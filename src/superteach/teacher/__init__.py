@@ -293,7 +293,8 @@ _HANDLERS: dict[type[Query[object]], Handler] = {
 def _unsigned(ids: npt.ArrayLike) -> ranks.Keys:
     """The same numbers, and the same memory where that can be."""
     ids = np.asarray(ids)
-    return ids.view(np.uint64) if ids.dtype == np.int64 else np.asarray(ids, np.uint64)
+    kept = ids.dtype in (np.uint32, np.uint64)
+    return ids.view(np.uint64) if ids.dtype == np.int64 else ids if kept else np.asarray(ids, np.uint64)
 
 
 def _size(target: Array) -> Array:

@@ -193,7 +193,7 @@ def _choose(teacher: Teacher, query: queries.Choose, state: State, turn: Turn) -
         octave = np.zeros(teacher.rows.count, dtype=np.int8)
         for where, block in teacher.rows.blocks(state.scaling):
             octave[where] = play.octaves(drawn.slope[where], block, metric)
-        state = replace(state, balance=play.Balancing(drawn.slope, octave))
+        state = replace(state, balance=play.Balancing(query.model, octave))
     state, _ = play.round_alone(teacher, queries.RoundAlone(metric, secrets.randbits(63)), state, turn)
     return state, np.zeros(0)
 

@@ -5,6 +5,7 @@ Every teacher's rows keep the numbers they have in the file they came from, so t
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import re
 from collections.abc import Iterator, Sequence
@@ -39,12 +40,14 @@ class Pool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Source:
+class FileSource:
     """One file: its teacher's name (None where a column names the owners) and the names of its columns."""
 
     name: str | None
     path: Path
     columns: tuple[str, ...] = ()
+    ends: tuple[int, ...] = ()
+    """The row behind the last one of every row group, where the file is read by them."""
 
     @property
     def called(self) -> str:
@@ -52,7 +55,7 @@ class _Source:
         return f"file {str(self.path)!r}" if self.name is None else f"teacher {self.name!r} (file {str(self.path)!r})"
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self, where: str = "") -> Iterator[None]:
         """Turn whatever a parser raises into a DataError that names the teacher and its file."""
         try:
             yield
@@ -60,14 +63,15 @@ class _Source:
             raise
         except Exception as error:  # a damaged file makes parsers raise nearly anything
             kind = self.path.suffix[1:].lower()
-            raise DataError(f"{self.called} cannot be read as {kind}: {reason_of(error)}") from None
+            told = f"{self.called}, {where}," if where else self.called
+            raise DataError(f"{told} cannot be read as {kind}: {reason_of(error)}") from None
 
     def names(self) -> list[str]:
         """Names of all columns, from the head of the file."""
         with self.reading(), self.path.open("rb") as file:
             if self.path.stat().st_size == 0:
                 raise DataError(f"{self.called} is empty; it needs a line of column names and rows below it")
-            if _is_parquet(self.path):
+            if is_parquet(self.path):
                 return [str(column) for column in parquet.read_schema(file).names]
             with csv.open_csv(file, parse_options=_CSV) as stored:
                 return [str(column) for column in stored.schema.names]
@@ -75,7 +79,7 @@ class _Source:
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Read the named columns."""
         with self.reading(), self.path.open("rb") as file:
-            if _is_parquet(self.path):
+            if is_parquet(self.path):
                 # Not parquet.read_table: that one reads owner=3/rows.parquet as a column "owner" of its own.
                 with parquet.ParquetFile(file) as stored:
                     return stored.read(columns=list(columns))
@@ -96,10 +100,10 @@ def read_pool(
     `costs` names a column with what choosing each row costs.
     """
     places = [Path(path) for path in paths]
-    _check_places(places, owner)
+    check_places(places, owner)
     names = [None] if owner is not None else _names(places)
-    sources = [_open(name, place) for name, place in zip(names, places, strict=True)]
-    columns = _feature_columns(sources, target, owner, costs, features)
+    sources = [open_source(name, place) for name, place in zip(names, places, strict=True)]
+    columns = feature_columns(sources, target, owner, costs, features)
     asked = columns if costs is None else (*columns, costs)
     parts: list[Part] = []
     numbers: list[Positions] = []
@@ -117,14 +121,15 @@ def read_pool(
 
 def read_columns(name: str, path: Path, column: str | None = None) -> list[Raw]:
     """Every column of a teacher's file as it is there, or the one named."""
-    source = _open(name, path)
+    source = open_source(name, path)
     if column is not None and column not in source.columns:
         raise DataError(f"{source.called} has no column {column!r}; it has {listed(list(source.columns))}")
     table = source.read(source.columns if column is None else [column])
     return [one.to_numpy() for one in table.columns]
 
 
-def _check_places(places: list[Path], owner: str | None) -> None:
+def check_places(places: list[Path], owner: str | None) -> None:
+    """Refuse what is no file that can be read, or given twice."""
     if not places:
         raise DataError("no file is given; name one CSV or Parquet file per teacher, or one with an owner column")
     if owner is not None and len(places) > 1:
@@ -162,24 +167,25 @@ def _names(places: list[Path]) -> list[str | None]:
     return names
 
 
-def _open(name: str | None, path: Path) -> _Source:
+def open_source(name: str | None, path: Path) -> FileSource:
     """Look at a file's column names, before any of its rows."""
-    source = _Source(name, path)
+    source = FileSource(name, path)
     columns = source.names()
     twice = sorted({column for column in columns if columns.count(column) > 1})
     if twice:
         raise DataError(
             f"{source.called} has {columns.count(twice[0])} columns named {twice[0]!r}; give every column a name of its own"
         )
-    return _Source(name, path, tuple(column for column in columns if not _SAVED_INDEX.fullmatch(column)))
+    return FileSource(name, path, tuple(column for column in columns if not _SAVED_INDEX.fullmatch(column)))
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Tell by its name."""
     return path.suffix.lower() == ".parquet"
 
 
-def _feature_columns(
-    sources: list[_Source], target: str, owner: str | None, costs: str | None, features: Sequence[str] | None
+def feature_columns(
+    sources: list[FileSource], target: str, owner: str | None, costs: str | None, features: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Settle the feature columns, in the first file's order unless they are listed, and check every file has them."""
     roles: dict[str, str] = {}
@@ -211,14 +217,15 @@ def _feature_columns(
         extra = [column for column in theirs if column not in columns]
         if missing or extra:
             faults = [f"lacks {listed(missing)}"] * bool(missing) + [f"adds {listed(extra)}"] * bool(extra)
+            theirs_of = first.called if first.name is None else f"teacher {first.name!r}"
             raise DataError(
-                f"{source.called} has other columns than teacher {first.name!r}: it {' and '.join(faults)}; "
+                f"{source.called} has other columns than {theirs_of}: it {' and '.join(faults)}; "
                 "give all teachers the same columns, or list the feature columns they share"
             )
     return columns
 
 
-def _checklisted(sources: list[_Source], features: Sequence[str], roles: dict[str, str]) -> None:
+def _checklisted(sources: list[FileSource], features: Sequence[str], roles: dict[str, str]) -> None:
     if not features:
         raise SettingError("the list of feature columns is empty; name at least one, or leave the list out")
     for column in features:
@@ -230,7 +237,7 @@ def _checklisted(sources: list[_Source], features: Sequence[str], roles: dict[st
             _require(source, column, "feature")
 
 
-def _require(source: _Source, column: str, role: str) -> None:
+def _require(source: FileSource, column: str, role: str) -> None:
     if column in source.columns:
         return
     hint = f"it has {listed(source.columns)}"
@@ -242,7 +249,7 @@ def _require(source: _Source, column: str, role: str) -> None:
 
 
 def _parts(
-    source: _Source, columns: tuple[str, ...], target: str, owner: str | None, numeric_target: bool
+    source: FileSource, columns: tuple[str, ...], target: str, owner: str | None, numeric_target: bool
 ) -> Iterator[tuple[Part, Positions]]:
     """Yield the part of each teacher in a file, and the rows of the file that it has."""
     table = source.read([*columns, target] if owner is None else [*columns, target, owner])
@@ -254,9 +261,9 @@ def _parts(
     if owner is not None:
         values, members = split_by_owner(_owners(source, table.column(owner), owner))
         names = [str(value) for value in values.tolist()]
-    cells = _Cells(source, names, members)
+    cells = Cells(source, names, members)
     labels = cells.target(table.column(target), target, numeric_target)
-    kind = _matrix_type(source, table, columns)
+    kind = matrix_type(source, table, columns)
     matrices = [np.empty((len(columns), len(rows)), kind) for rows in members]
     for place, column in enumerate(columns):
         values = cells.numbers(table.column(column), column)
@@ -267,7 +274,7 @@ def _parts(
         yield Part(name, matrix.T, labels if owner is None else labels[rows]), rows
 
 
-def _owners(source: _Source, column: pa.ChunkedArray, name: str) -> Raw:
+def _owners(source: FileSource, column: pa.ChunkedArray, name: str) -> Raw:
     """Return the owner of every row."""
     column = _plain(column)
     if column.null_count:
@@ -282,14 +289,16 @@ def _owners(source: _Source, column: pa.ChunkedArray, name: str) -> Raw:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cells:
+class Cells:
     """Values of one file, checked; errors name the teacher, the column and the row."""
 
-    source: _Source
+    source: FileSource
     names: list[str]
     """Teachers with rows in the file."""
     members: list[Positions]
     """Rows of each."""
+    first: int = 0
+    """The row of the file that these values begin with."""
 
     def numbers(self, column: pa.ChunkedArray, name: str) -> Raw:
         """Return a column of finite numbers, decimals as float64."""
@@ -321,18 +330,21 @@ class _Cells:
             self._refuse(name, _first_null(column), "missing")
 
     def _refuse(self, column: str, row: int, what: str) -> NoReturn:
-        teacher = next(name for name, rows in zip(self.names, self.members, strict=True) if row in rows)
-        raise DataError(
-            f"teacher {teacher!r}, column {column!r}, row {row} of {str(self.source.path)!r}: the value is {what}; "
-            "drop or fill such rows first"
-        )
+        if self.source.ends:
+            row += self.first
+            group = bisect.bisect_right(self.source.ends, row)
+            place = f"{self.source.called}, column {column!r}, row {row} (row group {group})"
+        else:
+            teacher = next(name for name, rows in zip(self.names, self.members, strict=True) if row in rows)
+            place = f"teacher {teacher!r}, column {column!r}, row {row} of {str(self.source.path)!r}"
+        raise DataError(f"{place}: the value is {what}; drop or fill such rows first")
 
 
 def _first_null(column: pa.ChunkedArray) -> int:
     return int(np.argmax(column.is_null().to_numpy()))
 
 
-def _matrix_type(source: _Source, table: pa.Table, columns: Sequence[str]) -> type[np.float32 | np.float64]:
+def matrix_type(source: FileSource, table: pa.Table, columns: Sequence[str]) -> type[np.float32 | np.float64]:
     """Return float32 where every column is, else float64; refuse a column that holds no numbers."""
     kinds = [table.column(column).type for column in columns]
     for column, kind in zip(columns, kinds, strict=True):

@@ -33,7 +33,7 @@ class Part:
     features: Any
     target: Raw
     ids: Raw | None = None
-    rows: Positions | None = None
+    rows: npt.NDArray[np.integer] | None = None
     costs: npt.ArrayLike | None = None
     """What choosing each row costs its owner; never leaves the teacher but as a total."""
 
@@ -81,6 +81,13 @@ def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> 
         _check_finite(part, columns)
     classes = find_classes(parts) if loss.classifies else None
     return [_teacher(part, loss, classes) for part in parts], classes
+
+
+def make_unguarded(part: Part, columns: Sequence[str], loss: Loss, classes: Raw | None) -> Teacher:
+    """Make a teacher of one part of a table whose label values are known."""
+    _check_shape(part, columns)
+    _check_finite(part, columns)
+    return _teacher(part, loss, classes)
 
 
 def make_teacher(

@@ -5,12 +5,13 @@ A row's pull at a model is g_j = −ℓ'(x_j'θ) x_j. At prices u it is in the l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.special import expit, logit
 
 from superteach.errors import QueryRefused
@@ -21,7 +22,7 @@ from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
 from superteach.teacher import ranks
-from superteach.teacher.rows import Block, LiftedBlock, Rows, length_of
+from superteach.teacher.rows import Block, LiftedBlock, Rows, SparseBlock, length_of
 from superteach.teacher.state import Answer, State, known
 from superteach.types import Array, Positions
 
@@ -31,13 +32,15 @@ if TYPE_CHECKING:
 
 COST = 8.0
 """Log-odds between an owner's cheapest row and its dearest: as much as makes the one 3,000 times as likely."""
+_PIECE = 1 << 16
+"""Rows for which log-odds and lots are computed at once: half a megabyte each."""
 
 
 @dataclass(frozen=True, eq=False)
 class Balancing:
-    """Every row's slope −ℓ'(x_j'θ), and the octave of its pull's length."""
+    """The model θ that pulls are taken at, and the octave of every pull's length; slopes −ℓ'(x_j'θ) are computed anew."""
 
-    slope: Array
+    model: Array
     octave: npt.NDArray[np.int8]
 
 
@@ -46,7 +49,7 @@ class Drawing:
     """The rows that take part in the prices: where they are (None: all), their slopes and log-odds."""
 
     rows: Rows
-    index: Positions | None
+    index: npt.NDArray[np.integer] | None
     slope: Array
     odds: Array
 
@@ -57,13 +60,25 @@ class Drawing:
 
 def balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) -> Answer:
     """Take pulls at a model."""
+    octave = np.zeros(teacher.rows.count, dtype=np.int8)
+    for where, block, slope in pulled(teacher, state, query.model):
+        octave[where] = octaves(slope, block, query.metric)
+    counts = sum(np.bincount(octave[some], minlength=OCTAVES) for some in _pieces(len(octave)))
+    balanced = Balancing(query.model, octave)
+    return replace(state, balance=balanced, drawing=None, fractions=None, play=None), np.asarray(counts, np.float64)
+
+
+def pulled(teacher: Teacher, state: State, model: Array) -> Iterator[tuple[slice, Block, Array]]:
+    """Yield blocks of all rows with their slopes −ℓ'(x_j'θ) at a model."""
     loss: Loss = known(state.loss, "loss")
-    slope, octave = np.empty(teacher.rows.count), np.zeros(teacher.rows.count, dtype=np.int8)
     for where, block in teacher.rows.blocks(state.scaling):
-        slope[where] = -loss.gradient(block.times(query.model), teacher.target[where])
-        octave[where] = octaves(slope[where], block, query.metric)
-    counts = np.bincount(octave, minlength=OCTAVES).astype(np.float64)
-    return replace(state, balance=Balancing(slope, octave), drawing=None, fractions=None, play=None), counts
+        assert isinstance(where, slice)
+        yield where, block, -loss.gradient(block.times(model), teacher.target[where])
+
+
+def _pieces(rows: int) -> Iterator[slice]:
+    """Rows in pieces that fit the cache: what is computed for all at once would lie in memory all at once."""
+    return (slice(start, min(start + _PIECE, rows)) for start in range(0, rows, _PIECE))
 
 
 def octaves(slope: Array, block: Block, metric: Array) -> npt.NDArray[np.int8]:
@@ -76,19 +91,40 @@ def octaves(slope: Array, block: Block, metric: Array) -> npt.NDArray[np.int8]:
 def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> Answer:
     """Give rows their log-odds, and draw which of them take part."""
     pulls: Balancing = known(state.balance, "pulls")
-    odds = query.odds[pulls.octave]
-    if teacher.costs is not None:
-        spread = float(np.ptp(teacher.costs))
-        odds = odds - COST * (teacher.costs - teacher.costs.min()) / (spread or 1.0)
-    drawing = Drawing(teacher.rows, None, pulls.slope, odds)
+    count = teacher.rows.count
     if query.least > 0.0:
-        stays = np.flatnonzero(_lots(teacher, query.seed) * query.least < expit(odds))
-        raised = np.maximum(odds[stays], logit(query.least))
-        drawing = Drawing(teacher.rows.part(stays), stays, pulls.slope[stays], raised)
+
+        def staying(where: slice) -> Positions:
+            likely = expit(_odds(teacher, query, pulls, where))
+            found: Positions = np.flatnonzero(_lots(teacher, query.seed, where) * query.least < likely)
+            return np.asarray(found + where.start, dtype=np.int64)
+
+        index = np.concatenate([staying(where) for where in _pieces(count)])
+        stays: npt.NDArray[np.integer] = index.astype(np.int32) if count < 1 << 31 else index
+        odds = np.maximum(_odds(teacher, query, pulls, stays), logit(query.least))
+        slope = np.empty(len(stays))
+        for where, _, some in pulled(teacher, state, pulls.model):
+            first, last = np.searchsorted(stays, (where.start, where.stop))
+            slope[first:last] = some[stays[first:last] - where.start]
+        drawing = Drawing(teacher.rows.part(stays), stays, slope, odds)
+    else:
+        slope = np.empty(count)
+        for where, _, some in pulled(teacher, state, pulls.model):
+            slope[where] = some
+        drawing = Drawing(teacher.rows, None, slope, _odds(teacher, query, pulls, slice(None)))
     slack = np.maximum(-drawing.odds, 0.0).sum()
     return replace(state, drawing=drawing, fractions=None, play=None), np.array(
         [drawing.rows.count, slack], dtype=np.float64
     )
+
+
+def _odds(teacher: Teacher, query: queries.Draw, pulls: Balancing, where: slice | npt.NDArray[np.integer]) -> Array:
+    """Log-odds of some rows."""
+    odds = query.odds[pulls.octave[where]]
+    if teacher.costs is None:
+        return odds
+    spread = float(np.ptp(teacher.costs))
+    return np.asarray(odds - COST * (teacher.costs[where] - teacher.costs.min()) / (spread or 1.0))
 
 
 def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> Answer:
@@ -223,12 +259,12 @@ def take(teacher: Teacher, query: queries.Take, state: State, turn: Turn) -> Ans
 
 def bound(teacher: Teacher, query: queries.Bound, state: State, turn: Turn) -> Answer:
     """How far a proof reaches."""
-    slope, most = known(state.balance, "pulls").slope, known(state.loss, "loss").most_curvature
+    model, most = known(state.balance, "pulls").model, known(state.loss, "loss").most_curvature
     if not np.isfinite(most):
         raise QueryRefused("pulls of this loss change without bound, so no proof reaches beyond the goal")
     totals = np.zeros(len(query.radii))
-    for where, block in teacher.rows.blocks(state.scaling):
-        reached = LiftedBlock(block, slope[where]).times(query.direction)
+    for _, block, slope in pulled(teacher, state, model):
+        reached = LiftedBlock(block, slope).times(query.direction)
         along = np.abs(block.times(query.direction[:-1])) * np.sqrt(block.squares(query.measure))
         for k, radius in enumerate(query.radii):
             totals[k] += np.maximum(reached + radius * most * along, 0.0).sum()
@@ -259,7 +295,7 @@ def _bring(
     everywhere = known(state.balance, "pulls").octave
     drawn = drawing.positions(np.arange(len(fractions)))
     octave = everywhere[drawn]
-    active, lots = octave >= idle_class, _lots(teacher, seed ^ 0x5EED)[drawn]
+    active, lots = octave >= idle_class, _lots(teacher, seed ^ 0x5EED, drawn)
     # A fraction below `thin` becomes 0 or `thin` by lot, one above 1 − thin becomes 1 or that: but none of a strong row.
     edge = np.where(octave >= strong_octave(np.bincount(octave, minlength=OCTAVES)), rounding.EDGE, thin)
     undecided = lots * edge < np.minimum(fractions, 1.0 - fractions)
@@ -267,7 +303,7 @@ def _bring(
     some = np.flatnonzero(active & undecided)
     rows = _moves(drawing, state, metric, some, counted)
     if longest is None:
-        longest = float(np.linalg.norm(rows[:, :-1], axis=1).max(initial=0.0))
+        longest = float(rounding.lengths(rows).max(initial=0.0))
     generator = np.random.default_rng([seed, 1])
     begun = InPlay.begin(
         rows,
@@ -279,21 +315,28 @@ def _bring(
     certain = np.flatnonzero(sure)
     begun = replace(
         begun,
-        settled=_moves(drawing, state, metric, certain, counted).sum(axis=0),
+        settled=np.asarray(_moves(drawing, state, metric, certain, counted).sum(axis=0)).ravel(),
         chosen=(drawn[certain],),
     )
     return begun, np.flatnonzero(everywhere < idle_class)
 
 
-def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.intp], counted: bool) -> Array:
-    """(M g_j, 1) of some of the rows drawn."""
-    found = np.full((len(some), len(metric) + 1), float(counted))
-    start = 0
+def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.intp], counted: bool) -> Any:
+    """(M g_j, 1) of some of the rows drawn; sparse where the rows are and M is a diagonal."""
+    found, pieces, start = None, [], 0
     for where, block in drawing.rows.blocks(state.scaling, some.astype(np.int64)):
-        stop = start + length_of(where)
-        np.multiply(block.mapped(metric), drawing.slope[where][:, None], out=found[start:stop, :-1])
+        stop, slope = start + length_of(where), drawing.slope[where]
+        light = block.sparsely(metric) if metric.ndim == 1 and isinstance(block, SparseBlock) else None
+        if light is not None:
+            one = np.full((len(slope), 1), float(counted))
+            pieces.append(sparse.hstack([sparse.diags_array(slope) @ light, one], format="csr"))
+            continue
+        found = np.full((len(some), len(metric) + 1), float(counted)) if found is None else found
+        np.multiply(block.mapped(metric), slope[:, None], out=found[start:stop, :-1])
         start = stop
-    return found
+    if pieces:
+        return sparse.vstack(pieces, format="csr")
+    return np.zeros((0, len(metric) + 1)) if found is None else found
 
 
 def _fractional_sum(teacher: Teacher, state: State, metric: Array, counted: bool) -> Array:
@@ -310,9 +353,9 @@ def _filled(chosen: Positions, idle: Positions, more: int) -> Positions:
     return np.sort(np.concatenate([chosen, idle[: max(more, 0)]])) if more > 0 else chosen
 
 
-def _lots(teacher: Teacher, seed: int) -> Array:
-    """A number in [0, 1) per row, from its id, a seed, and under a promise the teacher's own secret."""
-    return np.asarray(ranks.random_keys(teacher.ids, (seed ^ teacher.secret) % 2**64) / 2.0**64)
+def _lots(teacher: Teacher, seed: int, some: slice | Positions) -> Array:
+    """A number in [0, 1) for each of some rows, from its id, a seed, and under a promise the teacher's own secret."""
+    return np.asarray(ranks.random_keys(teacher.ids[some], (seed ^ teacher.secret) % 2**64) / 2.0**64)
 
 
 def _draw(seed: int, turn: Turn, age: int) -> np.random.Generator:

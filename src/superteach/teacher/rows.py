@@ -27,6 +27,9 @@ _SPARE_NUMBERS = 1 << 16
 """Numbers in the weighted copy a Gram matrix needs: half a megabyte, within the second-level cache."""
 _SPARSE_BLOCK_ROWS = 1 << 16
 """Rows of a sparse block; its products take one pass over what is stored."""
+_MANY = 8
+"""Rows drawn beyond this part of all are gathered block by block and not copied: at 4 % of 5M × 10 rows, where a third is
+drawn, a copy takes a quarter of the data's memory and saves 3 % of a lesson's time."""
 _GEMM_WIDTH = 16
 """Up to this width a plain product beats the symmetric one."""
 
@@ -115,6 +118,16 @@ class SparseBlock:
         if scale is not None:
             total = total / scale
         return np.append(total, constant * mass) if constant else total
+
+    def sparsely(self, diagonal: Array) -> Any:
+        """The same as `mapped` for the diagonal of a matrix, in compressed form; None where centring fills all entries."""
+        constant, scale = self.scaling.constant, self.scaling.scale
+        if self.scaling.centre is not None:
+            return None
+        factor = diagonal[: self.matrix.shape[1]] / (1.0 if scale is None else scale)
+        whole = self.matrix.astype(np.float64, copy=False).multiply(factor).tocsr()
+        border = np.full((whole.shape[0], 1), diagonal[-1] * constant)
+        return sparse.hstack([whole, border], format="csr") if constant else whole
 
     def mapped(self, matrix: Array) -> Array:
         if matrix.ndim == 1:
@@ -214,13 +227,17 @@ class Rows:
             self._columns = np.ascontiguousarray(dense.T)
             self._matrix = None
         self.count, self.features = features.shape
+        self._index: npt.NDArray[np.integer] | None = None
+        """Which of the columns are rows of this part; None: all."""
 
-    def part(self, some: npt.NDArray[np.intp]) -> Rows:
-        """Return some of the rows, side by side, which is what makes them cheap to sum over."""
+    def part(self, some: npt.NDArray[np.integer]) -> Rows:
+        """Return some of the rows: few of them side by side, which is cheap to sum over; many where they are."""
         part = copy(self)
         part.count = len(some)
         if self._columns is None:
             part._matrix = self._matrix[some]
+        elif len(some) * _MANY > self.count:
+            part._index = some
         else:
             part._columns = np.take(self._columns, some, axis=1)
         return part
@@ -238,10 +255,23 @@ class Rows:
             where: Where = slice(start, stop) if chosen is None else chosen[start:stop]
             yield where, self._block(where, scaling, spare)
 
+    def _slice(self, where: Where) -> Any:
+        """Some rows in compressed form; those that follow each other are not copied."""
+        whole = self._matrix
+        if not isinstance(where, slice):
+            return whole[where]
+        ends = whole.indptr[where.start : where.stop + 1]
+        stored = slice(int(ends[0]), int(ends[-1]))
+        shape = (len(ends) - 1, whole.shape[1])
+        found = type(whole)((whole.data[stored], whole.indices[stored], ends - ends[0]), shape=shape, copy=False)
+        found.has_canonical_format = True
+        return found
+
     def _block(self, where: Where, scaling: Scaling, spare: Array) -> Block:
         if self._columns is None:
-            return SparseBlock(self._matrix[where], scaling)
-        columns = self._columns[:, where].astype(np.float64, copy=False)
+            return SparseBlock(self._slice(where), scaling)
+        held = where if self._index is None else self._index[where]
+        columns = self._columns[:, held].astype(np.float64, copy=False)
         if scaling.centre is not None:
             columns = columns - scaling.centre[:, None]
         if scaling.scale is not None:

@@ -12,6 +12,7 @@ from superteach.errors import QueryRefused
 from superteach.line import queries
 from superteach.mathematics.losses import Logistic, Loss, Terms
 from superteach.mathematics.problem import Scaling
+from superteach.teacher.play import pulled
 from superteach.teacher.rows import Block, LiftedBlock
 from superteach.teacher.state import State, known
 from superteach.types import Array
@@ -78,11 +79,14 @@ def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
             else:
                 yield _Part(block, target[where], None, weights[where])
         return
+    if query.function == "reach":
+        if query.rows != "all":
+            raise QueryRefused(f"teacher {teacher.name} sums 'reach' over all rows, not {query.rows!r}")
+        for where, block, slope in pulled(teacher, state, known(state.balance, "pulls").model):
+            yield _Part(LiftedBlock(block, slope), teacher.target[where])
+        return
     chosen = known(state.chosen, "chosen rows") if query.rows == "chosen" else None
     for where, block in teacher.rows.blocks(state.scaling, chosen):
-        if query.function == "reach":
-            yield _Part(LiftedBlock(block, known(state.balance, "pulls").slope[where]), teacher.target[where])
-            continue
         given = state.threshold[where] if query.function == "dual" and state.threshold is not None else None
         yield _Part(block, teacher.target[where], given)
 

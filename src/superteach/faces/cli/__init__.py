@@ -57,8 +57,8 @@ class _Group(TyperGroup):
         """Name an interruption here, before Typer turns it into a silent end."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise typer.Exit(_fail("interrupted", 130)) from None
+        except KeyboardInterrupt as error:
+            raise typer.Exit(_fail(f"interrupted{f'; {error}' if str(error) else ''}", 130)) from None
 
 
 def _status_of(command: Callable[[], object]) -> int:
@@ -112,7 +112,8 @@ _ABOUT_TEACH = (
     "Choose rows of all files from which a learner, trained on them alone, learns the goal.\n\n"
     "The folder receives report.html (to read or send), model.json (the taught model), lesson.json (its quality "
     "and what it took) and, for every teacher, chosen/<teacher>.csv: the numbers of the chosen rows in that "
-    "teacher's file, the first being 0."
+    "teacher's file, the first being 0. Where rows stay on disk it receives chosen.parquet, the rows with their file and "
+    "number, and mask/, a truth value for every row of each file."
 )
 
 _ABOUT_REPORT = (

@@ -19,7 +19,17 @@ from superteach.lesson import Taught
 if TYPE_CHECKING:
     from superteach.teacher.files import Pool
 
-WRITTEN = ("lesson.json", "model.json", "chosen", "report.html", "figures", "figure.png", "figure.svg")
+WRITTEN = (
+    "lesson.json",
+    "model.json",
+    "chosen",
+    "chosen.parquet",
+    "mask",
+    "report.html",
+    "figures",
+    "figure.png",
+    "figure.svg",
+)
 """Everything a command ever puts into its folder."""
 
 
@@ -50,7 +60,7 @@ def _check_contents(out: Path, place: Path, overwrite: bool) -> None:
     if not overwrite:
         raise SettingError(f"--out {str(out)!r} exists and is not empty; name another folder or add --overwrite")
     foreign = [name for name in present if name not in WRITTEN]
-    for inner, endings in (("chosen", (".csv", ".parquet")), ("figures", (".svg", ".png"))):
+    for inner, endings in (("chosen", (".csv", ".parquet")), ("mask", (".parquet",)), ("figures", (".svg", ".png"))):
         if not foreign and (place / inner).is_dir():
             foreign = [f"{inner}/{name}" for name in os.listdir(place / inner) if not name.endswith(endings)]
     if foreign or "lesson.json" not in present:

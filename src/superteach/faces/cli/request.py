@@ -47,7 +47,8 @@ class Request:
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            help="CSV or Parquet files, one per teacher; or one file with --owner. None with --federation.",
+            help="CSV or Parquet files, one per teacher; or one file with --owner; or a folder of Parquet, which stays on "
+            "disk. None with --federation.",
             show_default=False,
         ),
     ] = None
@@ -71,6 +72,19 @@ class Request:
         None
     )
     costs: Annotated[str | None, _option(_ROWS, "Column with what each row costs; match prefers cheap rows.")] = None
+    out_of_core: Annotated[
+        bool | None,
+        _option(
+            _ROWS,
+            "Keep the rows on disk, or bring them into memory (default: a folder, and Parquet that fills a quarter of the "
+            "memory that is free, stay on disk).",
+            "--out-of-core/--in-memory",
+            show_default=False,
+        ),
+    ] = None
+    cache: Annotated[Path | None, _option(_ROWS, "Folder for the copy of rows on disk (default: beside the data).")] = (
+        None
+    )
     on_loss: Annotated[
         OnLoss,
         _option(

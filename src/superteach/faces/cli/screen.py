@@ -10,7 +10,16 @@ from contextlib import contextmanager
 from rich import box
 from rich.console import Console
 from rich.live import Live
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -44,6 +53,37 @@ def progress() -> Iterator[Watch | None]:
             bar.update(task, description=STAGES.get(entry.stage, entry.stage), completed=entry.number)
 
         yield watch
+
+
+class _Rate(ProgressColumn):
+    """Rows per second of the present pass."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.0f} rows/s", style="dim")
+
+
+@contextmanager
+def passes(rows: int) -> Iterator[tuple[Watch | None, Callable[[int], None] | None]]:
+    """Show how far a pass over so many rows is, rows per second and the time it still takes; nothing in a pipe."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None, None
+        return
+    shown = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(20),
+        _Rate(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*shown, TextColumn("[dim]left of this pass[/]"), console=console, transient=True) as bar:
+        task = bar.add_task("read files", total=rows)
+
+        def watch(entry: Entry) -> None:
+            words = f"{STAGES.get(entry.stage, entry.stage)} [dim]round {entry.number:,}[/]"
+            bar.reset(task, total=rows, description=words)
+
+        yield watch, lambda done: bar.advance(task, done)
 
 
 @contextmanager

@@ -6,26 +6,31 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from superteach.coordinator import named
+from superteach.coordinator.goals import Goal
 from superteach.errors import SettingError
 from superteach.faces.cli import screen
 from superteach.faces.cli.folder import check_folder, new_folder, write_chosen
 from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal, make_goal
+from superteach.faces.cli.large import find_table, unfinished, write_large
 from superteach.faces.cli.report import page_of_stored
 from superteach.faces.cli.request import Request
 from superteach.faces.oneprocess import OneProcess
-from superteach.lesson import Entry, Lesson, to_json, write_json, write_model
+from superteach.lesson import Entry, Lesson, Taught, to_json, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.processes.patience import persevere
+from superteach.report.markup import size_text
 from superteach.report.words import interruption
 from superteach.settings import Settings
 from superteach.teacher.files import read_pool
-from superteach.types import Json
+from superteach.types import Array, Json, Raw
 from superteach.words import PROMISES
 
 _LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds": "seconds"}
@@ -50,7 +55,9 @@ def run(request: Request) -> None:
         return
     if not request.files or request.target is None:
         raise SettingError("name the teachers' files and the --target column, or a --federation")
-    if request.resume or request.on_loss != "abort":
+    numeric = not student.loss.classifies
+    table = find_table(request, features, numeric)
+    if request.on_loss != "abort" or (request.resume and table is None):
         raise SettingError("--resume and --on-loss go with --federation; files are not lost on the way")
     for name in _LOSSES:
         if getattr(request, name) is not None:
@@ -58,30 +65,52 @@ def run(request: Request) -> None:
     if request.teachers is not None:
         raise SettingError("--teachers goes with --federation; with files every file is a teacher")
 
-    target, numeric = request.target, not student.loss.classifies
-    with screen.progress() as watch:
-        pool = read_pool(request.files, target, request.owner, features, numeric, request.costs)
-        room = OneProcess(pool.parts, pool.columns, student)
-        goal = make_goal(
-            request.goal, request.goal_seed, pool.columns, target, numeric, request.intercept, room.classes
-        )
-        taught = room.teach(goal, watch, settings)
+    target = request.target
+    described = named.learner_settings(request.learner, estimator, student, request.intercept)
+
+    def goal_of(columns: tuple[str, ...], classes: Raw | None) -> Array | Goal:
+        return make_goal(request.goal, request.goal_seed, columns, target, numeric, request.intercept, classes)
+
+    def write(taught: Taught, columns: tuple[str, ...], rows: Callable[[Path], Json]) -> Json:
+        lesson = taught.lesson
+        stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(columns), "target": target}
+        with new_folder(place) as folder:
+            write_model(folder, taught, columns, described)
+            stored |= rows(folder)
+            write_json(folder / "lesson.json", stored)
+            page_of_stored(stored, lesson).write(folder / "report.html")
+        return stored
+
+    if table is not None:
+        settings = request.made(rounding="alone")
+        if settings.promise != "open":
+            raise SettingError(
+                f"--promise {settings.promise} is for owners whose rows fit in memory; use --promise open"
+            )
+        with screen.passes(table.rows) as (watch, told):
+            large = table.put_away(student.loss, request.cache, told)
+            room = OneProcess(large, large.columns, student)
+            goal = goal_of(large.columns, room.classes)
+            with unfinished(request, settings, large, student, place) as journal:
+                taught = room.teach(goal, watch, settings, journal)
+                stored = write(taught, large.columns, partial(write_large, taught=taught, pool=large))
+    else:
+        with screen.progress() as watch:
+            pool = read_pool(request.files, target, request.owner, features, numeric, request.costs)
+            room = OneProcess(pool.parts, pool.columns, student)
+            taught = room.teach(goal_of(pool.columns, room.classes), watch, settings)
+        stored = write(taught, pool.columns, lambda folder: {"files": write_chosen(folder, taught, pool)})
 
     lesson = taught.lesson
-    described = named.learner_settings(request.learner, estimator, student, request.intercept)
-    stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(pool.columns), "target": target}
-    with new_folder(place) as folder:
-        write_model(folder, taught, pool.columns, described)
-        stored["files"] = write_chosen(folder, taught, pool)
-        write_json(folder / "lesson.json", stored)
-        page_of_stored(stored, lesson).write(folder / "report.html")
-
     if request.as_json:
         sys.stdout.write(to_json(stored | {"out": str(request.out)}))
         return
     screen.result(lesson, [len(rows) for rows in taught.chosen])
     screen.say(screen.sentence(lesson))
     screen.say(f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}.")
+    if table is not None:
+        kind, size = table.kind.__name__, size_text(large.store.size)
+        screen.say(f"Rows stayed on disk; their copy ({size}, {kind}) in {large.store.folder} is removed.")
 
 
 def _quietly(lesson: Lesson) -> str:

@@ -1,0 +1,375 @@
+"""Tables that are larger than memory: read once, checked, and put away as teachers that come to memory one by one.
+
+A part of some hundred thousand rows is a teacher. Rows keep the type they have (float32 where every column has it).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute, parquet, types
+
+from superteach.errors import DataError, SettingError
+from superteach.mathematics.losses import Loss
+from superteach.teacher import files
+from superteach.teacher.inputs import Part, find_classes, make_unguarded
+from superteach.teacher.paged import Paged, Store
+from superteach.types import Positions, Raw
+
+PART = 1 << 20
+"""Rows of a part. A worker holds one at a time, at about 100 bytes a row and 10 columns. Rounding takes 0.1 to 0.4 s in each
+part whatever its rows, a fifth of all time at 1 << 18."""
+_LEAST_PART = 1 << 17
+"""A table is split further, until every core has a part, down to so many rows."""
+_BATCH = 1 << 17
+"""Rows that are decoded at once."""
+LARGE = 0.25
+"""Share of the memory that is free from which on rows are not brought into it: reading takes two to three times the data."""
+_BYTES = 9
+"""Bytes a row that teachers remember beside their rows and targets, where a twentieth of them takes part in prices."""
+
+Told = Callable[[int], None]
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True, eq=False)
+class LargePool:
+    """Teachers on disk, the names of their columns, the labels' two values, and which rows each teacher has."""
+
+    teachers: tuple[Paged, ...]
+    columns: tuple[str, ...]
+    classes: Raw | None
+    store: Store
+    table: ParquetTable | None = None
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Rows of every part."""
+        return tuple(teacher.rows.count for teacher in self.teachers)
+
+    def numbers(self, chosen: Sequence[Positions]) -> Positions:
+        """Chosen rows of all parts, as rows of the whole table, ascending."""
+        firsts = np.cumsum((0, *self.counts))
+        return np.concatenate([first + np.sort(some) for first, some in zip(firsts, chosen, strict=False)])
+
+
+def free_memory() -> int:
+    """Bytes that this process may still take."""
+    found = []
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")))
+        most = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
+        found += [int(most) - used] if most.isdigit() else []
+    except (OSError, StopIteration, ValueError):
+        pass
+    if not found and hasattr(os, "sysconf"):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    return min(found, default=1 << 33)
+
+
+def is_large(numbers: int, bytes_each: int = 8) -> bool:
+    """Tell whether so many numbers are to stay on disk."""
+    return numbers * bytes_each > LARGE * free_memory()
+
+
+@dataclass(frozen=True, eq=False)
+class _Stretch:
+    """Row groups of one file that follow each other."""
+
+    file: int
+    groups: tuple[int, ...]
+    first: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """The next rows of a table."""
+
+    columns: list[Raw]
+    target: Raw
+
+
+class ParquetTable:
+    """Parquet files as one long table."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        target: str,
+        features: Sequence[str] | None = None,
+        costs: str | None = None,
+        numeric_target: bool = False,
+    ) -> None:
+        """Look at the files' heads; no row is read yet."""
+        files.check_places(list(paths), None)
+        for path in paths:
+            if not files.is_parquet(path):
+                raise DataError(f"file {str(path)!r} is no Parquet; rows that stay on disk are read from Parquet alone")
+        self.target, self.costs, self._numeric = target, costs, numeric_target
+        opened = [files.open_source(None, path) for path in paths]
+        self.columns = files.feature_columns(opened, target, None, costs, features)
+        self._asked = [*self.columns, *([] if costs is None else [costs]), target]
+        self._marks = [_mark(path) for path in paths]
+        self.sources: list[files.FileSource] = []
+        self.groups: list[list[int]] = []
+        """Rows of every row group, by file."""
+        narrow = True
+        for source in opened:
+            with source.reading(), parquet.ParquetFile(source.path) as stored:
+                head = stored.metadata
+                self.groups.append([head.row_group(number).num_rows for number in range(head.num_row_groups)])
+                kinds = [stored.schema_arrow.field(column).type for column in self._asked[:-1]]
+                narrow &= all(types.is_float32(kind) for kind in kinds)
+            self.sources.append(replace(source, ends=tuple(np.cumsum(self.groups[-1]).tolist())))
+        self.kind: type[np.float32 | np.float64] = np.float32 if narrow else np.float64
+        self.counts = [sum(rows) for rows in self.groups]
+        self.rows = sum(self.counts)
+        if not self.rows:
+            raise DataError(f"{len(paths)} files with column names but no rows; give some")
+
+    @property
+    def marks(self) -> list[tuple[str, int, int, int]]:
+        """What tells these files from others: path, rows, bytes, time of the last change."""
+        told = zip(self.sources, self.counts, self._marks, strict=True)
+        return [(str(source.path.resolve()), rows, *mark) for source, rows, mark in told]
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the features are."""
+        return self.rows * len(self.columns)
+
+    def bundles(self, size: int) -> list[tuple[list[_Stretch], int]]:
+        """Row groups that are read together, about `size` rows of them or one that is larger, and their number of rows."""
+        most = self.rows / max(1, round(self.rows / size))
+        found: list[tuple[list[_Stretch], int]] = []
+        before, rows, stretches = 0, 0, list[_Stretch]()
+        for file, groups in enumerate(self.groups):
+            first = 0
+            for group, count in enumerate(groups):
+                if stretches and stretches[-1].file == file:
+                    last = stretches[-1]
+                    stretches[-1] = _Stretch(file, (*last.groups, group), last.first, last.rows + count)
+                else:
+                    stretches.append(_Stretch(file, (group,), first, count))
+                first, rows = first + count, rows + count
+                if before + rows >= most * (len(found) + 1) - 0.5 * count:
+                    found.append((stretches, rows))
+                    before, rows, stretches = before + rows, 0, []
+        return [*found, (stretches, rows)] if rows else found
+
+    def find_classes(self) -> Raw:
+        """The labels' two values, from the target column alone."""
+        counted = enumerate(self.groups)
+        wholes = [_Stretch(file, tuple(range(len(rows))), 0, sum(rows)) for file, rows in counted if sum(rows)]
+
+        def values(stretch: _Stretch) -> Part:
+            found: list[Raw] = []
+            for chunk in self._chunks(stretch, [self.target]):
+                known = compute.unique(pa.array(chunk.target, from_pandas=False))
+                found.append(np.asarray(known.to_numpy(zero_copy_only=False)))
+            return Part(self.sources[stretch.file].called, None, np.concatenate(found))
+
+        return find_classes(_together(values, wholes))
+
+    def chunks(self, stretches: Iterable[_Stretch]) -> Iterator[_Chunk]:
+        """Rows with all columns asked for, checked, batch by batch."""
+        for stretch in stretches:
+            yield from self._chunks(stretch, self._asked)
+
+    def _chunks(self, stretch: _Stretch, asked: list[str]) -> Iterator[_Chunk]:
+        source, start = self.sources[stretch.file], stretch.first
+        for table in self.tables(stretch.file, stretch.groups, asked):
+            cells = files.Cells(source, [], [], start)
+            files.matrix_type(source, table, asked[:-1])
+            target = cells.target(table.column(self.target), self.target, self._numeric)
+            yield _Chunk([cells.numbers(table.column(name), name) for name in asked[:-1]], target)
+            start += table.num_rows
+        if start != stretch.first + stretch.rows:
+            raise DataError(f"{source.called} has changed while it was read; begin anew when nobody writes to it")
+
+    def tables(self, file: int, groups: Sequence[int], asked: Sequence[str]) -> Iterator[pa.Table]:
+        """Rows of some row groups as they are in the file; an error where the file is not what it was."""
+        source = self.sources[file]
+        told = f"row groups {groups[0]} to {groups[-1]} of {source.called}"
+        self.check_same(file, told)
+        with source.reading(f"row groups {groups[0]} to {groups[-1]}"), parquet.ParquetFile(source.path) as stored:
+            for batch in stored.iter_batches(_BATCH, row_groups=list(groups), columns=list(asked)):
+                yield pa.Table.from_batches([batch])
+        self.check_same(file, told)
+
+    def put_away(self, loss: Loss, folder: Path | None = None, told: Told | None = None) -> LargePool:
+        """Read a table once, and keep its rows on disk as teachers."""
+        store = _store(folder, self.sources[0].path.parent, self.rows, len(self.columns), self.kind)
+        classes = self.find_classes() if loss.classifies else None
+        bundles = self.bundles(_size(self.rows))
+        firsts = np.cumsum([0, *(rows for _, rows in bundles)]).tolist()
+        hear = None if told is None else _locked(told)
+
+        def read(place: int) -> list[Paged]:
+            stretches, rows = bundles[place]
+            sizes = _even(rows, max(1, round(rows / _size(self.rows))))
+            made, first, chunks = list[Paged](), firsts[place], _Refill(self.chunks(stretches))
+            for number, size in enumerate(sizes):
+                matrix = np.empty((len(self.columns) + (self.costs is not None), size), self.kind)
+                target: list[Raw] = []
+                filled = 0
+                while filled < size:
+                    chunk = chunks.next(size - filled)
+                    for row, values in zip(matrix, chunk.columns, strict=True):
+                        row[filled : filled + len(values)] = values
+                    target.append(chunk.target)
+                    filled += len(chunk.target)
+                name = f"part {place + 1}" + (f".{number + 1}" if len(sizes) > 1 else "")
+                costs = None if self.costs is None else matrix[-1].astype(np.float64)
+                part = Part(name, matrix[: len(self.columns)].T, np.concatenate(target), costs=costs)
+                made.append(Paged(make_unguarded(part, self.columns, loss, classes), store, first, hear))
+                first += size
+                if hear is not None:
+                    hear(size)
+            return made
+
+        teachers = _together(read, range(len(bundles)))
+        return LargePool(tuple(one for some in teachers for one in some), self.columns, classes, store, self)
+
+    def check_same(self, file: int, told: str | None = None) -> None:
+        """Refuse a file that is not the one whose head was read."""
+        source = self.sources[file]
+        if (now := _mark(source.path)) != self._marks[file]:
+            seen = "is gone" if now == _GONE else "has changed"
+            raise DataError(
+                f"{source.called} {seen} since the lesson began{'' if told is None else f' ({told} were wanted)'}; "
+                "begin anew when nobody writes to these files"
+            )
+
+
+_GONE = (-1, -1)
+
+
+def _mark(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return _GONE
+    return found.st_size, found.st_mtime_ns
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Every Parquet file in a folder and those below it, by name; hidden ones and Spark's own notes are none."""
+    every = [path for path in sorted(folder.rglob("*")) if files.is_parquet(path)]
+    found = [path for path in every if not any(part[0] in "._" for part in path.relative_to(folder).parts)]
+    if not found:
+        raise DataError(f"folder {str(folder)!r} holds no Parquet file; name another, or the files themselves")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class LargeArray:
+    """A memory-mapped array of features, and its targets."""
+
+    features: Raw
+    target: Raw
+
+    def put_away(self, loss: Loss, folder: Path | None = None) -> LargePool:
+        """Keep the rows on disk as teachers; the array is gone through once, part by part."""
+        features, target = self.features, self.target
+        columns = tuple(map(str, range(features.shape[1])))
+        rows, width = features.shape
+        kind = np.float32 if features.dtype == np.float32 else np.float64
+        name = getattr(features, "filename", None)
+        store = _store(folder, None if name is None else Path(name).parent, rows, width, kind)
+        bounds = np.cumsum([0, *_even(rows, max(1, round(rows / _size(rows))))]).tolist()
+        ranges: list[tuple[int, int]] = list(pairwise(bounds))
+        labels = [Part(f"rows {a} to {b - 1}", None, np.unique(target[a:b])) for a, b in ranges if loss.classifies]
+        classes = find_classes(labels) if loss.classifies else None
+        mapped = None if getattr(features, "mode", "c") == "c" else getattr(features, "_mmap", None)
+
+        def read(place: tuple[int, tuple[int, int]]) -> Paged:
+            number, (first, stop) = place
+            matrix = np.ascontiguousarray(features[first:stop].T, dtype=kind)
+            if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+                mapped.madvise(mmap.MADV_DONTNEED)  # pages that were looked at count as ours until they are given back
+            part = Part(f"part {number + 1}", matrix.T, np.asarray(target[first:stop]))
+            return Paged(make_unguarded(part, columns, loss, classes), store, first)
+
+        teachers = _together(read, list(enumerate(ranges)))
+        return LargePool(tuple(teachers), columns, classes, store)
+
+
+def _together(work: Callable[[Item], Done], items: Iterable[Item]) -> list[Done]:
+    """Work on all items, one for each core at a time; what has not begun when one fails is left."""
+    pool = ThreadPoolExecutor(_cores(), thread_name_prefix="reader")
+    try:
+        return list(pool.map(work, items))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _size(rows: int) -> int:
+    """Rows of a part: as many as PART, fewer where some core would have none."""
+    return min(PART, max(_LEAST_PART, -(-rows // _cores())))
+
+
+def _even(rows: int, parts: int) -> list[int]:
+    return [(place + 1) * rows // parts - place * rows // parts for place in range(parts)]
+
+
+def _locked(told: Told) -> Told:
+    lock = threading.Lock()
+
+    def hear(rows: int) -> None:
+        with lock:
+            told(rows)
+
+    return hear
+
+
+class _Refill:
+    """Chunks in pieces of any size."""
+
+    def __init__(self, chunks: Iterator[_Chunk]) -> None:
+        self._chunks, self._left = chunks, _Chunk([], np.empty(0))
+
+    def next(self, most: int) -> _Chunk:
+        """At most so many rows, at least one."""
+        while not len(self._left.target):
+            self._left = next(self._chunks)
+        left = self._left
+        self._left = _Chunk([values[most:] for values in left.columns], left.target[most:])
+        return _Chunk([values[:most] for values in left.columns], left.target[:most])
+
+
+def _store(folder: Path | None, beside: Path | None, rows: int, width: int, kind: type[np.floating[Any]]) -> Store:
+    """A store beside the data, or where temporary files go, if there is room for it."""
+    places = [folder] if folder is not None else [beside, Path(tempfile.gettempdir())]
+    able = [place for place in places if place is not None and os.access(place, os.W_OK)]
+    if not able:
+        raise SettingError(f"no copy of the rows can be written to {str(places[0])!r}; name another folder (--cache)")
+    need = rows * (width * np.dtype(kind).itemsize + _BYTES)
+    room = [place for place in able if shutil.disk_usage(place).free > need]
+    if not room:
+        free = shutil.disk_usage(able[0]).free
+        raise SettingError(
+            f"a copy of the rows needs {need / 1e9:.1f} GB, and {str(able[0])!r} has {free / 1e9:.1f} GB left; "
+            "name another folder for it (--cache, or the variable TMPDIR)"
+        )
+    return Store(room[0])
