@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FEDERATION := $(VENV)/.federation
 
-.PHONY: demo test test-browser test-federation check bench format clean
+.PHONY: demo test test-browser test-federation test-torch check bench format clean
 
 demo: $(READY)  ## teach a learner from five private data sets, in about a minute
 	$(BIN)/superteach demo --out demo-output
@@ -21,6 +21,10 @@ test-browser: $(READY)  ## the report in a real Chromium: light, dark, phone and
 
 test-federation: $(FEDERATION)  ## NVFlare: real processes and certificates on this machine, in some minutes
 	$(BIN)/python -m pytest -n 0 tests/federation
+
+test-torch: $(READY)  ## teachers on a device: CPU tensors, and Triton's kernels in its interpreter
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]' triton
+	$(BIN)/python -m pytest -n 0 tests/devices
 
 check: $(READY)  ## lint, format, types
 	$(BIN)/ruff check .

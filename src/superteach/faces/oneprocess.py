@@ -18,14 +18,21 @@ from superteach.lesson import Entry, Lesson, PathPoint, Taught
 from superteach.line.queries import Take
 from superteach.mathematics.learner import Learner
 from superteach.settings import Given, Settings
+from superteach.teacher import Teacher
 from superteach.teacher.inputs import Part, make_teachers
 from superteach.types import Positions
+
+Opens = Callable[[Sequence[Teacher]], InProcess]
+"""How an engine is named: by whatever makes one of teachers, `InProcess` or `Torch("cuda")`."""
 
 
 class OneProcess:
     """Teachers made from parts, ready to be taught from as often as wanted."""
 
-    def __init__(self, parts: Sequence[Part], columns: Sequence[str], learner: Any) -> None:
+    def __init__(
+        self, parts: Sequence[Part], columns: Sequence[str], learner: Any, engine: Opens | None = None
+    ) -> None:
+        self._open = InProcess if engine is None else engine
         self.learner = Learner.of(learner)
         self.columns = columns
         self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
@@ -38,7 +45,7 @@ class OneProcess:
         **given: Unpack[Given],
     ) -> Taught:
         """One lesson, with a ledger of its own."""
-        engine = InProcess(self._teachers)
+        engine = self._open(self._teachers)
         try:
             told = settings or Settings(**given)
             federation = Federation(engine, watch)
@@ -56,7 +63,7 @@ class OneProcess:
         taken = np.zeros(sum(counts), dtype=bool)
         for first, some in zip(np.cumsum((0, *counts)), chosen, strict=False):
             taken[first + some] = True
-        engine = InProcess(self._teachers)
+        engine = self._open(self._teachers)
         try:
             federation = Federation(engine)
             room = enter(federation, self.learner, settings.solver, settings.standardize)

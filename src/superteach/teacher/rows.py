@@ -215,6 +215,11 @@ class Rows:
             self._matrix = None
         self.count, self.features = features.shape
 
+    @property
+    def dense(self) -> npt.NDArray[np.floating[Any]] | None:
+        """Features × rows as they are held; None where rows are sparse."""
+        return self._columns
+
     def part(self, some: npt.NDArray[np.intp]) -> Rows:
         """Return some of the rows, side by side, which is what makes them cheap to sum over."""
         part = copy(self)
