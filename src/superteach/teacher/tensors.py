@@ -5,14 +5,16 @@ Rows are stored in float32 or float64; whatever is computed from them is float64
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.errors import DataError, TeachingError
+from superteach.errors import DataError, TeachingError, reason_of
 from superteach.mathematics.losses import Huber, Loss
 from superteach.mathematics.problem import Scaling
 from superteach.teacher.rows import Rows
@@ -148,8 +150,20 @@ class Sought:
 
 
 def can_fuse(rows: DeviceRows) -> bool:
-    """Whether there is a kernel for rows of this width."""
-    return "fused" in globals() and fused.fits(rows.features)
+    """Whether there is a kernel for rows of this width, and this machine can build it."""
+    return "fused" in globals() and fused.fits(rows.features) and _builds(rows.device)
+
+
+@cache
+def _builds(device: torch.device) -> bool:
+    """Try the kernel on one row: Triton needs a C compiler and a driver that it knows."""
+    rows = DeviceRows(torch.ones((1, 1), device=device), device)
+    try:
+        sum_fused(Sought(rows, torch.ones(1, device=device)), slice(0, 1), Scaling(), None, "square", np.ones(1), True)
+    except Exception as error:
+        warnings.warn(f"Triton cannot be used on {device}, torch's own products are: {reason_of(error)}", stacklevel=2)
+        return False
+    return True
 
 
 def sum_fused(
