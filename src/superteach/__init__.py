@@ -36,6 +36,7 @@ __all__ = [
     "Teacher",
     "Torch",
     "datasets",
+    "drop",
     "errors",
     "goals",
     "losses",
@@ -52,6 +53,7 @@ _HOMES = {
     "SuperteachError": "errors",
     "Teacher": "teacher",
     "Torch": "faces.devices",
+    "drop": "faces.drop",
     "teach": "coordinator.teaching",
 }
 
