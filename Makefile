@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FEDERATION := $(VENV)/.federation
 SPARK := $(VENV)/.spark
 
-.PHONY: demo test test-browser test-federation test-spark check bench bench-scale format clean
+.PHONY: demo test test-browser test-federation test-spark test-torch check bench bench-scale format clean
 
 demo: $(READY)  ## teach a learner from five private data sets, in about a minute
 	$(BIN)/superteach demo --out demo-output
@@ -27,6 +27,9 @@ test-spark: $(SPARK)  ## Spark: a master, two workers and a driver on this machi
 	@command -v java >/dev/null || \
 		{ echo "make test-spark needs a Java virtual machine, 17 or newer. On Debian: apt-get install -y openjdk-17-jre-headless"; exit 1; }
 	$(BIN)/python -m pytest -n 0 tests/spark
+test-torch: $(READY)  ## teachers on a device: CPU tensors, and Triton's kernels in its interpreter
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]' triton
+	$(BIN)/python -m pytest -n 0 tests/devices
 
 check: $(READY)  ## lint, format, types
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from superteach.coordinator.teaching import teach
     from superteach.engines.inprocess import InProcess
     from superteach.errors import SuperteachError
+    from superteach.faces.devices import Torch
     from superteach.faces.estimators import SuperTeacher
     from superteach.lesson import Lesson
     from superteach.mathematics.learner import Learner
@@ -33,6 +34,7 @@ __all__ = [
     "SuperTeacher",
     "SuperteachError",
     "Teacher",
+    "Torch",
     "datasets",
     "drop",
     "errors",
@@ -50,6 +52,7 @@ _HOMES = {
     "SuperTeacher": "faces.estimators",
     "SuperteachError": "errors",
     "Teacher": "teacher",
+    "Torch": "faces.devices",
     "drop": "faces.drop",
     "teach": "coordinator.teaching",
 }

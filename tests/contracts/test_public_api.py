@@ -21,6 +21,7 @@ NAMES = [
     "SuperTeacher",
     "SuperteachError",
     "Teacher",
+    "Torch",
     "datasets",
     "drop",
     "errors",

@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from superteach.errors import DataError, DataTypeError
-from superteach.faces.oneprocess import OneProcess, check_open, find_large
+from superteach.faces.oneprocess import OneProcess, Opens, check_open, find_large
 from superteach.lesson import Entry, Taught
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.losses import Logistic, Poisson
@@ -73,6 +73,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         one), a fitted scikit-learn model, or a goal of superteach.goals: PerturbedFit(seed),
         MaxAUC(), FromData(X, y), or one of your own.
     verbose : 1 prints every round to the standard error stream, with its stage and the risk where it is known.
+    engine : what computes: None (threads of this process), or superteach.Torch("cuda") for rows on a GPU.
     {settings}
 
     Attributes
@@ -83,9 +84,15 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, learner: Teachable = None, goal: object = None, *, verbose: int = 0, **settings: Unpack[Given]
+        self,
+        learner: Teachable = None,
+        goal: object = None,
+        *,
+        verbose: int = 0,
+        engine: Opens | None = None,
+        **settings: Unpack[Given],
     ) -> None:
-        self.learner, self.goal, self.verbose = learner, goal, verbose
+        self.learner, self.goal, self.verbose, self.engine = learner, goal, verbose, engine
         values = {one.name: one.default for one in fields(Settings)}
         unknown = [name for name in settings if name not in values]
         if unknown:
@@ -143,7 +150,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             Part(str(owner), X_checked, y_checked, rows, None if len(owners) == 1 else rows, costs)
             for owner, rows in zip(owners, members, strict=True)
         ]
-        room = OneProcess(parts, columns, student)
+        room = OneProcess(parts, columns, student, self.engine)
         del parts
         taught = room.teach(self.goal, watch, settings)
         chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]

@@ -21,9 +21,13 @@ from superteach.line.messages import Answers
 from superteach.line.queries import Take
 from superteach.mathematics.learner import Learner
 from superteach.settings import Given, Settings
+from superteach.teacher import Teacher
 from superteach.teacher.inputs import Part, make_teachers
 from superteach.teacher.large import LargeArray, LargePool, ParquetTable, is_large, parquet_files
 from superteach.types import Positions
+
+Opens = Callable[[Sequence[Teacher]], InProcess]
+"""How an engine is named: by whatever makes one of teachers, `InProcess` or `Torch("cuda")`."""
 
 
 def check_open(settings: Settings) -> None:
@@ -61,8 +65,11 @@ def find_large(X: object, y: object, groups: object, costs: object) -> ParquetTa
 class OneProcess:
     """Teachers made from parts, ready to be taught from as often as wanted."""
 
-    def __init__(self, parts: Sequence[Part] | LargePool, columns: Sequence[str], learner: Any) -> None:
+    def __init__(
+        self, parts: Sequence[Part] | LargePool, columns: Sequence[str], learner: Any, engine: Opens | None = None
+    ) -> None:
         """Make teachers of parts, or take those of a pool that is on disk."""
+        self._open = InProcess if engine is None else engine
         self.learner = Learner.of(learner)
         self.columns = columns
         self._teachers: Sequence[Answers]
@@ -80,7 +87,7 @@ class OneProcess:
         **given: Unpack[Given],
     ) -> Taught:
         """One lesson, with a ledger of its own; sums that a journal has are not asked for again."""
-        engine = InProcess(self._teachers)
+        engine = self._open(self._teachers)
         try:
             told = settings or Settings(**given)
             federation = Federation(engine if journal is None else Journalled(engine, journal), watch)
@@ -98,7 +105,7 @@ class OneProcess:
         taken = np.zeros(sum(counts), dtype=bool)
         for first, some in zip(np.cumsum((0, *counts)), chosen, strict=False):
             taken[first + some] = True
-        engine = InProcess(self._teachers)
+        engine = self._open(self._teachers)
         try:
             federation = Federation(engine)
             room = enter(federation, self.learner, settings.solver, settings.standardize)

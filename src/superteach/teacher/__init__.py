@@ -82,7 +82,7 @@ class Teacher:
 
     def answer(self, query: Query[object], state: State, turn: Turn) -> tuple[State, Sealed]:
         """Answer a query on the list with one small array, or refuse."""
-        handler = _HANDLERS.get(type(query))
+        handler = HANDLERS.get(type(query))
         if handler is None:
             raise QueryRefused(f"teacher {self.name} knows no query named {type(query).__name__}")
         self.guard.check_query(query)
@@ -169,7 +169,7 @@ def _solve_block(
 
     def ask(asked: Query[Read], /) -> Read:
         """The same sums over this teacher's own rows, for its own use."""
-        return asked.read(_HANDLERS[type(asked)](teacher, asked, state, turn)[1])
+        return asked.read(HANDLERS[type(asked)](teacher, asked, state, turn)[1])
 
     local = Function(
         ask,
@@ -269,7 +269,7 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
     return replace(state, chosen=found), np.append(_size(teacher.target[found]), counts)
 
 
-_HANDLERS: dict[type[Query[object]], Handler] = {
+HANDLERS: dict[type[Query[object]], Handler] = {
     queries.Census: _census,
     queries.ColumnSums: _column_sums,
     queries.Prepare: _prepare,

@@ -190,14 +190,21 @@ def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn:
     thin = rounding.thinning(rows)
     begun, idle = _bring(teacher, state, query.metric, idle_class, counted, None, thin, query.seed)
     target = _fractional_sum(teacher, state, query.metric, counted)
+    chosen = close_alone(query, turn, begun, idle, target, rows, counted)
+    return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
+
+
+def close_alone(
+    query: queries.RoundAlone, turn: Turn, begun: InPlay, idle: Positions, target: Array, rows: int, counted: bool
+) -> Positions:
+    """Settle all rows in play to a fractional sum, and fill up with idle ones."""
     if counted:
         target[-1] = rows
     if query.metric.ndim == 1:  # too wide for matrices
         chosen = begun.close(rounding.settle_plainly(begun, target, rows))
     else:
         chosen = _settled_alone(begun, target, rows, 0 if counted else len(idle), _draw(query.seed, turn, 0))
-    chosen = _filled(chosen, idle, rows - len(chosen))
-    return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
+    return _filled(chosen, idle, rows - len(chosen))
 
 
 def _settled_alone(begun: InPlay, target: Array, rows: int, idle: int, lots: np.random.Generator) -> Positions:

@@ -230,6 +230,11 @@ class Rows:
         self._index: npt.NDArray[np.integer] | None = None
         """Which of the columns are rows of this part; None: all."""
 
+    @property
+    def dense(self) -> npt.NDArray[np.floating[Any]] | None:
+        """Features × rows as they are held; None where rows are sparse."""
+        return self._columns
+
     def part(self, some: npt.NDArray[np.integer]) -> Rows:
         """Return some of the rows: few of them side by side, which is cheap to sum over; many where they are."""
         part = copy(self)

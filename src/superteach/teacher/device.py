@@ -1,0 +1,450 @@
+"""A teacher whose rows lie on a device that torch computes on, or are streamed to it in chunks.
+
+Rows are stored in float32 or float64. Whatever is computed from them is float64, so that sums differ from those of
+`superteach.teacher.Teacher` on the same stored rows by the order of addition alone. Exact teaching that rounds alone runs
+on the device, but for the rounding of rows that prices leave undecided; other questions are answered from a copy of the
+rows in the memory of this machine.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+
+from superteach.errors import DataTypeError, QueryRefused
+from superteach.line import queries
+from superteach.line.messages import Sealed, Turn
+from superteach.line.queries import Query
+from superteach.line.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
+from superteach.mathematics import rounding
+from superteach.mathematics.losses import Loss
+from superteach.mathematics.problem import Scaling
+from superteach.mathematics.rounding import InPlay
+from superteach.promises.guard import Guard
+from superteach.teacher import HANDLERS, Handler, Teacher, play
+from superteach.teacher.play import Balancing, Drawing
+from superteach.teacher.rows import Rows
+from superteach.teacher.state import Answer, State, known
+from superteach.teacher.tensors import (
+    DeviceRows,
+    Sought,
+    can_fuse,
+    exact,
+    lots_of,
+    sum_fused,
+    sum_plain,
+    terms,
+    told,
+)
+from superteach.types import Array, Positions
+
+with suppress(ImportError):
+    import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MOVED = 1 << 28
+"""Numbers of rows that are copied to this machine's memory for a question that the device does not answer: 2 GiB."""
+LOSSES = ("logistic", "squared", "squared_hinge", "huber", "poisson")
+"""Losses that devices compute."""
+
+
+@dataclass(frozen=True, eq=False)
+class OnDevice(State):
+    """What such a teacher remembers: the same, with what it knows of every row as tensors."""
+
+    pulls_at: tuple[Tensor, Tensor, npt.NDArray[np.int64]] | None = None
+    """Every row's slope and octave at the model of `Balance`; how many rows are in which octave."""
+    drawn: tuple[DeviceRows, Tensor | None, Tensor, Tensor] | None = None
+    """Rows drawn, their places (None: all rows), slopes and log-odds."""
+    shares: Tensor | None = None
+    """b_j of the rows drawn."""
+
+
+class DeviceTeacher(Teacher):
+    """One owner's rows on a device."""
+
+    rows: DeviceRows  # type: ignore[assignment]
+    ids: Tensor | None  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        name: str,
+        rows: DeviceRows,
+        target: Tensor,
+        ids: Tensor | None = None,
+        costs: Array | None = None,
+        home: Teacher | None = None,
+    ) -> None:
+        """Hold rows, with targets in float32 or float64; `home` has the same rows as they were handed in."""
+        self.name, self.loss, self.guard, self.secret = name, None, Guard(), 0
+        self.rows = rows
+        self.target, self.costs = target, costs
+        self.ids = ids
+        self._home = home
+        self._moved: Teacher | None = None
+
+    @classmethod
+    def of(cls, teacher: Teacher, device: torch.device, dtype: torch.dtype, stream: bool | None) -> DeviceTeacher:
+        """Bring a teacher's rows to a device."""
+        if isinstance(teacher, cls):
+            return teacher
+        if teacher.rows.dense is None:
+            raise DataTypeError(
+                f"teacher {teacher.name!r} has sparse rows, and Torch holds dense ones; leave engine out, or densify them"
+            )
+        with told(teacher.name, teacher.rows, dtype, device, "its rows are brought there"):
+            rows = DeviceRows.place(torch.from_numpy(teacher.rows.dense.T), device, dtype, stream)
+            target = torch.as_tensor(teacher.target, device=device)
+            ids = torch.as_tensor(teacher.ids.view(np.int64), device=device)
+        found = cls(teacher.name, rows, exact(target), ids, teacher.costs, teacher)
+        found.loss, found.guard, found.secret = teacher.loss, teacher.guard, teacher.secret
+        return found
+
+    def size_of(self, chosen: npt.NDArray[np.int64]) -> Array:
+        """Count rows, and those of them with a positive label or target."""
+        return self._size(self.target[self.rows.tensor(chosen)])
+
+    def start(self) -> OnDevice:
+        """The state before the first query."""
+        return OnDevice()
+
+    def answer(self, query: Query[object], state: State, turn: Turn) -> tuple[State, Sealed]:
+        """Answer a query on the device, or from a copy of the rows."""
+        self.guard.check_query(query)
+        handler: Handler = _HANDLERS.get(type(query)) or (
+            HANDLERS[type(query)] if isinstance(query, _AS_EVER) else _at_home
+        )
+        with told(self.name, self.rows, self.rows.matrix.dtype, self.rows.device, f"{query.name} was asked"):
+            state, reply = handler(self, query, state, turn)
+        return state, self.guard.release(query, reply, self.name, turn.number)
+
+    def at_home(self) -> Teacher:
+        """The same teacher with its rows in this machine's memory."""
+        if self._home is None and self._moved is None:
+            numbers = self.rows.count * self.rows.features
+            if numbers > MOVED:
+                raise QueryRefused(
+                    f"teacher {self.name} would copy {self.rows.count:,} rows × {self.rows.features} from "
+                    f"{self.rows.device} to answer this, more than {MOVED:,} numbers; use method='match' with "
+                    "rounding='alone', which needs no copy"
+                )
+            ids = None if self.ids is None else self.ids.cpu().numpy().view(np.uint64)
+            rows, target = self.rows.matrix.cpu().numpy(), self.target.cpu().numpy().astype(np.float64)
+            self._moved = Teacher(self.name, rows, target, ids, self.costs, self.loss)
+        found = self._home or self._moved
+        assert found is not None
+        found = found.under(self.guard)
+        found.secret = self.secret
+        return found
+
+    def announced(self, loss: queries.Announced) -> Loss:
+        """Build the loss that a coordinator announces, or refuse it."""
+        found = super().announced(loss)
+        if found.name not in LOSSES:
+            raise QueryRefused(f"devices compute the losses {', '.join(LOSSES)}, not {found.name!r}; leave engine out")
+        return found
+
+    def lots(self, where: slice | Tensor, seed: int) -> Tensor:
+        """The numbers in [0, 1) of `play.lots`, for some of the rows."""
+        if self.ids is not None:
+            ids = self.ids[where]
+        elif isinstance(where, slice):
+            ids = torch.arange(where.start, where.stop, device=self.rows.device)
+        else:
+            ids = where
+        return lots_of(ids, (seed ^ self.secret) % 2**64)
+
+    def _size(self, target: Tensor) -> Array:
+        return np.array([len(target), int((target > 0).sum())], dtype=np.float64)
+
+
+# Sums --------------------------------------------------------------------------------------------------
+
+
+def _asked(teacher: DeviceTeacher, query: queries.AskMoments | queries.AskValues, state: OnDevice) -> Sought:
+    if (query.rows == "drawn") != (query.function == "relax") or (query.rows == "priced" and query.function != "loss"):
+        raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
+    if query.rows in ("drawn", "priced"):
+        rows, index, slope, odds = known(state.drawn, "rows drawn")
+        target = teacher.target if index is None else teacher.target[index]
+        if query.rows == "priced":
+            return Sought(rows, target, weight=known(state.shares, "prices"))
+        return Sought(rows, target, lift=slope, given=odds)
+    if query.rows == "chosen":
+        index = teacher.rows.tensor(known(state.chosen, "chosen rows"))
+        return Sought(teacher.rows, teacher.target, index)
+    lift = known(state.pulls_at, "pulls")[0] if query.function == "reach" else None
+    return Sought(teacher.rows, teacher.target, lift=lift)
+
+
+def _moments(teacher: DeviceTeacher, query: queries.AskMoments, state: OnDevice, turn: Turn) -> Answer:
+    """Σ f_j, Σ f_j' x_j and, for order 2, the upper triangle of Σ f_j'' x_j x_j'."""
+    if query.function == "dual" or (query.rows == "chosen" and teacher._home is not None):
+        return _at_home(teacher, query, state, turn)
+    asked, width = _asked(teacher, query, state), len(query.point)
+    kind = query.function if query.function != "loss" else known(state.loss, "loss").name
+    sums = sum_fused if teacher.rows.device.type == "cuda" and can_fuse(teacher.rows) else sum_plain
+    total = torch.zeros(1 + width + width * width, dtype=torch.float64, device=teacher.rows.device)
+    whole = sums is sum_fused and asked.index is None and asked.rows.matrix.device == teacher.rows.device
+    for where in [slice(0, asked.count)] if whole else asked.rows.ranges(asked.count):
+        total += sums(asked, where, state.scaling, state.loss, kind, query.point, query.order == 2)
+    found = total.cpu().numpy()
+    reply = found[: 1 + width]
+    if query.order == 2:
+        reply = np.append(reply, found[1 + width :].reshape(width, width)[queries.upper_triangle(width)])
+    return state, reply
+
+
+def _values(teacher: DeviceTeacher, query: queries.AskValues, state: OnDevice, turn: Turn) -> Answer:
+    """Σ f_j at every step along a direction."""
+    if query.function == "dual" or (query.rows == "chosen" and teacher._home is not None):
+        return _at_home(teacher, query, state, turn)
+    asked = _asked(teacher, query, state)
+    kind = query.function if query.function != "loss" else known(state.loss, "loss").name
+    both = asked.rows.tensor(np.stack([query.point, query.direction], axis=1))
+    totals = torch.zeros(len(query.steps), dtype=torch.float64, device=teacher.rows.device)
+    for where in asked.rows.ranges(asked.count):
+        places, target, lift, given, weight = asked.chunk(where)
+        x = asked.rows.wide(places, state.scaling)
+        t = x @ both if lift is None else lift[:, None] * (x @ both[:-1]) + both[-1]
+        for k, step in enumerate(query.steps.tolist()):
+            value = terms(kind, state.loss, t[:, 0] + step * t[:, 1], target, given)[0]
+            totals[k] += (value if weight is None else weight * value).sum()
+    return state, totals.cpu().numpy()
+
+
+def _census(teacher: DeviceTeacher, query: queries.Census, state: OnDevice, turn: Turn) -> Answer:
+    if query.rows == "chosen":
+        return state, teacher.size_of(known(state.chosen, "chosen rows"))
+    return state, teacher._size(teacher.target)
+
+
+def _column_sums(teacher: DeviceTeacher, query: queries.ColumnSums, state: OnDevice, turn: Turn) -> Answer:
+    blocks = (teacher.rows.wide(where, Scaling(centre=query.centre)) for where in teacher.rows.ranges())
+    total = sum((x if query.power == 1 else x * x).sum(dim=0) for x in blocks)
+    return state, np.asarray(total.cpu().numpy())
+
+
+def _prepare(teacher: DeviceTeacher, query: queries.Prepare, state: OnDevice, turn: Turn) -> Answer:
+    scaling = Scaling(query.constant, query.centre, query.scale)
+    blocks = (teacher.rows.wide(where, scaling) for where in teacher.rows.ranges())
+    squares = sum(torch.linalg.vector_norm(x) ** 2 for x in blocks)
+    return OnDevice(loss=teacher.announced(query.loss), scaling=scaling), np.array([float(squares)])
+
+
+def _compare(teacher: DeviceTeacher, query: queries.Compare, state: OnDevice, turn: Turn) -> Answer:
+    models = teacher.rows.tensor(np.stack([query.model, query.goal], axis=1))
+    total = torch.zeros(4, dtype=torch.float64, device=teacher.rows.device)
+    for where in teacher.rows.ranges():
+        learned, wanted = (teacher.rows.wide(where, state.scaling) @ models).unbind(dim=1)
+        same = ((learned > 0.0) == (wanted > 0.0)).sum().double()
+        total += torch.stack(
+            [same, (wanted - learned).square().sum(), wanted.sum(), (wanted - query.centre).square().sum()]
+        )
+    return state, np.append(float(teacher.rows.count), total.cpu().numpy())
+
+
+def _recall(teacher: DeviceTeacher, query: queries.Recall, state: OnDevice, turn: Turn) -> Answer:
+    if query.remember:
+        state = replace(state, best={**state.best, query.of: known(state.chosen, "chosen rows")})
+    else:
+        state = replace(state, chosen=known(state.best.get(query.of), "a remembered choice"))
+    return state, teacher.size_of(known(state.chosen, "chosen rows"))
+
+
+# Exact teaching ----------------------------------------------------------------------------------------
+
+
+def _balance(teacher: DeviceTeacher, query: queries.Balance, state: OnDevice, turn: Turn) -> Answer:
+    """Take pulls at a model."""
+    loss, rows = known(state.loss, "loss"), teacher.rows
+    model, metric = rows.tensor(query.model), rows.tensor(query.metric)
+    slope = torch.empty(rows.count, dtype=torch.float64, device=rows.device)
+    octave = torch.empty(rows.count, dtype=torch.int8, device=rows.device)
+    counts = torch.zeros(OCTAVES, dtype=torch.int64, device=rows.device)
+    for where in rows.ranges():
+        x = rows.wide(where, state.scaling)
+        slope[where] = -terms(loss.name, loss, x @ model, teacher.target[where], None)[1]
+        length = torch.log2(slope[where].abs()) + 0.5 * torch.log2(_squares(x, metric))
+        here = (length.floor() - SHORTEST).clamp(0, OCTAVES - 1).to(torch.int8)
+        octave[where] = here
+        counts += torch.bincount(here.to(torch.int64), minlength=OCTAVES)
+    found = counts.cpu().numpy()
+    state = replace(state, pulls_at=(slope, octave, found), drawn=None, shares=None, play=None)
+    return state, found.astype(np.float64)
+
+
+def _squares(x: Tensor, metric: Tensor) -> Tensor:
+    """‖M x_j‖²."""
+    return _mapped(x, metric).square().sum(dim=1)
+
+
+def _mapped(x: Tensor, metric: Tensor) -> Tensor:
+    return x * metric if metric.ndim == 1 else x @ metric.T
+
+
+def _draw(teacher: DeviceTeacher, query: queries.Draw, state: OnDevice, turn: Turn) -> Answer:
+    """Give rows their log-odds, and draw which of them take part."""
+    slope, octave, _ = known(state.pulls_at, "pulls")
+    rows, table, cost = teacher.rows, teacher.rows.tensor(query.odds), 0.0
+    if teacher.costs is not None:
+        away = play.COST * (teacher.costs - teacher.costs.min()) / (float(np.ptp(teacher.costs)) or 1.0)
+        cost = rows.tensor(away)
+
+    def odds_of(where: slice | Tensor) -> Tensor:
+        return table[octave[where].long()] - (cost if isinstance(cost, float) else cost[where])
+
+    if query.least > 0.0:
+        likely, found = rows.tensor(expit(query.odds)), []
+        for where in rows.ranges():
+            chance = likely[octave[where].long()] if isinstance(cost, float) else torch.sigmoid(odds_of(where))
+            stays = torch.nonzero(teacher.lots(where, query.seed) * query.least < chance)[:, 0]
+            found.append(stays + where.start)
+        index = torch.cat(found)
+        raised = odds_of(index).clamp(min=float(logit(query.least)))
+        drawn = rows.part(index), index, slope[index], raised
+    else:
+        every = torch.empty(rows.count, dtype=torch.float64, device=rows.device)
+        for where in rows.ranges():
+            every[where] = odds_of(where)
+        drawn = rows, None, slope, every
+    slack = sum(float((-drawn[3][where]).clamp(min=0.0).sum()) for where in drawn[0].ranges())
+    return replace(state, drawn=drawn, shares=None, play=None), np.array([drawn[0].count, slack], dtype=np.float64)
+
+
+def _price(teacher: DeviceTeacher, query: queries.Price, state: OnDevice, turn: Turn) -> Answer:
+    """Take prices."""
+    rows, _, slope, odds = known(state.drawn, "rows drawn")
+    point = rows.tensor(query.point)
+    shares = torch.empty(rows.count, dtype=torch.float64, device=rows.device)
+    for where in rows.ranges():
+        t = slope[where] * (rows.wide(where, state.scaling) @ point[:-1]) + point[-1]
+        shares[where] = torch.sigmoid(odds[where] + t)
+    return replace(state, shares=shares, play=None), np.array([float(shares.sum())])
+
+
+def _bound(teacher: DeviceTeacher, query: queries.Bound, state: OnDevice, turn: Turn) -> Answer:
+    """How far a proof reaches."""
+    slope, most = known(state.pulls_at, "pulls")[0], known(state.loss, "loss").most_curvature
+    if not np.isfinite(most):
+        raise QueryRefused("pulls of this loss change without bound, so no proof reaches beyond the goal")
+    rows, totals = teacher.rows, np.zeros(len(query.radii))
+    direction, measure = rows.tensor(query.direction), rows.tensor(query.measure)
+    for where in rows.ranges():
+        x = rows.wide(where, state.scaling)
+        t = x @ direction[:-1]
+        reached, along = slope[where] * t + direction[-1], t.abs() * _squares(x, measure).sqrt()
+        sums = [(reached + radius * most * along).clamp(min=0.0).sum() for radius in query.radii.tolist()]
+        totals += torch.stack(sums).cpu().numpy()
+    return state, totals
+
+
+def _round_alone(teacher: DeviceTeacher, query: queries.RoundAlone, state: OnDevice, turn: Turn) -> Answer:
+    """Round to this teacher's own fractional sum: undecided rows are brought to this machine and settled here."""
+    rows, index, slope, _ = known(state.drawn, "rows drawn")
+    shares, (_, octave, counts) = known(state.shares, "prices"), known(state.pulls_at, "pulls")
+    idle_class = lowest_octave(counts)
+    free = mass = total = 0.0
+    classes, whole = np.zeros(OCTAVES, dtype=np.int64), torch.zeros(len(query.metric), dtype=torch.float64)
+    for where in rows.ranges():
+        b, here = shares[where], octave[where if index is None else index[where]].long()
+        free, mass = free + float((b * (1.0 - b)).sum()), mass + float(b[here < idle_class].sum())
+        total += float(b.sum())
+        classes += torch.bincount(here, minlength=OCTAVES).cpu().numpy()
+        whole += (rows.wide(where, state.scaling).T @ (slope[where] * b)).cpu()
+    counted, size = mass < 4.0 * np.sqrt(free), max(round(total), 0)
+    thin, strong = rounding.thinning(size), strong_octave(classes)
+    undecided, certain = [], []
+    for where in rows.ranges():
+        places = where if index is None else index[where]
+        b, here = shares[where], octave[places].long()
+        edge = torch.where(here >= strong, rounding.EDGE, torch.full_like(b, thin))
+        open_ = teacher.lots(places, query.seed ^ 0x5EED) * edge < torch.minimum(b, 1.0 - b)
+        active = here >= idle_class
+        undecided.append(torch.nonzero(active & open_)[:, 0] + where.start)
+        certain.append(torch.nonzero(active & ~open_ & (b > 0.5))[:, 0] + where.start)
+    some, sure = torch.cat(undecided), torch.cat(certain)
+    metric = rows.tensor(query.metric)
+    moves = _moves(rows, slope, state.scaling, metric, some, counted)
+    places = some if index is None else index[some]
+    edge = np.where(octave[places].cpu().numpy() >= strong, rounding.EDGE, thin)
+    longest = float(np.linalg.norm(moves[:, :-1], axis=1).max(initial=0.0)) or 1.0
+    fractions = np.clip(shares[some].cpu().numpy(), edge, 1.0 - edge)
+    lots = np.random.default_rng([query.seed, 1])
+    begun = InPlay.begin(moves, fractions, places.cpu().numpy(), longest, lots)
+    settled = _moves(rows, slope, state.scaling, metric, sure, counted).sum(axis=0)
+    taken = (sure if index is None else index[sure]).cpu().numpy()
+    begun = replace(begun, settled=settled, chosen=(taken,))
+    idle = torch.cat([torch.nonzero(octave[where] < idle_class)[:, 0] + where.start for where in teacher.rows.ranges()])
+    target = np.append(_mapped(whole, metric.cpu()).numpy(), total * counted)
+    chosen = play.close_alone(query, turn, begun, idle.cpu().numpy(), target, size, counted)
+    return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
+
+
+def _moves(rows: DeviceRows, slope: Tensor, scaling: Scaling, metric: Tensor, some: Tensor, counted: bool) -> Array:
+    """(M g_j, 1) of some of the rows, on this machine."""
+    found = np.full((len(some), len(metric) + 1), float(counted))
+    for where in rows.ranges(len(some)):
+        places = some[where]
+        moved = _mapped(rows.wide(places, scaling), metric) * slope[places][:, None]
+        found[where, :-1] = moved.cpu().numpy()
+    return found
+
+
+# Everything else ---------------------------------------------------------------------------------------
+
+
+def _at_home(teacher: DeviceTeacher, query: Query[object], state: OnDevice, turn: Turn) -> Answer:
+    """Answer from the copy of the rows, with what the device knows of them."""
+    home = teacher.at_home()
+    if type(query) not in HANDLERS:
+        raise QueryRefused(f"teacher {teacher.name} knows no query named {type(query).__name__}")
+    after, reply = HANDLERS[type(query)](home, query, _brought(home, state), turn)
+    kept = {field.name: getattr(state, field.name) for field in fields(OnDevice) if field.name in _TENSORS}
+    found = {field.name: getattr(after, field.name) for field in fields(State) if field.name not in _NUMPY}
+    return OnDevice(**found, **kept), reply
+
+
+_TENSORS, _NUMPY = ("pulls_at", "drawn", "shares"), ("balance", "drawing", "fractions")
+"""What is remembered as tensors, and what it is called where it is not."""
+
+
+def _brought(home: Teacher, state: OnDevice) -> State:
+    """The same state as a teacher without a device has it."""
+    balance = drawing = fractions = None
+    if state.pulls_at is not None:
+        balance = Balancing(state.pulls_at[0].cpu().numpy(), state.pulls_at[1].cpu().numpy())
+    if state.drawn is not None:
+        _, index, slope, odds = state.drawn
+        places: Positions | None = None if index is None else index.cpu().numpy()
+        rows: Rows = home.rows if places is None else home.rows.part(places)
+        drawing = Drawing(rows, places, slope.cpu().numpy(), odds.cpu().numpy())
+    if state.shares is not None:
+        fractions = state.shares.cpu().numpy()
+    rest = {field.name: getattr(state, field.name) for field in fields(State) if field.name not in _NUMPY}
+    return State(**rest, balance=balance, drawing=drawing, fractions=fractions)
+
+
+_AS_EVER = queries.Count | queries.Take | queries.ChosenCost
+"""Questions that the handlers of any teacher answer without looking at rows."""
+_HANDLERS: dict[type[Query[object]], Handler] = {
+    queries.Census: _census,
+    queries.ColumnSums: _column_sums,
+    queries.Prepare: _prepare,
+    queries.AskMoments: _moments,
+    queries.AskValues: _values,
+    queries.Recall: _recall,
+    queries.Compare: _compare,
+    queries.Balance: _balance,
+    queries.Draw: _draw,
+    queries.Price: _price,
+    queries.Bound: _bound,
+    queries.RoundAlone: _round_alone,
+}

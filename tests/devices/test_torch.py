@@ -1,0 +1,270 @@
+"""Teachers on a device: the same sums and the same lessons as in process, from CPU tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+
+import superteach as st
+from superteach import queries
+from superteach.errors import DataError, DataTypeError, MissingExtra, QueryRefused, SettingError, TeachingError
+from superteach.faces import devices
+from superteach.goals import PerturbedFit
+from superteach.line.messages import Turn
+from superteach.losses import LOSSES, Logistic
+from superteach.mathematics.problem import Scaling
+from superteach.teacher import device as on_device
+from superteach.teacher import fused, ranks, tensors
+from tests.line.test_queries import asked_of, talk_on
+
+WIDTH, K = 3, 3
+EXACT, ROUNDED = 1e-12, 1e-6
+"""Relative differences of sums: rows in float64, where only the order of addition differs, and rows rounded to float32
+(the largest seen is 2.4e-7)."""
+
+
+def teachers_of(X, y, k=K, **more):
+    """Teachers with consecutive rows."""
+    parts = np.array_split(np.arange(len(y)), k)
+    return [st.Teacher(f"t{i}", X[part], y[part], part, **more) for i, part in enumerate(parts)]
+
+
+@pytest.mark.parametrize(("dtype", "within"), [("float64", EXACT), ("float32", ROUNDED)])
+@pytest.mark.parametrize("kind", sorted(LOSSES))
+def test_every_query_has_the_same_sum(kind, dtype, within, pool):
+    """A whole talk: every query of the list, on the device or from the copy at home."""
+    teachers = teachers_of(*pool(kind, 301, WIDTH, 0))
+    local, there = st.InProcess(teachers), st.Torch("cpu", dtype)(teachers)
+    for number, query in enumerate(talk_on(LOSSES[kind]()), 1):
+        asked = asked_of(local, query)
+        one, other = local.sum(asked, number), there.sum(asked, number)
+        assert np.abs(one - other).max(initial=0.0) <= within * np.abs(one).max(initial=0.0), asked.name
+
+
+@pytest.mark.parametrize("kind", ["logistic", "squared"])
+@pytest.mark.parametrize("constant", [0.0, 0.3])
+def test_scaled_rows_and_a_constant_column(kind, constant, pool):
+    """Centred and scaled columns far from 0, with an intercept's column."""
+    X, y = pool(kind, 301, WIDTH, 0)
+    X = X * [1.0, 10.0, 0.1] + [5.0, -100.0, 2.0]
+    teachers = teachers_of(X, y)
+    local, there = st.InProcess(teachers), st.Torch("cpu", "float64")(teachers)
+    width = WIDTH + bool(constant)
+    point = np.linspace(-0.5, 0.4, width)
+    for query in (
+        queries.Prepare(LOSSES[kind](), constant, X.mean(axis=0), X.std(axis=0)),
+        queries.AskMoments("loss", "all", point, 2),
+        queries.AskValues("loss", "all", point, point[::-1], np.array([0.0, 0.5])),
+        queries.Compare(point, point[::-1], 0.2),
+        queries.Balance(point, np.eye(width) + 0.1),
+        queries.Draw(np.linspace(-2.0, 1.0, 96), 0.25, 3),
+        queries.AskMoments("relax", "drawn", np.append(point, 0.1), 2),
+        queries.Bound(np.append(point, 0.1), np.eye(width) + 0.1, np.array([0.0, 1.0])),
+        queries.Price(np.append(point, 0.1)),
+        queries.RoundAlone(np.eye(width), 5),
+    ):
+        np.testing.assert_allclose(there.sum(query, 1), local.sum(query, 1), rtol=1e-11, atol=1e-11, err_msg=query.name)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"budget": 60, "rounding": "alone"},
+        {"budget": 60, "rounding": "alone", "standardize": True},
+        {"budget": 60, "rounding": "together"},
+        {"budget": 60, "rounding": "alone", "restarts": 2},
+        {"method": "dual", "budget": 60},
+        {"method": "random", "budget": 60},
+        {"method": "oblivious", "budget": 60},
+    ],
+    ids=str,
+)
+def test_the_same_lesson(how, dtype, pool):
+    """The same rows are chosen; the model differs by the order of addition, since it is refitted on the rows as given."""
+    X, y = pool("logistic", 1200, WIDTH, 1)
+    owner = np.arange(len(y)) % K
+    one = st.SuperTeacher(LogisticRegression(), PerturbedFit(3), **how).fit(X, y, groups=owner)
+    other = st.SuperTeacher(LogisticRegression(), PerturbedFit(3), engine=st.Torch("cpu", dtype), **how)
+    other.fit(X, y, groups=owner)
+    if dtype == "float64":
+        np.testing.assert_array_equal(one.sample_indices_, other.sample_indices_)
+        np.testing.assert_allclose(one.lesson_.model, other.lesson_.model, rtol=1e-10, atol=1e-12)
+    # What the lesson says of itself is true of the rows as they were handed in, in float64.
+    if not how.get("standardize"):  # there the penalty is on other columns
+        chosen = other.sample_indices_
+        mine = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X[chosen], y[chosen])
+        np.testing.assert_allclose(np.append(mine.coef_, mine.intercept_), other.lesson_.model, atol=1e-5)
+    assert abs(one.lesson_.risk - other.lesson_.risk) <= max(1e-5, 0.5 * one.lesson_.risk)
+
+
+def test_tensors_are_taught_from_where_they_are(pool):
+    """No copy of the rows is made; the lesson is that of the same float32 rows in process."""
+    X, y = pool("logistic", 3000, WIDTH, 2)
+    X = X.astype(np.float32)
+    rows, engine = torch.from_numpy(X), st.Torch("cpu")
+    teacher = engine.teacher("all", rows, y)
+    assert teacher.rows.matrix.data_ptr() == rows.data_ptr()
+    how = {"budget": 100, "rounding": "alone"}
+    there = st.teach(st.Federation(engine([teacher])), LogisticRegression(), PerturbedFit(0), **how)
+    here = st.teach(
+        st.Federation(st.InProcess([st.Teacher("all", X, y)])), LogisticRegression(), PerturbedFit(0), **how
+    )
+    np.testing.assert_allclose(there.model, here.model, rtol=1e-10)
+    assert [entry.query for entry in there.ledger] == [entry.query for entry in here.ledger]
+    assert teacher._moved is None, "rows were copied for a lesson that needs no copy"
+
+
+def test_regression_and_costs(pool):
+    """Targets that float32 does not hold stay in float64; cheap rows are preferred."""
+    X, y = pool("squared", 3000, WIDTH, 2)
+    costs = np.random.default_rng(0).random(len(y))
+    how = {"budget": 100, "rounding": "alone"}
+    lessons = [
+        st.SuperTeacher(Ridge(), PerturbedFit(0), engine=engine, **how).fit(X, y, costs=costs).lesson_
+        for engine in (None, st.Torch("cpu", "float64"))
+    ]
+    assert lessons[0].cost == pytest.approx(lessons[1].cost, rel=1e-12)
+    np.testing.assert_allclose(lessons[0].model, lessons[1].model, rtol=1e-9)
+
+
+@pytest.mark.parametrize("promise", ["masked", "closed"])
+def test_promises_are_kept(promise, pool):
+    """What a promise needs beyond the device is computed from the copy."""
+    X, y = pool("logistic", 400, WIDTH, 1)
+    goal = np.array([0.5, -0.3, 0.2])
+    teacher = st.SuperTeacher(
+        LogisticRegression(fit_intercept=False),
+        goal,
+        budget=60,
+        rounding="alone",
+        promise=promise,
+        engine=st.Torch("cpu"),
+    )
+    assert teacher.fit(X, y, groups=np.arange(400) % K).lesson_.size > 0
+
+
+def test_lots_are_those_of_every_teacher():
+    """The same seed and the same ids draw the same rows on every engine."""
+    ids = np.random.default_rng(0).integers(0, 2**63, 1000).astype(np.uint64)
+    for seed in (0, 7, 2**63, 2**64 - 1):
+        lots = tensors.lots_of(torch.from_numpy(ids.view(np.int64)), seed).numpy()
+        assert lots.tobytes() == np.asarray(ranks.random_keys(ids, seed) / 2.0**64).tobytes()
+
+
+def test_an_estimator_with_an_engine_is_cloned():
+    teacher = clone(st.SuperTeacher(engine=st.Torch("cpu", "float64")))
+    assert teacher.engine == st.Torch("cpu", "float64")
+
+
+# The kernel --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interpreted(monkeypatch):
+    """Triton 3.6's interpreter makes loop bounds of arrays with one number, which NumPy 2.4 refuses."""
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor, scope):
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)
+
+
+@pytest.mark.parametrize("kind", [*sorted(LOSSES), "relax", "reach", "square", "positive", "priced"])
+@pytest.mark.parametrize("constant", [0.0, 0.3])
+def test_the_kernel_sums_what_torch_does(kind, constant, interpreted, pool):
+    """One reading of the rows: value, gradient and curvature of 75 rows (two blocks and a rest), each function."""
+    name = kind if kind in LOSSES else "huber"
+    X, y = pool(name, 75, 5, 0)
+    rows = tensors.DeviceRows(torch.from_numpy(X.astype(np.float32)), torch.device("cpu"))
+    draw, loss = torch.Generator().manual_seed(0), LOSSES[name]()
+    lift, given, weight = (torch.rand(75, generator=draw, dtype=torch.float64) - shift for shift in (0.5, 0.5, 0.0))
+    lifted = kind in ("relax", "reach")
+    asked = tensors.Sought(
+        rows,
+        torch.from_numpy(y),
+        lift=lift if lifted else None,
+        given=given if kind == "relax" else None,
+        weight=weight if kind == "priced" else None,
+    )
+    scaling = Scaling(constant, X.mean(axis=0), X.std(axis=0)) if constant else Scaling()
+    point = np.linspace(-0.6, 0.7, 5 + bool(constant) + lifted)
+    function = name if kind == "priced" else kind
+    for curved in (False, True):
+        given = asked, slice(0, 75), scaling, loss, function, point, curved
+        one, other = tensors.sum_fused(*given), tensors.sum_plain(*given)
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+
+
+def test_rows_in_any_order_of_memory_are_read(interpreted, pool):
+    """Column by column as well as row by row; wide rows are left to torch's products."""
+    X, y = pool("logistic", 40, 5, 0)
+    point = np.linspace(-0.6, 0.7, 5)
+    found = []
+    for matrix in (torch.from_numpy(X), torch.from_numpy(np.asfortranarray(X))):
+        asked = tensors.Sought(tensors.DeviceRows(matrix, torch.device("cpu")), torch.from_numpy(y))
+        found.append(tensors.sum_fused(asked, slice(0, 40), Scaling(), Logistic(), "logistic", point, True))
+    assert torch.equal(*found)
+    assert fused.fits(62)
+    assert not fused.fits(63)
+
+
+# What cannot be ----------------------------------------------------------------------------------------
+
+
+def test_a_device_out_of_memory_says_what_did_not_fit(monkeypatch, pool):
+    X, y = pool("logistic", 1000, WIDTH, 0)
+    engine = st.Torch("cpu")([st.Teacher("north", X, y)])
+
+    def full(*given):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setitem(on_device._HANDLERS, queries.Census, full)
+    with pytest.raises(
+        TeachingError, match=r"cpu is out of memory when Census.*1,000 rows × 3 of teacher north.*stream"
+    ):
+        engine.sum(queries.Census(), 1)
+
+
+def test_a_missing_torch_names_the_command(monkeypatch):
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'superteach\[torch\]'"):
+        st.Torch("cpu")
+
+
+@pytest.mark.parametrize("wrong", ["abacus", "cuda:77", (), 7])
+def test_devices_that_are_not_there_are_refused(wrong):
+    with pytest.raises(SettingError, match="device="):
+        st.Torch(wrong)
+
+
+def test_other_types_are_refused():
+    with pytest.raises(SettingError, match="dtype='float16'"):
+        st.Torch("cpu", "float16")
+
+
+def test_rows_that_no_device_holds_are_refused(pool):
+    X, y = pool("logistic", 100, WIDTH, 0)
+    with pytest.raises(DataTypeError, match="teacher 'north' has sparse rows"):
+        st.Torch("cpu")([st.Teacher("north", sparse.csr_array(X), y)])
+    X[73, 1] = np.nan
+    with pytest.raises(DataError, match="teacher 'north' has a missing or infinite value in row 73, column 1"):
+        st.Torch("cpu").teacher("north", X, y)
+    with pytest.raises(DataError, match=r"rows of shape \(100, 3\) and targets of shape \(99,\)"):
+        st.Torch("cpu").teacher("north", X, y[:-1])
+
+
+def test_a_copy_has_a_limit(monkeypatch, pool):
+    """A question that the device does not answer, about rows that are too many to copy."""
+    monkeypatch.setattr(on_device, "MOVED", 100)
+    teacher = st.Torch("cpu").teacher("north", *pool("logistic", 100, WIDTH, 0))
+    with pytest.raises(QueryRefused, match=r"100 rows × 3.*rounding='alone'"):
+        teacher.answer(queries.Weigh(np.ones(WIDTH), 0.1), teacher.start(), Turn(1, 0, 1))
