@@ -14,6 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from superteach.errors import counted
 from superteach.lesson import Entry, Lesson
 from superteach.report.markup import size_text
 from superteach.report.words import STAGES
@@ -120,8 +121,8 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     table.add_row(
         "rounds",
         f"{lesson.rounds:,}",
-        f"{size_text(lesson.bytes)} between {len(rows_of)} teachers and coordinator"
-        + (f", and {before:,} rounds before the lesson began anew" if before else ""),
+        f"{size_text(lesson.bytes)} between {counted(len(rows_of), 'teachers')} and coordinator"
+        + (f", and {counted(before, 'rounds')} before the lesson began anew" if before else ""),
     )
     table.add_row("seconds", f"{lesson.seconds:.2f}", "")
     _print(table)
@@ -133,7 +134,7 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
 def sentence(lesson: Lesson) -> str:
     """Say what happened, in plain words."""
     text = (
-        f"Trained on {lesson.size:,} of {lesson.rows:,} rows ({percent(lesson.fraction)}), the learner ends "
+        f"Trained on {lesson.size:,} of {counted(lesson.rows, 'rows')} ({percent(lesson.fraction)}), the learner ends "
         f"{lesson.risk:.4g} away from the goal; trained on all rows it ends {lesson.pool_risk:.4g} away."
     )
     if not lesson.delivered:
