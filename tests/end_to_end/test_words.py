@@ -64,7 +64,7 @@ def test_a_report_of_one_row_agrees(pool: Path, tmp_path: Path) -> None:
     stored["settings"]["budget"], stored["rows"] = 1, 1
     (tmp_path / "one.json").write_text(json.dumps(stored))
     text = " ".join(asked(Lesson.load(tmp_path / "one.json")))
-    assert "hold <data value=\"1\">1</data> row between them" in text
+    assert 'hold <data value="1">1</data> row between them' in text
     assert "was to have 1 row." in text
 
 
