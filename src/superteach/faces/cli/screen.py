@@ -106,10 +106,7 @@ def compare(lessons: dict[str, Lesson]) -> None:
 
 def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     """Show the figures of one lesson."""
-    table = _table(show_header=False)
-    table.add_column("")
-    table.add_column("", justify="right")
-    table.add_column("", style="dim")
+    table = _three_columns()
     table.add_row("rows chosen", f"{lesson.size:,}", f"of {lesson.rows:,}, {percent(lesson.fraction)}")
     if lesson.delivered:
         table.add_row("risk", f"{lesson.risk:.6g}", f"distance to the goal; all rows: {lesson.pool_risk:.6g}")
@@ -129,6 +126,22 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     spread = [f"{name}: {count:,}" for name, count in zip(lesson.teachers, rows_of, strict=True)]
     shown = ", ".join(spread[:8]) + (f", … ({len(spread)} teachers)" if len(spread) > 8 else "")
     say(f"Rows by teacher: {shown}.")
+
+
+def facts(rows: Sequence[tuple[str, str, str]]) -> None:
+    """Show names, values and what they mean."""
+    table = _three_columns()
+    for row in rows:
+        table.add_row(*row)
+    _print(table)
+
+
+def _three_columns() -> Table:
+    table = _table(show_header=False)
+    table.add_column("")
+    table.add_column("", justify="right")
+    table.add_column("", style="dim")
+    return table
 
 
 def sentence(lesson: Lesson) -> str:

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from superteach.coordinator import named
+from superteach.coordinator.goals import CheckedGoal, MaxAUC, PerturbedFit, check_goal
 from superteach.errors import SettingError
-from superteach.faces.cli import screen
+from superteach.faces.cli import rehearsal, screen
 from superteach.faces.cli.folder import check_folder, new_folder, write_chosen
 from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal, make_goal
 from superteach.faces.cli.report import page_of_stored
@@ -28,6 +29,8 @@ from superteach.teacher.files import read_pool
 from superteach.types import Json
 from superteach.words import PROMISES
 
+ROUND = 0.1
+"""Seconds of a round over NVFlare on one machine (docs/federation.md: 12 in 1.3); networks add their own."""
 _LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds": "seconds"}
 """Settings of a federation alone, and what a lesson calls them: handed on where they are given."""
 
@@ -58,7 +61,17 @@ def run(request: Request) -> None:
         pool = read_pool(request.files, target, request.owner, features, numeric, request.costs)
         room = OneProcess(pool.parts, pool.columns, student)
         goal = make_goal(request.goal, request.goal_seed, pool, target, numeric, request.intercept, room.classes)
-        taught = room.teach(goal, watch, settings)
+        if request.dry_run:
+            wanted = check_goal(goal, len(pool.columns), student.intercept != "none", room.classes)
+            if isinstance(wanted, CheckedGoal):
+                wanted.check(student, pool.columns, room.classes)
+            names, held = [part.name for part in pool.parts], sum(part.count for part in pool.parts)
+            told = rehearsal.rehearse(rehearsal.Shape(names, len(pool.columns), held), student, goal, settings)
+        else:
+            taught = room.teach(goal, watch, settings)
+    if request.dry_run:
+        rehearsal.say(told, request.as_json)
+        return
 
     lesson = taught.lesson
     described = named.learner_settings(request.learner, estimator, student, request.intercept)
@@ -95,6 +108,19 @@ def _quietly(lesson: Lesson) -> str:
     )
 
 
+def _width(goal: object, features: list[str] | None, intercept: bool) -> int:
+    """Count the columns of a federation from what the coordinator has at hand."""
+    if features is not None:
+        return len(features)
+    if isinstance(goal, dict) and isinstance(goal.get("coef"), list | dict):
+        return len(goal["coef"])
+    if isinstance(goal, list | np.ndarray):
+        return len(goal) - intercept
+    raise SettingError(
+        "--dry-run asks no teacher how many columns there are: give --features, or a goal file with a number for each"
+    )
+
+
 def teach_federation(request: Request, settings: Settings, home: Path, place: Path, features: list[str] | None) -> None:
     """Do the same over teachers who have joined: run the lesson beside the server, fetch the result."""
     from superteach.organisations.conductor import Order
@@ -124,6 +150,16 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
             on_loss=request.on_loss,
             **{told: given for name, told in _LOSSES.items() if (given := getattr(request, name)) is not None},
         )
+
+        if request.dry_run:
+            held = 1000 * len(submitted.teachers)
+            if isinstance(settings.budget, int):
+                held = max(held, 25 * settings.budget)
+            shape = rehearsal.Shape(submitted.teachers, _width(goal, features, request.intercept), held, known=False)
+            fitted = {None: PerturbedFit(request.goal_seed), "max-auc": MaxAUC()}
+            asked = fitted[submitted.goal] if submitted.goal in (None, "max-auc") else goal
+            rehearsal.say(rehearsal.rehearse(shape, submitted.student, asked, settings, ROUND), request.as_json)
+            return
 
         def follow(told: Json) -> None:
             if watch is not None:
