@@ -44,7 +44,9 @@ def log_lesson(lesson: Lesson, *, folder: str = "superteach") -> None:
 
     values = {name: getattr(lesson, name) for name in FIGURES}
     mlflow.log_params({**_flat(lesson.settings), "teachers": len(lesson.teachers)})
-    mlflow.log_metrics({name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)})
+    mlflow.log_metrics(
+        {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}
+    )
     for point in lesson.path:
         if math.isfinite(point.risk):
             mlflow.log_metric("risk_by_size", point.risk, step=point.size)

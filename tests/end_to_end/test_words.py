@@ -73,8 +73,8 @@ def test_a_report_of_one_row_agrees(pool: Path, tmp_path: Path) -> None:
     [
         ("budget=(0.4, 0.1): a range", "--budget 0.4:0.1: a range"),
         ("raise the budget, or use budget='best'", "raise the budget, or use --budget best"),
-        ("solver=Newton(tolerance=1e-10) does not go with method='match'", "--solver newton does not go with --method match"),
-        ("standardize=True needs sums, and promise='closed' has none", "--standardize needs sums, and --promise closed has none"),
+        ("solver=Newton(tolerance=1e-10) goes not with method='match'", "--solver newton goes not with --method match"),
+        ("standardize=True needs sums; promise='closed' has none", "--standardize needs sums; --promise closed has none"),
         ("goal=PerturbedFit(seed=0) is fitted", "--goal perturbed is fitted"),
         ("goals.MaxAUC needs a classifier", "--goal max-auc needs a classifier"),
         ("LogisticRegression(C=0.0) cannot be taught: C must be", "--C 0.0 cannot be taught: it must be"),

@@ -261,7 +261,8 @@ def test_files_on_standardised_columns_with_every_goal(tmp_path):
     for goal in ("max-auc", f"from-data:{tmp_path / 'mine.csv'}"):
         out, taught = tmp_path / "bench", tmp_path / "taught"
         for order in (
-            ["compare", *usual, "--goal", goal, "--methods", "full pool,match", "--sizes", "20", "--seeds", "1", "--out", str(out)],
+            ["compare", *usual, "--goal", goal, "--methods", "full pool,match", "--sizes", "20", "--seeds", "1",
+             "--out", str(out)],
             ["teach", *usual, "--goal", goal, "--budget", "20", "--overwrite", "--out", str(taught)],
         ):  # fmt: skip
             with pytest.raises(SystemExit) as ended:
