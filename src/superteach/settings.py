@@ -11,6 +11,7 @@ import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from superteach.coordinator import methods
@@ -350,7 +351,7 @@ def in_options(text: str) -> str:
     """Turn Python in a message into options of the command line: budget=(0.1, 0.4) is --budget 0.1:0.4."""
     for one in fields(Settings):
         option = f"--{option_of(one).replace('_', '-')}"
-        text = re.sub(rf"(?<![\w-]){one.name}={_VALUE}", lambda found, option=option: _spoken(option, found[1]), text)
+        text = re.sub(rf"(?<![\w-]){one.name}={_VALUE}", partial(_spoken, option), text)
     text = re.sub(r"\w+\((C|alpha)=([^()]*)\) cannot be taught: \1 must", r"--\1 \2 cannot be taught: it must", text)
     text = re.sub(
         r"goals?[=.](PerturbedFit|MaxAUC|FromData)(\([^()]*\))?", lambda one: f"--goal {_GOALS[one[1]]}", text
@@ -358,8 +359,9 @@ def in_options(text: str) -> str:
     return re.sub(r"\ban int\b", "a whole number", text)
 
 
-def _spoken(option: str, value: str) -> str:
+def _spoken(option: str, found: re.Match[str]) -> str:
     """Write a setting as it is typed."""
+    value = found[1]
     if value.startswith("("):
         value = value[1:-1].replace(", ", ":")
     elif value.endswith(")"):

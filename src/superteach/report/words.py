@@ -116,7 +116,7 @@ def _learner(lesson: Lesson) -> Json:
     return dict(lesson.settings.get("learner") or {})
 
 
-def _budget(budget: float | str | list[float] | tuple[float, float] | None) -> str:
+def _budget(budget: int | float | str | list[float] | tuple[float, float] | None) -> str:
     if budget == "best":
         return "The size of the lesson was free: the one with the lowest risk was taken."
     if budget == "smallest":
