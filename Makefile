@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FEDERATION := $(VENV)/.federation
 SPARK := $(VENV)/.spark
+DOCS := $(VENV)/.docs
 
-.PHONY: demo test test-browser test-federation test-spark test-torch check bench bench-scale format clean
+.PHONY: demo test test-browser test-federation test-spark test-torch check docs figures package bench bench-scale format clean
 
 demo: $(READY)  ## teach a learner from five private data sets, in about a minute
 	$(BIN)/superteach demo --out demo-output
@@ -36,6 +37,19 @@ check: $(READY)  ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(DOCS)  ## the documentation as a site in docs-output, notebooks executed; nothing is fetched while it is built
+	$(BIN)/mkdocs build --quiet --strict
+
+figures: $(READY)  ## make pictures and transcripts of the docs anew
+	$(BIN)/python docs/figures.py
+
+package: $(READY)  ## both packages as wheels and source archives in dist, checked
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[package]'
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist . && $(BIN)/python -m build --outdir dist lab
+	$(BIN)/twine check --strict dist/*
+	@find dist -name '*.whl' -size +1000k | grep . && { echo "a wheel has more than 1 MB"; exit 1; } || ls -lh dist
+
 bench: $(READY)  ## speed, scale and memory as ratios measured in one run
 	$(BIN)/python -m benchmarks
 
@@ -47,7 +61,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo-output browser-output scale-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist docs-output demo-output browser-output scale-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -63,3 +77,7 @@ $(FEDERATION): $(READY)
 $(SPARK): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
 	@touch $(SPARK)
+
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]' -e 'lab[minlp]'
+	@touch $(DOCS)

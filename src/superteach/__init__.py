@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from superteach.mathematics.learner import Learner
     from superteach.teacher import Teacher
 
-__version__ = "0.1.0"
+__version__: str
 
 __all__ = [
     "Federation",
@@ -60,6 +60,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Bring a public name in when it is first used, so that the command line starts at once."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("superteach")
     if name not in __all__:
         raise AttributeError(f"module 'superteach' has no attribute {name!r}")
     if name in _HOMES:

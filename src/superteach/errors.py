@@ -99,12 +99,17 @@ class MissingExtra(SuperteachError, ImportError):
 def reason_of(error: Exception) -> str:
     """Say in one line why a file or a parser failed."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
-    return shorten(text or type(error).__name__)
+    return shorten("".join(one if one.isprintable() else "\ufffd" for one in text) or type(error).__name__)
 
 
 def shorten(text: str, most: int = 300) -> str:
     """Cut a text to a length that fits a line."""
     return text if len(text) <= most else text[:most] + "…"
+
+
+def counted(number: int, *words: str) -> str:
+    """Count things by their plural and singular: 1 teacher, 5 teachers, 2 queries."""
+    return f"{number:,} {words[0] if number != 1 else words[-1] if len(words) > 1 else words[0][:-1]}"
 
 
 def listed(columns: "Sequence[str]") -> str:

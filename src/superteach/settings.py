@@ -11,6 +11,7 @@ import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from superteach.coordinator import methods
@@ -148,7 +149,7 @@ def _seed(name: str, value: Any) -> int:
     if not is_count(value):
         raise SettingError(f"{name}={value!r} must be an int, a RandomState or None")
     if not 0 <= value < 2**64:
-        raise SettingError(f"{name}={value!r} must be an int from 0 to 2**64 - 1")
+        raise SettingError(f"{name}={value!r} must be an int from 0 to {2**64 - 1}")
     return int(value)
 
 
@@ -338,8 +339,33 @@ def of_options(given: Mapping[str, Any]) -> Settings:
     try:
         return Settings(**{name: readers[name](value) for name, value in given.items() if value is not None})
     except (BudgetError, SettingError) as error:
-        text = str(error)
-        for one in fields(Settings):
-            option = f"--{option_of(one).replace('_', '-')}"
-            text = re.sub(rf"\b{one.name}=(,?)", rf"{option}\1 ", text)
-        raise type(error)(text) from None
+        raise type(error)(in_options(str(error))) from None
+
+
+_GOALS = {"PerturbedFit": "perturbed", "MaxAUC": "max-auc", "FromData": "from-data:FILE"}
+_VALUE = r"(\([^()]*\)|'[^']*'|[\w.+-]*\w(?:\([^()]*\))?|)"
+"""A value as Python writes it: a pair, a text, a number, a word or a call."""
+
+
+def in_options(text: str) -> str:
+    """Turn Python in a message into options of the command line: budget=(0.1, 0.4) is --budget 0.1:0.4."""
+    for one in fields(Settings):
+        option = f"--{option_of(one).replace('_', '-')}"
+        text = re.sub(rf"(?<![\w-]){one.name}={_VALUE}", partial(_spoken, option), text)
+    text = re.sub(r"\w+\((C|alpha)=([^()]*)\) cannot be taught: \1 must", r"--\1 \2 cannot be taught: it must", text)
+    text = re.sub(
+        r"goals?[=.](PerturbedFit|MaxAUC|FromData)(\([^()]*\))?", lambda one: f"--goal {_GOALS[one[1]]}", text
+    )
+    return re.sub(r"\ban int\b", "a whole number", text)
+
+
+def _spoken(option: str, found: re.Match[str]) -> str:
+    """Write a setting as it is typed."""
+    value = found[1]
+    if value.startswith("("):
+        value = value[1:-1].replace(", ", ":")
+    elif value.endswith(")"):
+        value = value.partition("(")[0].lower()
+    elif value in ("True", "False"):
+        value, option = "", option if value == "True" else f"--no-{option[2:]}"
+    return f"{option} {value.strip(chr(39))}".strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from contextlib import chdir
@@ -16,6 +17,7 @@ from tests.line.test_queries import TALK, WIDTH
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NOTEBOOKS = sorted(ROOT.glob("docs/**/*.ipynb"))
 EXECUTED = [page for page in PAGES if page.name == "README.md" or page.parent.name == "docs"]
 
 
@@ -39,6 +41,50 @@ def test_block_runs_by_itself(page, line, source, tmp_path):
         exec(code, {"__name__": "docs"})
 
 
+def cells(notebook: Path, kind: str) -> list[str]:
+    """The sources of one kind of cells."""
+    stored = json.loads(notebook.read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in stored["cells"] if cell["cell_type"] == kind]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+def test_notebooks_run_from_top_to_bottom(notebook, tmp_path):
+    """Each is kept without outputs, which the site's build makes, and runs by itself."""
+    stored = json.loads(notebook.read_text(encoding="utf-8"))
+    assert all(not cell["outputs"] for cell in stored["cells"] if cell["cell_type"] == "code")
+    names = {"__name__": "docs"}
+    with chdir(tmp_path), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        for number, source in enumerate(cells(notebook, "code"), 1):
+            exec(compile(source, f"{notebook.name}, cell {number}", "exec", dont_inherit=True), names)
+
+
+@pytest.mark.parametrize("page", ["command-line.md", "add-a-loss.md"])
+def test_outputs_on_pages_are_what_commands_print(page, monkeypatch):
+    """What `make figures` would write stands there: the same words, and the same numbers but for times."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import figures
+
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    with figures.clinics():
+        made = figures.output(text) if page in figures.OUTPUTS else figures.transcript(text)
+    times = r"(?<=seconds) +(about )?[\d.]+|(?<=[kM]B)  +[\d.]+$"
+    numbers = r"[\d,]*\.?\d+(?:e-?\d+)?"
+    there, now = (re.sub(times, "", one, flags=re.MULTILINE) for one in (text, made))
+    assert re.sub(rf"\s*{numbers}\s*", " ", there) == re.sub(rf"\s*{numbers}\s*", " ", now)
+    for said, found in zip(re.findall(numbers, there), re.findall(numbers, now), strict=True):
+        assert float(found.replace(",", "")) == pytest.approx(float(said.replace(",", "")), rel=0.05, abs=1e-4)
+
+
+def test_the_site_names_every_page_and_every_notebook():
+    """`make docs` fails on a page that its navigation does not name; pages that are named and not there are left out."""
+    named = set(
+        re.findall(r"([\w/-]+\.(?:md|ipynb))$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    there = {str(page.relative_to(ROOT / "docs")) for page in [*ROOT.glob("docs/**/*.md"), *NOTEBOOKS]}
+    assert there - named == set()
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
@@ -46,10 +92,11 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS], ids=lambda page: page.name)
 def test_links_resolve(page):
     """Every relative link leads to a file, and every anchor to a heading of it."""
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8") if page.suffix == ".md" else "\n".join(cells(page, "markdown"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")

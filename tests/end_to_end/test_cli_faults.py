@@ -110,7 +110,7 @@ def test_a_real_process_prints_version_help_errors_and_json(pool: Path, tmp_path
     def call(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, **options)
 
-    assert re.fullmatch(r"superteach \d+\.\d+\.\d+\n", call("--version").stdout)
+    assert re.fullmatch(r"superteach \d+\.\d+\.\d+(\.\w+)*\n", call("--version").stdout)
     bad = call("teach", "nowhere.csv", *USUAL, "--out", tmp_path / "out")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == "error: file 'nowhere.csv' does not exist; check the path\n"

@@ -217,7 +217,7 @@ def test_a_loaded_lesson_keeps_the_versions_that_taught_it(taught, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"columns": ["a"]}, "columns names 1 columns, the lesson has 3"),
+        ({"columns": ["a"]}, "columns names 1 column, the lesson has 3"),
         ({"contributions": {"0": 1}}, "contributions has nothing for '1'"),
         ({"contributions": {"0": 1, "1": 1, "2": 1, "3": 1}}, "contributions add up to 4 rows"),
         ({"contributions": {"0": 1, "1": 1, "2": 1, "3": 1, "x": 1}}, "contributions names 5 teachers"),

@@ -63,8 +63,19 @@ def compare(
         typer.Option("--intercept/--no-intercept", help="Fit an intercept (files).", rich_help_panel=_POOL),
     ] = True,
     goal: Annotated[
-        str, typer.Option(help="A .json or .npy file, or 'perturbed' (files).", rich_help_panel=_POOL)
+        str,
+        typer.Option(
+            help="A .json or .npy file, 'perturbed', 'max-auc' or 'from-data:FILE' (files).", rich_help_panel=_POOL
+        ),
     ] = "perturbed",
+    standardize: Annotated[
+        bool,
+        typer.Option(
+            "--standardize",
+            help="Choose on standardised columns; risk stays in raw units (files).",
+            rich_help_panel=_POOL,
+        ),
+    ] = False,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -103,10 +114,10 @@ def compare(
         _check(out)
     source: Source
     if files:
-        source = _files(files, learner, target, owner, features, (C, alpha, intercept), goal)
+        source = _files(files, learner, target, owner, features, (C, alpha, intercept), goal, standardize)
     else:
-        if target or owner or C is not None or alpha is not None or goal != "perturbed":
-            raise SettingError("--target, --owner, --C, --alpha and --goal go with files; name some")
+        if target or owner or C is not None or alpha is not None or goal != "perturbed" or standardize:
+            raise SettingError("--target, --owner, --C, --alpha, --goal and --standardize go with files; name some")
         source = _synthetic(learner, rows, features, noise, teachers)
     counts = bench.counts(_numbers("--sizes", sizes), source.rows)
     cells = bench.plan(source, chosen, counts, seeds)
@@ -159,9 +170,11 @@ def _files(
     features: str | None,
     penalty: tuple[float | None, float | None, bool],
     goal: str,
+    standardize: bool,
 ) -> Source:
+    from superteach.coordinator.goals import CheckedGoal
     from superteach.coordinator.named import build_learner
-    from superteach.faces.cli.goal import read_goal
+    from superteach.faces.cli.goal import check_goal_name, make_goal
     from superteach.mathematics.learner import Learner
     from superteach.teacher.files import read_pool
     from superteach.teacher.inputs import find_classes
@@ -169,12 +182,16 @@ def _files(
 
     if target is None:
         raise SettingError("--target is missing: name the column to be predicted")
+    check_goal_name(goal)
     C, alpha, intercept = penalty
     student = Learner.of(build_learner(learner, C, alpha, intercept))
     names = None if features is None else [name.strip() for name in features.split(",")]
     pool = read_pool(files, target, owner, names, not student.loss.classifies)
     classes = find_classes(pool.parts) if student.loss.classifies else None
-    wanted = None if goal == "perturbed" else read_goal(goal, pool.columns, intercept, classes)
+    numeric = classes is None
+    wanted = None if goal == "perturbed" else make_goal(goal, 0, pool, target, numeric, intercept, classes)
+    if isinstance(wanted, CheckedGoal):
+        wanted.check(student, pool.columns, classes)
     described = {
         "learner": learner,
         "files": [str(path) for path in files],
@@ -184,6 +201,7 @@ def _files(
         "ridge": student.ridge,
         "intercept": intercept,
         "goal": goal,
+        **({"standardize": True} if standardize else {}),
     }
     return Files(pool.parts, pool.columns, student, wanted, described)
 

@@ -62,19 +62,26 @@ class Referee:
         seconds: float = 120.0,
         grace: float = 15.0,
         processor: float | None = None,
+        standardize: bool = False,
     ) -> None:
         """Take copies of the rows (labels −1 and +1 for classifiers), deal them to teachers, settle the goal.
 
         A choice is told that it has `seconds`; it is stopped `grace` seconds later, or as soon as it has used `processor`
-        seconds of processor time.
+        seconds of processor time. With `standardize` it is given standardised columns; risk stays in raw units.
         """
         self._learner = Learner.of(learner)
         X, y = np.array(X, dtype=np.float64, order="C"), np.array(y, dtype=np.float64)
         self._rows, self._grace, self._processor = len(y), grace, processor
         self._federation = _federation(X, y, np.asarray(owner))
-        self._room = enter(self._federation, self._learner, None, standardize=False)
+        self._room = enter(self._federation, self._learner, None, standardize)
         wanted = check_goal(goal, X.shape[1], self._learner.intercept != "none")
-        self._goal = wanted if isinstance(wanted, np.ndarray) else wanted.vector(self._room)
+        self._raw_goal = wanted if isinstance(wanted, np.ndarray) else wanted.vector(self._room)
+        self._units = replace(self._room.scaling, constant=float(self._learner.column > 0.0))
+        self._goal = self._units.inside(self._raw_goal)
+        if standardize:
+            X = (X if self._units.centre is None else X - self._units.centre) / self._units.scale
+            self._federation = _federation(X, y, np.asarray(owner))
+            self._room = enter(self._federation, self._learner, None, standardize=False)
         self._task = Task(X, y, np.array(owner, dtype=np.int64), self._learner, self._goal, seconds)
 
     @property
@@ -84,7 +91,7 @@ class Referee:
 
     @property
     def goal(self) -> Array:
-        """θ*, a copy."""
+        """θ* on the columns that contestants see, a copy."""
         return self._goal.copy()
 
     def task(self, contestant: Contestant) -> Task:
@@ -157,7 +164,7 @@ class Referee:
         agreement = metrics.likeness(
             self._federation, model, self._room.scaling.inside(self._goal), self._learner.loss.classifies
         )
-        risk = metrics.risk(self._room.scaling.raw(model), self._goal)
+        risk = metrics.risk(self._units.raw(self._room.scaling.raw(model)), self._raw_goal)
         return Score(
             OK,
             "",

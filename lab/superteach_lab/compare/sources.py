@@ -111,7 +111,8 @@ class Files:
     def referee(self, teachers: int, seed: int, seconds: float) -> Referee:
         """The same rows for every seed."""
         goal = PerturbedFit(GOAL_SEED + seed) if self._goal is None else self._goal
-        return Referee(self._X, self._y, self._owner, self._learner, goal, seconds)
+        scaled = bool(self._described.get("standardize"))
+        return Referee(self._X, self._y, self._owner, self._learner, goal, seconds, standardize=scaled)
 
 
 def _dense(part: Part) -> Any:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -149,6 +150,8 @@ def test_the_table_and_the_list(whole, capsys):
         (["--sizes", "500"], "neither a fraction of 200 rows nor a count"),
         (["--learner", "poisson"], "give files"),
         (["--target", "y"], "go with files"),
+        (["--standardize"], "go with files"),
+        (["rows.csv", "--target", "y", "--goal", "best"], "goal 'best' is not known"),
         (["--time-limit", "0"], "must be a positive number of seconds"),
         (["--teachers", "2.5"], "must be whole numbers"),
         (["rows.csv"], "--target is missing"),
@@ -210,3 +213,64 @@ def test_files_of_ones_own(tmp_path):
     assert lines["match"]["risk"][1] < lines["random"]["risk"][1]
     assert lines["block"]["risk"] is None
     assert "no unpenalised intercept" in lines["block"]["reasons"][0]
+
+
+@pytest.mark.parametrize("sizes", [(24, 48, 60), (12, 24, 48, 120, 360), (50,), (6, 12, 18, 24, 30, 36, 42, 48)])
+def test_labels_of_the_figure_do_not_overlap(sizes, tmp_path, monkeypatch):
+    """Whatever sizes were asked for, and however near to each other risks and times lie."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from superteach_lab.compare.bench import Line
+    from superteach_lab.compare.figure import draw
+
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    lines = [
+        Line("logistic", 5, name, size, size / 1200, 3, (0.9 * risk, risk, 1.1 * risk), 0.9, cpu, cpu, (), {})
+        for name, level in (("random", 1.2), ("match", 0.9))
+        for place, size in enumerate(sizes)
+        for risk, cpu in [(level * (1.1 - 0.1 * place), 0.02 + 0.01 * place)]
+    ]
+    draw(lines, tmp_path)
+    canvas = FigureCanvasAgg(drawn[0])
+    canvas.draw()
+    for panel in drawn[0].axes:
+        for which, lowest, highest in ((panel.xaxis, "x0", "x1"), (panel.yaxis, "y0", "y1")):
+            ticks = [*which.get_major_ticks(), *which.get_minor_ticks()]
+            texts = [tick.label1 for tick in ticks if tick.label1.get_text() and tick.label1.get_visible()]
+            boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: getattr(box, lowest))
+            assert len(boxes) > 1
+            for first, second in pairwise(boxes):
+                assert getattr(first, highest) < getattr(second, lowest)
+
+
+def test_files_on_standardised_columns_with_every_goal(tmp_path):
+    """The referee's risk is in raw units, as teach's is, for each goal that teach knows."""
+    import numpy as np
+
+    from superteach.faces.cli import app
+
+    draw = np.random.default_rng(0)
+    X = draw.standard_normal((80, 2)) * [1.0, 50.0] + [3.0, 0.0]
+    y = (X[:, 0] + draw.standard_normal(80) > 3.0).astype(int)
+    for name, rows in (("north", slice(0, 60)), ("mine", slice(60, 80))):
+        lines = [f"{a},{b},{c}" for (a, b), c in zip(X[rows], y[rows], strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["u,v,ill", *lines]) + "\n")
+    usual = [str(tmp_path / "north.csv"), "--target", "ill", "--learner", "logistic", "--standardize"]
+    for goal in ("max-auc", f"from-data:{tmp_path / 'mine.csv'}"):
+        out, taught = tmp_path / "bench", tmp_path / "taught"
+        for order in (
+            ["compare", *usual, "--goal", goal, "--methods", "full pool,match", "--sizes", "20", "--seeds", "1",
+             "--out", str(out)],
+            ["teach", *usual, "--goal", goal, "--budget", "20", "--overwrite", "--out", str(taught)],
+        ):  # fmt: skip
+            with pytest.raises(SystemExit) as ended:
+                app(order, prog_name="superteach")
+            assert ended.value.code == 0
+        lesson = json.loads((taught / "lesson.json").read_text())
+        scored = {one["cell"]["contestant"]: one["risk"] for one in cells(out)}
+        assert scored["full pool"] == pytest.approx(lesson["pool_risk"], rel=1e-6)
+        assert scored["match"] < scored["full pool"]
+        for path in out.iterdir():
+            path.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from superteach.line.queries import Offers, Query
 from superteach.types import Array
 
 Read = TypeVar("Read")
+_LOG = logging.getLogger(__name__)
 
 
 class Federation:
@@ -113,6 +115,7 @@ class Federation:
             )
         entry = self._entry(query, number, time.perf_counter() - started, teacher)
         self._ledger.append(entry)
+        _LOG.debug("round %d, %s: %s, %.3f s", entry.number, entry.stage, entry.query, entry.seconds)
         if self._watch is not None:
             self._watch(entry)
         return query.read(values)

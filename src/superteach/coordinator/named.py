@@ -76,7 +76,7 @@ def _goal_by_name(stored: Json, columns: Sequence[str], intercept: bool, classes
     if len(slope) != len(columns):
         raise GoalError(f"{where} has {len(slope)} coefficients, expected {len(columns)}: one per feature column")
     if classes is not None and stored.get("classes") is not None and list(stored["classes"]) != list(classes):
-        raise GoalError(f"{where} is for labels {stored['classes']!r}, the rows have {list(classes)!r}")
+        raise GoalError(f"{where} is for labels {stored['classes']!r}, the rows have {np.asarray(classes).tolist()!r}")
     if intercept and stored.get("intercept") is None:
         raise GoalError(f"{where} has no 'intercept', but the learner fits one: add it, or use --no-intercept")
     offset = _goal_numbers([stored.get("intercept") or 0.0], where, "intercept")

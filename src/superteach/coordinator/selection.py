@@ -6,7 +6,7 @@ import numpy as np
 
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import PATH_FRACTIONS
-from superteach.errors import BudgetError, TeachingError
+from superteach.errors import BudgetError, TeachingError, counted
 from superteach.line.queries import HISTOGRAM_BINS, CountRanks
 
 _RANK_BYTES = 16
@@ -26,7 +26,9 @@ def counts_of(
         return sorted({round(size) for size in np.geomspace(low, high, min(5, high - low + 1))})
     if isinstance(budget, int):
         if budget > rows:
-            raise BudgetError(f"budget={budget} rows is more than the {rows} rows all teachers have together")
+            raise BudgetError(
+                f"budget={budget} rows is more than the {counted(rows, 'rows')} all teachers have together"
+            )
         return [int(budget)]
     return [max(1, round(float(budget) * rows))]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from superteach.mathematics.learner import Learner
 from superteach.settings import Given, Settings
 from superteach.types import Array
 
+_LOG = logging.getLogger(__name__)
 MOVES = 6
 """Points of a set that are aimed at after the first, where a proof says that it cannot be taught."""
 LEAST_MOVE = 0.02
@@ -55,8 +57,19 @@ def teach(
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, range(federation.features) if columns is None else columns, classes)
     method.check(settings, student, federation)
-    if settings.promise != "open":
-        return _promised(federation, student, wanted, settings, started)
+    told = federation.teachers, method.name, settings.promise, settings.budget
+    _LOG.info("a lesson over %d teachers begins: method %s, promise %s, budget %s", *told)
+    given_back = _promised if settings.promise != "open" else _open
+    lesson = given_back(federation, student, wanted, settings, started)
+    _LOG.info(
+        "%d of %d rows, %d rounds, %.2f s: %s", lesson.size, lesson.rows, lesson.rounds, lesson.seconds, lesson.verdict
+    )
+    return lesson
+
+
+def _open(federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float) -> Lesson:
+    """A lesson whose coordinator looks at everything: pool, choice and taught model."""
+    method = methods.find(settings.method)
     room = enter(federation, student, settings.solver, settings.standardize)
     room.deadline = np.inf if settings.seconds is None else started + settings.seconds
     sizes = method.sizes(settings, room)

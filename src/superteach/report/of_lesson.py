@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from superteach.errors import SettingError
+from superteach.errors import SettingError, counted
 from superteach.lesson import Entry, Lesson
 from superteach.report import figures, words
 from superteach.report.markup import code, join, name, number, percent, short, size
@@ -60,7 +60,7 @@ def _columns(lesson: Lesson, columns: Sequence[str] | None) -> list[str]:
     width = len(lesson.coef)
     found = [f"x{place}" for place in range(1, width + 1)] if columns is None else [str(one) for one in columns]
     if len(found) != width:
-        raise SettingError(f"columns names {len(found)} columns, the lesson has {width}; name each of them")
+        raise SettingError(f"columns names {counted(len(found), 'columns')}, the lesson has {width}; name each of them")
     return found + ["intercept"] * lesson.intercept
 
 
@@ -69,12 +69,14 @@ def _counts(lesson: Lesson, given: Mapping[str, int] | None, what: str) -> list[
         return None
     missing = [teacher for teacher in lesson.teachers if teacher not in given]
     if missing or len(given) != len(set(lesson.teachers)):
-        seen = f"has nothing for {missing[0]!r}" if missing else f"names {len(given)} teachers"
-        raise SettingError(f"{what} {seen}; give one count for each of the {len(lesson.teachers)} teachers")
+        seen = f"has nothing for {missing[0]!r}" if missing else f"names {counted(len(given), 'teachers')}"
+        raise SettingError(f"{what} {seen}; give one count for each of {counted(len(lesson.teachers), 'teachers')}")
     counts = [int(given[teacher]) for teacher in lesson.teachers]
     whole = {"contributions": lesson.size, "held": lesson.rows}[what]
     if sum(counts) != whole:
-        raise SettingError(f"{what} add up to {sum(counts)} rows, the lesson has {whole}; give this lesson's counts")
+        raise SettingError(
+            f"{what} add up to {counted(sum(counts), 'rows')}, the lesson has {whole}; give this lesson's counts"
+        )
     return counts
 
 
@@ -198,9 +200,7 @@ def _teachers(page: Page, lesson: Lesson, chosen: list[int] | None, held: list[i
         section.prose(
             "How many rows came from which teacher is not in a lesson: the coordinator learns only the sum, ",
             number(lesson.size),
-            " rows over ",
-            number(len(lesson.teachers)),
-            " teacher. " if len(lesson.teachers) == 1 else " teachers. ",
+            f" {'row' if lesson.size == 1 else 'rows'} over {counted(len(lesson.teachers), 'teachers')}. ",
             "Whoever owns all rows can add the counts.",
         )
         listed = [name(teacher) for teacher in lesson.teachers[:_MOST_ROWS]]
@@ -236,7 +236,7 @@ def _left(page: Page, lesson: Lesson) -> None:
     section.prose(
         "Every teacher answered the same ",
         number(lesson.rounds - alone),
-        " queries",
+        " query" if lesson.rounds - alone == 1 else " queries",
         *([", and ", number(before["rounds"]), " before the lesson began anew,"] if before["rounds"] else []),
         " with sums and counts over its rows, ",
         *(["and was asked alone in a share of ", number(alone), " asynchronous ones, "] if alone else []),

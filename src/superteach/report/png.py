@@ -128,15 +128,15 @@ def _chart(panel: Axes, chart: Chart) -> None:
             color=colour,
             bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
         )
-    _axis(panel, "x", chart.x, xs, 0.03)
-    _axis(panel, "y", chart.y, reached, 0.08)
+    set_axis(panel, "x", chart.x, xs, 0.03)
+    set_axis(panel, "y", chart.y, reached, 0.08)
     panel.legend(loc="best")
 
 
-def _axis(panel: Axes, which: str, axis: Axis, values: list[float], room: float) -> None:
-    """Set the range and the round numbers that the page has."""
+def set_axis(panel: Axes, which: str, axis: Axis, values: Sequence[float], room: float, most: int = 8) -> None:
+    """Set the range and the round numbers that the page has, about `most` of them."""
     scale = scale_of(axis, values, 0.0, 1.0, room)
-    ticks = scale.ticks(8)
+    ticks = scale.ticks(most)
     getattr(panel, f"set_{which}scale")("log" if axis.log else "linear")
     getattr(panel, f"set_{which}lim")(scale.low, scale.high)
     getattr(panel, f"set_{which}ticks")([place for place, _ in ticks], labels=[_plain(words) for _, words in ticks])

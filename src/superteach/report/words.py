@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from superteach.errors import counted
 from superteach.lesson import Lesson
 from superteach.line.queries import QUERIES, SCRIPT, AskMoments, AskValues
 from superteach.mathematics.losses import LOSSES
@@ -71,7 +72,9 @@ def interruption(facts: Mapping[str, object]) -> str:
     then = "the lesson began anew without it, over the rows of the others"
     if facts.get("then") == "resumed":
         again = facts.get("asked_again")
-        then = "it went on from its journal" + (f"; {again} questions were asked a second time" if again else "")
+        then = "it went on from its journal"
+        if isinstance(again, int) and again:
+            then += f"; {counted(again, 'questions were', 'question was')} asked a second time"
     return f"{who}{where}, {facts.get('when')}: {facts.get('why')}; {then}."
 
 
@@ -84,7 +87,8 @@ def classifies(lesson: Lesson) -> bool:
 def asked(lesson: Lesson) -> list[Markup]:
     """Say who holds rows, who is to learn what, from how many rows, by which method."""
     learner, teachers, width = _learner(lesson), len(lesson.teachers), len(lesson.coef)
-    holds = "{} teacher holds {} rows" if teachers == 1 else "{} teachers hold {} rows between them"
+    held = "rows" if lesson.rows != 1 else "row"
+    holds = f"{{}} teacher holds {{}} {held}" if teachers == 1 else f"{{}} teachers hold {{}} {held} between them"
     kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model")
     intercept = " and an intercept" if lesson.intercept else ", without an intercept"
     found = [
@@ -112,19 +116,18 @@ def _learner(lesson: Lesson) -> Json:
     return dict(lesson.settings.get("learner") or {})
 
 
-def _budget(budget: float | str | list[float] | tuple[float, float] | None) -> str:
+def _budget(budget: int | float | str | list[float] | tuple[float, float] | None) -> str:
     if budget == "best":
         return "The size of the lesson was free: the one with the lowest risk was taken."
     if budget == "smallest":
         return "The smallest lesson within the risk asked for was looked for."
     if isinstance(budget, list | tuple):
-        low, high = (_amount(end) for end in budget)
-        return f"The lesson was to have from {low} to {high} rows, whichever size has the lowest risk."
-    return "" if budget is None else f"The lesson was to have {_amount(budget)} rows."
-
-
-def _amount(budget: float | str) -> str:
-    return f"{budget:,}" if isinstance(budget, int) else f"{percent_text(float(budget))} of the"
+        low, high = (f"{end:,}" if isinstance(end, int) else percent_text(end) for end in budget)
+        rows = "rows" if isinstance(budget[1], int) else "of the rows"
+        return f"The lesson was to have from {low} to {high} {rows}, whichever size has the lowest risk."
+    if isinstance(budget, int):
+        return f"The lesson was to have {counted(budget, 'rows')}."
+    return "" if budget is None else f"The lesson was to have {percent_text(float(budget))} of the rows."
 
 
 def answer(lesson: Lesson) -> list[Markup]:

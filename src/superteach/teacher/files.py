@@ -73,6 +73,9 @@ class FileSource:
                 raise DataError(f"{self.called} is empty; it needs a line of column names and rows below it")
             if is_parquet(self.path):
                 return [str(column) for column in parquet.read_schema(file).names]
+            if b"\0" in file.read(4096):
+                raise DataError(f"{self.called} holds no text but bytes; write it as CSV in UTF-8, or as Parquet")
+            file.seek(0)
             with csv.open_csv(file, parse_options=_CSV) as stored:
                 return [str(column) for column in stored.schema.names]
 

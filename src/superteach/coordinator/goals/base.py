@@ -93,7 +93,8 @@ def _from_model(model: object, intercept: bool, classes: Labels | None) -> Array
         raise GoalError(f"the goal {name} has coefficients of shape {slope.shape}; one row of them is expected")
     theirs = getattr(model, "classes_", None)
     if classes is not None and theirs is not None and not np.array_equal(theirs, classes):
-        raise GoalError(f"the goal {name} was fitted on labels {list(theirs)}, the rows have {list(classes)}")
+        fitted, present = (np.asarray(labels).tolist() for labels in (theirs, classes))
+        raise GoalError(f"the goal {name} was fitted on labels {fitted}, the rows have {present}")
     if intercept:
         return np.append(slope.ravel(), offset)
     if np.any(offset):

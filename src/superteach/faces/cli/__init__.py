@@ -19,6 +19,7 @@ from superteach import extensions
 from superteach.errors import InputError, SettingError, SuperteachError
 from superteach.faces.cli import federation
 from superteach.faces.cli.request import Request, takes
+from superteach.settings import in_options
 
 
 class _Group(TyperGroup):
@@ -69,9 +70,9 @@ def _status_of(command: Callable[[], object]) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except InputError as error:
-        return _fail(str(error), 2)
+        return _fail(in_options(str(error)), 2)
     except SuperteachError as error:
-        return _fail(str(error), 1)
+        return _fail(in_options(str(error)), 1)
     except MemoryError as error:
         return _fail(f"not enough memory: {error}", 1)
     except OSError as error:

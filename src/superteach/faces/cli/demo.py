@@ -11,7 +11,7 @@ import numpy as np
 from superteach.coordinator import named
 from superteach.coordinator.goals import PerturbedFit
 from superteach.datasets import make_classification_pool
-from superteach.errors import MissingExtra
+from superteach.errors import MissingExtra, counted
 from superteach.faces.cli import screen
 from superteach.faces.cli.folder import check_folder, new_folder
 from superteach.faces.oneprocess import OneProcess
@@ -33,7 +33,7 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
     goal = PerturbedFit(seed)
     exactly = partial(room.teach, goal, method="match", random_state=seed)
 
-    screen.say(f"{teachers} teachers hold {rows:,} rows, all in this process.")
+    screen.say(f"{counted(teachers, 'teachers hold', 'teacher holds')} {rows:,} rows, all in this process.")
     with screen.stage_table("the paper's method") as watch:
         paper = room.teach(goal, watch, method="dual", budget="best").lesson
     size = max(round(_SHARE * rows), 2 * (len(columns) + 1))  # a small pool's 4 % say too little

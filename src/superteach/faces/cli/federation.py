@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from superteach.errors import counted
+
 _KIT = typer.Argument(help="Start-up kit: the folder this teacher was given.", show_default=False)
 _HOME = typer.Argument(help="Folder of the federation.", show_default=False)
 
@@ -93,7 +95,8 @@ def join(
 
     columns = None if features is None else [name.strip() for name in features.split(",")]
     name, server, holding, rules = prepare_teacher(kit, data, target, columns, policy, threads)
-    typer.echo(f"{name}: {holding.count:,} rows of {len(holding.pool.columns)} columns stay here; target {target!r}")
+    held = f"{counted(holding.count, 'rows')} of {counted(len(holding.pool.columns), 'columns')}"
+    typer.echo(f"{name}: {held} stay here; target {target!r}")
     typer.echo(f"{name}: {PROMISES[rules.promise]} No weaker promise than {rules.promise!r} is accepted.")
     typer.echo(f"{name}: every question is written to {kit / AUDIT}; chosen rows ({rules.write}) go to {rules.folder}")
     typer.echo(f"{name}: connecting to {server}")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from superteach.errors import InputError, MissingExtra, SettingError
+from superteach.errors import InputError, MissingExtra, SettingError, counted
 from superteach.faces.cli import screen
 from superteach.lesson import Lesson
 from superteach.report import Page, page_of
@@ -29,7 +29,7 @@ def run(folder: Path, against: Sequence[Path], title: str) -> None:
         raise SettingError(
             f"{str(folder)!r} cannot be written: {error.strerror or error}; copy the folder to a place of your own"
         ) from None
-    screen.say(f"Written: {folder / 'report.html'} and {len(files)} figures in {folder / 'figures'}.")
+    screen.say(f"Written: {folder / 'report.html'} and {counted(len(files), 'figures')} in {folder / 'figures'}.")
     if missing:
         screen.say(str(missing))
 

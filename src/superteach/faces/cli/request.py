@@ -117,6 +117,10 @@ class Request:
         ),
     ] = 0
     overwrite: Annotated[bool, _option(_RESULT, "Replace a result that is there.", "--overwrite")] = False
+    dry_run: Annotated[
+        bool,
+        _option(_RESULT, "Say rounds, bytes, time and what will leave, from invented rows; ask nobody.", "--dry-run"),
+    ] = False
     as_json: Annotated[bool, _option(_RESULT, "Print the result as JSON and nothing else.", "--json")] = False
     settings: dict[str, object] = field(default_factory=dict)
     """Settings of the lesson that were given, by field of `Settings`."""

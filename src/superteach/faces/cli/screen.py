@@ -23,6 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from superteach.errors import counted
 from superteach.lesson import Entry, Lesson
 from superteach.report.markup import size_text
 from superteach.report.words import STAGES
@@ -145,10 +146,7 @@ def compare(lessons: dict[str, Lesson]) -> None:
 
 def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     """Show the figures of one lesson."""
-    table = _table(show_header=False)
-    table.add_column("")
-    table.add_column("", justify="right")
-    table.add_column("", style="dim")
+    table = _three_columns()
     table.add_row("rows chosen", f"{lesson.size:,}", f"of {lesson.rows:,}, {percent(lesson.fraction)}")
     if lesson.delivered:
         table.add_row("risk", f"{lesson.risk:.6g}", f"distance to the goal; all rows: {lesson.pool_risk:.6g}")
@@ -160,8 +158,8 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     table.add_row(
         "rounds",
         f"{lesson.rounds:,}",
-        f"{size_text(lesson.bytes)} between {len(rows_of)} teachers and coordinator"
-        + (f", and {before:,} rounds before the lesson began anew" if before else ""),
+        f"{size_text(lesson.bytes)} between {counted(len(rows_of), 'teachers')} and coordinator"
+        + (f", and {counted(before, 'rounds')} before the lesson began anew" if before else ""),
     )
     table.add_row("seconds", f"{lesson.seconds:.2f}", "")
     _print(table)
@@ -170,10 +168,26 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     say(f"Rows by teacher: {shown}.")
 
 
+def facts(rows: Sequence[tuple[str, str, str]]) -> None:
+    """Show names, values and what they mean."""
+    table = _three_columns()
+    for row in rows:
+        table.add_row(*row)
+    _print(table)
+
+
+def _three_columns() -> Table:
+    table = _table(show_header=False)
+    table.add_column("")
+    table.add_column("", justify="right")
+    table.add_column("", style="dim")
+    return table
+
+
 def sentence(lesson: Lesson) -> str:
     """Say what happened, in plain words."""
     text = (
-        f"Trained on {lesson.size:,} of {lesson.rows:,} rows ({percent(lesson.fraction)}), the learner ends "
+        f"Trained on {lesson.size:,} of {counted(lesson.rows, 'rows')} ({percent(lesson.fraction)}), the learner ends "
         f"{lesson.risk:.4g} away from the goal; trained on all rows it ends {lesson.pool_risk:.4g} away."
     )
     if not lesson.delivered:

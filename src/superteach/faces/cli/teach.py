@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from superteach.coordinator import named
-from superteach.coordinator.goals import Goal
+from superteach.coordinator.goals import CheckedGoal, Goal, MaxAUC, PerturbedFit, check_goal
 from superteach.errors import SettingError
-from superteach.faces.cli import screen
+from superteach.faces.cli import rehearsal, screen
 from superteach.faces.cli.folder import check_folder, new_folder, write_chosen
 from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal, make_goal
 from superteach.faces.cli.large import find_table, unfinished, write_large
@@ -33,6 +33,8 @@ from superteach.teacher.files import read_pool
 from superteach.types import Array, Json, Raw
 from superteach.words import PROMISES
 
+ROUND = 0.1
+"""Seconds of a round over NVFlare on one machine (docs/federation.md: 12 in 1.3); networks add their own."""
 _LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds": "seconds"}
 """Settings of a federation alone, and what a lesson calls them: handed on where they are given."""
 
@@ -81,12 +83,23 @@ def run(request: Request) -> None:
             page_of_stored(stored, lesson).write(folder / "report.html")
         return stored
 
+    def rehearse(names: list[str], columns: tuple[str, ...], rows: int, classes: Raw | None) -> None:
+        goal = goal_of(columns, classes)
+        wanted = check_goal(goal, len(columns), student.intercept != "none", classes)
+        if isinstance(wanted, CheckedGoal):
+            wanted.check(student, columns, classes)
+        shape = rehearsal.Shape(names, len(columns), rows)
+        rehearsal.say(rehearsal.rehearse(shape, student, goal, settings), request.as_json)
+
     if table is not None:
         settings = request.made(rounding="alone")
         if settings.promise != "open":
             raise SettingError(
                 f"--promise {settings.promise} is for owners whose rows fit in memory; use --promise open"
             )
+        if request.dry_run:
+            rehearse(["rows on disk"], table.columns, table.rows, None)
+            return
         with screen.passes(table.rows) as (watch, told):
             large = table.put_away(student.loss, request.cache, told)
             room = OneProcess(large, large.columns, student)
@@ -98,7 +111,12 @@ def run(request: Request) -> None:
         with screen.progress() as watch:
             pool = read_pool(request.files, target, request.owner, features, numeric, request.costs)
             room = OneProcess(pool.parts, pool.columns, student)
-            taught = room.teach(goal_of(pool.columns, room.classes), watch, settings)
+            if not request.dry_run:
+                taught = room.teach(goal_of(pool.columns, room.classes), watch, settings)
+        if request.dry_run:
+            names = [part.name for part in pool.parts]
+            rehearse(names, pool.columns, sum(part.count for part in pool.parts), room.classes)
+            return
         stored = write(taught, pool.columns, lambda folder: {"files": write_chosen(folder, taught, pool)})
 
     lesson = taught.lesson
@@ -131,6 +149,19 @@ def _quietly(lesson: Lesson) -> str:
     )
 
 
+def _width(goal: object, features: list[str] | None, intercept: bool) -> int:
+    """Count the columns of a federation from what the coordinator has at hand."""
+    if features is not None:
+        return len(features)
+    if isinstance(goal, dict) and isinstance(goal.get("coef"), list | dict):
+        return len(goal["coef"])
+    if isinstance(goal, list | np.ndarray):
+        return len(goal) - intercept
+    raise SettingError(
+        "--dry-run asks no teacher how many columns there are: give --features, or a goal file with a number for each"
+    )
+
+
 def teach_federation(request: Request, settings: Settings, home: Path, place: Path, features: list[str] | None) -> None:
     """Do the same over teachers who have joined: run the lesson beside the server, fetch the result."""
     from superteach.organisations.conductor import Order
@@ -160,6 +191,16 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
             on_loss=request.on_loss,
             **{told: given for name, told in _LOSSES.items() if (given := getattr(request, name)) is not None},
         )
+
+        if request.dry_run:
+            held = 1000 * len(submitted.teachers)
+            if isinstance(settings.budget, int):
+                held = max(held, 25 * settings.budget)
+            shape = rehearsal.Shape(submitted.teachers, _width(goal, features, request.intercept), held, known=False)
+            fitted = {None: PerturbedFit(request.goal_seed), "max-auc": MaxAUC()}
+            asked = fitted[submitted.goal] if submitted.goal in (None, "max-auc") else goal
+            rehearsal.say(rehearsal.rehearse(shape, submitted.student, asked, settings, ROUND), request.as_json)
+            return
 
         def follow(told: Json) -> None:
             if watch is not None:
