@@ -45,12 +45,13 @@ def teach(
         raise SettingError(f"give settings as a whole or one by one, not both: {', '.join(given)} is given too")
     settings = settings.for_learner(student)
     method = methods.find(settings.method)
-    wanted = check_goal(goal, federation.features, student.intercept != "none", classes)
+    columns = range(federation.features) if columns is None else columns
+    wanted = check_goal(goal, federation.features, student.intercept != "none", classes, columns)
     if isinstance(wanted, CheckedGoal):
-        wanted.check(student, range(federation.features) if columns is None else columns, classes)
+        wanted.check(student, columns, classes)
     method.check(settings, student, federation)
     if settings.promise != "open":
-        return _promised(federation, student, wanted, settings, started)
+        return _promised(federation, student, wanted, settings, started).named(columns)
     room = enter(federation, student, settings.solver, settings.standardize)
     room.deadline = np.inf if settings.seconds is None else started + settings.seconds
     sizes = method.sizes(settings, room)
@@ -69,7 +70,7 @@ def teach(
     cost: float | None = federation.sum(ChosenCost())
     outcome = chooser.outcome
     raw_model = room.scaling.raw(walk.model)
-    return Lesson(
+    lesson = Lesson(
         model=raw_model,
         goal=raw_goal,
         intercept=student.intercept != "none",
@@ -93,7 +94,9 @@ def teach(
         lower_bound=outcome.lower_bound,
         words=replace(method.tell(settings), unused=methods.unused(method)),
         settings={"learner": student.as_dict(), **settings.as_dict()},
-    )
+        pool_model=room.scaling.raw(pool),
+    ).named(columns)
+    return lesson.with_model(learner, classes)
 
 
 def _promised(

@@ -26,7 +26,7 @@ class OneProcess:
     """Teachers made from parts, ready to be taught from as often as wanted."""
 
     def __init__(self, parts: Sequence[Part], columns: Sequence[str], learner: Any) -> None:
-        self.learner = Learner.of(learner)
+        self._given, self.learner = learner, Learner.of(learner)
         self.columns = columns
         self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
 
@@ -42,7 +42,7 @@ class OneProcess:
         try:
             told = settings or Settings(**given)
             federation = Federation(engine, watch)
-            lesson = teach(federation, self.learner, goal, told, classes=self.classes, columns=self.columns)
+            lesson = teach(federation, self._given, goal, told, classes=self.classes, columns=self.columns)
         finally:
             engine.close()
         chosen = tuple(state.chosen for state in engine.states())
@@ -71,7 +71,7 @@ class OneProcess:
         finally:
             engine.close()
         risk = metrics.risk(raw, lesson.goal)
-        return replace(
+        delivered = replace(
             lesson,
             model=raw,
             size=kept.rows,
@@ -82,4 +82,6 @@ class OneProcess:
             pool_risk=metrics.risk(pool, lesson.goal),
             path=(PathPoint(kept.rows, kept.rows / lesson.rows, risk),),
             delivered=True,
+            pool_model=pool,
         )
+        return delivered.with_model(self._given, self.classes)

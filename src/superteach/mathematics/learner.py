@@ -48,10 +48,17 @@ class Learner:
     """Value of the constant column that carries the intercept."""
     ridge_per_row: bool = False
     """Λ = ridge·|S|: the learner averages its losses instead of adding them."""
+    weighted: bool = False
+    """Whether rows count differently in the loss: their owners know how much."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise LearnerError(f"a Learner takes a loss of superteach.losses, got {self.loss!r}")
+        if self.weighted and self.ridge_per_row:
+            raise LearnerError(
+                "PoissonRegressor cannot be taught from weighted rows: it divides its loss by the weights of the chosen "
+                "rows, which nobody knows before; leave sample_weight out, or use superteach.Learner(Poisson(), ridge)"
+            )
         if self.intercept not in ("none", "free", "penalised"):
             raise LearnerError(f"intercept={self.intercept!r} must be 'none', 'free' or 'penalised'")
         if not (math.isfinite(self.constant) and self.constant > 0):
@@ -86,7 +93,8 @@ class Learner:
 
     def as_dict(self) -> Json:
         """Return values for JSON."""
-        return {
+        told: Json = {"weighted": True} if self.weighted else {}
+        return told | {
             "loss": self.loss.settings(),
             "ridge": float(self.ridge),
             "ridge_per_row": self.ridge_per_row,

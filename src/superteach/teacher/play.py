@@ -60,7 +60,7 @@ def balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) 
     loss: Loss = known(state.loss, "loss")
     slope, octave = np.empty(teacher.rows.count), np.zeros(teacher.rows.count, dtype=np.int8)
     for where, block in teacher.rows.blocks(state.scaling):
-        slope[where] = -loss.gradient(block.times(query.model), teacher.target[where])
+        slope[where] = -teacher.weighted(loss, where).gradient(block.times(query.model), teacher.target[where])
         octave[where] = octaves(slope[where], block, query.metric)
     counts = np.bincount(octave, minlength=OCTAVES).astype(np.float64)
     return replace(state, balance=Balancing(slope, octave), drawing=None, fractions=None, play=None), counts
@@ -194,14 +194,17 @@ def _settled_alone(begun: InPlay, target: Array, rows: int, idle: int, lots: np.
 
 def show(teacher: Teacher, query: queries.Show, state: State, turn: Turn) -> Answer:
     """Show all rows and targets."""
-    reply = np.zeros((sum(query.counts), query.width + 2))
+    reply = np.zeros((sum(query.counts), query.columns))
     identity = np.eye(query.width)
     blocks = [block.mapped(identity) for _, block in teacher.rows.blocks(state.scaling)]
     mine = slots(query.counts, turn.position, teacher.rows.count)
     chosen = np.zeros(teacher.rows.count)
     if state.chosen is not None:
         chosen[state.chosen] = 1.0
-    reply[mine] = np.column_stack([np.concatenate(blocks), teacher.target, chosen])
+    shown = [np.concatenate(blocks), teacher.target, chosen]
+    if query.weighted:
+        shown.append(known(teacher.weights, "weights of rows"))
+    reply[mine] = np.column_stack(shown)
     return state, reply.ravel()
 
 
@@ -229,6 +232,7 @@ def bound(teacher: Teacher, query: queries.Bound, state: State, turn: Turn) -> A
     for where, block in teacher.rows.blocks(state.scaling):
         reached = LiftedBlock(block, slope[where]).times(query.direction)
         along = np.abs(block.times(query.direction[:-1])) * np.sqrt(block.squares(query.measure))
+        along *= 1.0 if teacher.weights is None else teacher.weights[where]
         for k, radius in enumerate(query.radii):
             totals[k] += np.maximum(reached + radius * most * along, 0.0).sum()
     return state, totals
