@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach.errors import DataError, SettingError, reason_of, shorten
+from superteach.errors import DataError, LearnerError, SettingError, reason_of, shorten
 from superteach.processes.disk import write_text
 from superteach.types import Array, Positions
 from superteach.words import Words
@@ -160,7 +160,11 @@ class Lesson:
         labels = np.ones(2) if classes is None else np.asarray(classes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(np.zeros((len(labels), len(self.coef))), labels)
+            try:
+                model.fit(np.zeros((len(labels), len(self.coef))), labels)
+            except (ValueError, TypeError, OverflowError) as error:
+                fault = f"{type(model).__name__} cannot be fitted on labels such as {shorten(repr(classes), 60)}"
+                raise LearnerError(f"{fault}: {reason_of(error)}") from None
         model.coef_ = np.reshape(self.coef, np.shape(model.coef_)).copy()
         offset = np.reshape(self.model[-1:] if self.intercept else 0.0 * self.model[:1], np.shape(model.intercept_))
         model.intercept_ = offset.copy() if offset.ndim else float(offset)
@@ -352,7 +356,7 @@ def _writing(path: str | Path) -> Iterator[None]:
     """Say which file could not be written, and why."""
     try:
         yield
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         raise SettingError(f"{str(path)!r} cannot be written: {reason_of(error)}; its folder must be there") from None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +31,8 @@ from superteach.errors import DataError, DataTypeError, GoalError, InputError, L
 from superteach.faces.tables import take_rows
 from superteach.types import Array, Raw
 
+Table: TypeAlias = Any
+"""Rows in a container of NumPy, SciPy, pandas or polars, or somebody's transformer of them: neither is ours to type."""
 AFFINE = 1e-6
 """Share of a column's range by which it may differ from a line through another pipeline's column of that name: rounding of
 two ways to the same scale is below 1e-9, and another knot or category is above 1e-2."""
@@ -52,13 +54,13 @@ def split(learner: BaseEstimator) -> tuple[Pipeline | None, str, BaseEstimator]:
 class Prepared:
     """Transformers as all teachers apply them, and each teacher's rows behind them."""
 
-    def __init__(self, before: Pipeline, tables: Sequence[Any], names: Sequence[str], last: str, open_: bool) -> None:
+    def __init__(self, before: Pipeline, tables: Sequence[Table], names: Sequence[str], last: str, open_: bool) -> None:
         self._tables, self._names, self._last = tables, names, last
         self.transformer: Pipeline = _Settling(names, open_).settle(before, list(tables), "the Pipeline")
         self.features = [apply(self.transformer, table, name) for table, name in zip(tables, names, strict=True)]
         self.columns = names_of(self.transformer, self.features[0].shape[1])
 
-    def with_last(self, model: Any) -> Pipeline:
+    def with_last(self, model: Table) -> Pipeline:
         """The transformers with a fitted model behind them."""
         if not hasattr(self.transformer.transform(take_rows(self._tables[0], np.arange(1))), "columns"):
             del model.feature_names_in_  # it is handed arrays, whose columns have no names
@@ -71,7 +73,7 @@ class Prepared:
         return translate(goal, self.features, self.columns, self._tables, self._names)
 
 
-def names_of(transformer: Any, width: int) -> list[str]:
+def names_of(transformer: Table, width: int) -> list[str]:
     """Names of the columns that a transformer makes; x0, x1, … where it has none for them."""
     with suppress(Exception):  # whatever a transformer of somebody else raises, names are a courtesy
         found = [str(name) for name in transformer.get_feature_names_out()]
@@ -86,7 +88,7 @@ class _Settling:
     def __init__(self, names: Sequence[str], open_: bool) -> None:
         self._names, self._open = names, open_
 
-    def settle(self, transformer: Any, tables: list[Any], where: str) -> Any:
+    def settle(self, transformer: Table, tables: list[Table], where: str) -> Table:
         """Return a transformer that is fitted; one that already is comes back as it is."""
         if isinstance(transformer, Pipeline):
             return self._pipeline(transformer, tables, where)
@@ -109,7 +111,7 @@ class _Settling:
         with _named(f"{where}: {type(transformer).__name__}"):
             return rule(transformer, tables)
 
-    def _pipeline(self, pipeline: Pipeline, tables: list[Any], where: str) -> Pipeline:
+    def _pipeline(self, pipeline: Pipeline, tables: list[Table], where: str) -> Pipeline:
         steps = []
         for place, (name, step) in enumerate(pipeline.steps):
             if step is None or step == "passthrough":
@@ -123,9 +125,9 @@ class _Settling:
                 tables = [_transform(found, table, owner) for table, owner in zip(tables, self._names, strict=True)]
         return Pipeline(steps)
 
-    def _by_column(self, whole: ColumnTransformer, tables: list[Any], where: str) -> ColumnTransformer:
+    def _by_column(self, whole: ColumnTransformer, tables: list[Table], where: str) -> ColumnTransformer:
         """Settle each part on its columns; the parts are frozen while scikit-learn puts them together."""
-        settled: dict[str, Any] = {}
+        settled: dict[str, Table] = {}
         with _named(where):
             outline = clone(whole).set_params(
                 transformers=[(name, "passthrough", columns) for name, _, columns in whole.transformers]
@@ -150,7 +152,7 @@ class _Settling:
         return found
 
 
-def _scaler(scaler: StandardScaler, tables: list[Any]) -> StandardScaler:
+def _scaler(scaler: StandardScaler, tables: list[Table]) -> StandardScaler:
     """Means and deviations of all rows, from every teacher's counts, means and variances."""
     found = clone(scaler)
     for table in tables:
@@ -158,23 +160,30 @@ def _scaler(scaler: StandardScaler, tables: list[Any]) -> StandardScaler:
     return found
 
 
-def _encoder(encoder: OneHotEncoder, tables: list[Any]) -> OneHotEncoder:
+def _encoder(encoder: OneHotEncoder, tables: list[Table]) -> OneHotEncoder:
     """Categories as declared, or all that some teacher has."""
     found = clone(encoder)
-    if not isinstance(encoder.categories, str):
-        return found.fit(tables[0])
     if encoder.min_frequency is not None or encoder.max_categories is not None:
         raise LearnerError(
-            "a OneHotEncoder with min_frequency or max_categories counts the rows of all teachers; declare categories=, "
-            "or fit it first"
+            "a OneHotEncoder with min_frequency or max_categories counts the rows of all teachers: fit it first"
         )
     theirs = [OneHotEncoder().fit(table).categories_ for table in tables]
     columns = [np.concatenate(some) for some in zip(*theirs, strict=True)]
+    if not isinstance(encoder.categories, str):
+        names = list(getattr(tables[0], "columns", range(len(columns))))
+        for name, seen, declared in zip(names, columns, encoder.categories, strict=False):
+            strange = [value for value in seen.tolist() if value not in list(declared)]
+            if strange and encoder.handle_unknown == "error":
+                raise DataError(
+                    f"column {name!r} holds {strange[0]!r}, which is not among its declared categories "
+                    f"{listed(list(declared))}: add it, or use handle_unknown='ignore'"
+                )
+        columns = [np.asarray(list(d), dtype=seen.dtype) for seen, d in zip(columns, encoder.categories, strict=True)]
     longest = max(map(len, columns))
     return found.fit(_like(tables[0], [np.resize(column, longest) for column in columns]))
 
 
-def _imputer(imputer: SimpleImputer, tables: list[Any]) -> SimpleImputer:
+def _imputer(imputer: SimpleImputer, tables: list[Table]) -> SimpleImputer:
     """What to fill in: means from sums, the most frequent value from counts, or a constant."""
     found = clone(imputer)
     if imputer.strategy == "constant":
@@ -187,7 +196,7 @@ def _imputer(imputer: SimpleImputer, tables: list[Any]) -> SimpleImputer:
             raise DataError(f"column {name!r} holds no value at all, so it has no mean; drop it")
         return found.fit(_like(tables[0], [np.array([mean]) for mean in means]))
     if imputer.strategy == "most_frequent":
-        counts: list[Counter[Any]] = [Counter() for _ in range(tables[0].shape[1])]
+        counts: list[Counter[Table]] = [Counter() for _ in range(tables[0].shape[1])]
         for table in tables:
             for count, column in zip(counts, _each_column(table), strict=True):
                 values, number = np.unique(column[_there(column)], return_counts=True)
@@ -204,14 +213,14 @@ def _imputer(imputer: SimpleImputer, tables: list[Any]) -> SimpleImputer:
     )
 
 
-_RULES: dict[type, Callable[[Any, list[Any]], Any]] = {
+_RULES: dict[type, Callable[[Table, list[Table]], Table]] = {
     StandardScaler: _scaler,
     OneHotEncoder: _encoder,
     SimpleImputer: _imputer,
 }
 
 
-def _is_fitted(transformer: Any) -> bool:
+def _is_fitted(transformer: Table) -> bool:
     try:
         check_is_fitted(transformer)
     except (NotFittedError, TypeError):
@@ -226,7 +235,7 @@ def _there(column: Raw) -> Raw:
     return ~np.array([value is None or value != value for value in column], dtype=bool)
 
 
-def _each_column(table: Any) -> list[Raw]:
+def _each_column(table: Table) -> list[Raw]:
     if hasattr(table, "iloc"):
         return [np.asarray(table.iloc[:, place]) for place in range(table.shape[1])]
     if hasattr(table, "get_columns"):
@@ -234,14 +243,14 @@ def _each_column(table: Any) -> list[Raw]:
     return list(np.asarray(table).T)
 
 
-def _like(table: Any, columns: list[Raw]) -> Any:
+def _like(table: Table, columns: list[Raw]) -> Table:
     """A table of the same kind and the same names."""
     if hasattr(table, "columns"):
         return type(table)(dict(zip(table.columns, columns, strict=True)))
     return np.column_stack(columns)
 
 
-def _take_columns(table: Any, columns: Any) -> Any:
+def _take_columns(table: Table, columns: Table) -> Table:
     from sklearn.utils import _safe_indexing
 
     return _safe_indexing(table, columns, axis=1)
@@ -258,18 +267,18 @@ def _named(where: str) -> Iterator[None]:
         raise DataError(f"{where} does not suit these rows: {reason_of(error)}") from None
 
 
-def apply(transformer: Any, table: Any, name: str) -> Any:
+def apply(transformer: Table, table: Table, name: str) -> Table:
     """Return one teacher's rows behind a pipeline, as a matrix of numbers."""
     return _numbers(_transform(transformer, table, name), name)
 
 
-def _transform(transformer: Any, table: Any, name: str) -> Any:
+def _transform(transformer: Table, table: Table, name: str) -> Table:
     """One teacher's rows behind a transformer."""
     with _named(f"teacher {name!r}: {type(transformer).__name__}"):
         return transformer.transform(table)
 
 
-def _numbers(made: Any, name: str) -> Any:
+def _numbers(made: Table, name: str) -> Table:
     """What a pipeline made, as a matrix of numbers."""
     if sparse.issparse(made):
         return made.tocsr()
@@ -289,7 +298,7 @@ def _numbers(made: Any, name: str) -> Any:
 
 
 def translate(
-    goal: Any, features: Sequence[Any], columns: Sequence[object], tables: Sequence[Any], names: Sequence[str]
+    goal: Table, features: Sequence[Table], columns: Sequence[object], tables: Sequence[Table], names: Sequence[str]
 ) -> object:
     """Read a fitted pipeline as its last model, with coefficients for our columns.
 
@@ -340,7 +349,7 @@ def _match_names(theirs: Sequence[str], columns: Sequence[object]) -> list[int]:
     return [theirs.index(name) for name in ours]
 
 
-def _lines(inside: Any, outside: Any, order: list[int], columns: Sequence[object]) -> tuple[Array, Array]:
+def _lines(inside: Table, outside: Table, order: list[int], columns: Sequence[object]) -> tuple[Array, Array]:
     """o = a s + c for every column."""
     factor, shift = np.ones(len(order)), np.zeros(len(order))
     for place, other in enumerate(order):
@@ -361,15 +370,15 @@ def _lines(inside: Any, outside: Any, order: list[int], columns: Sequence[object
     return factor, shift
 
 
-def _stacked(parts: Sequence[Any]) -> Any:
+def _stacked(parts: Sequence[Table]) -> Table:
     return sparse.vstack(parts, format="csc") if sparse.issparse(parts[0]) else np.vstack(parts)
 
 
-def _column(matrix: Any, place: int) -> Array:
+def _column(matrix: Table, place: int) -> Array:
     some = matrix[:, [place]]
     return np.asarray(some.toarray() if sparse.issparse(some) else some, dtype=np.float64).ravel()
 
 
-def tables_of(table: Any, members: Sequence[Any]) -> list[Any]:
+def tables_of(table: Table, members: Sequence[Table]) -> list[Table]:
     """Each teacher's own rows, in the container they came in."""
     return [table] if len(members) == 1 else [take_rows(table, rows) for rows in members]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -31,7 +32,15 @@ def our_errors(table: object = None) -> Iterator[None]:
             raise
         check_numbers(_as_objects(table))
         kind = DataTypeError if isinstance(error, TypeError) else DataError
-        raise kind(" ".join(str(error).split())) from error
+        raise kind(_in_one_line(str(error))) from error
+
+
+def _in_one_line(text: str) -> str:
+    """What scikit-learn says, without the numbers it shows and the pages it names."""
+    if "NaN" in text or text.startswith("Complex data"):
+        text = text.splitlines()[0] + " Drop or fill such rows first" * ("NaN" in text)
+    text = re.sub(r"array=[\s\S]*?\]\.\s", " ", text)
+    return shorten(" ".join(text.split()), 400)
 
 
 def check_container(table: object, what: str = "X") -> None:
@@ -42,6 +51,8 @@ def check_container(table: object, what: str = "X") -> None:
     if names is None or (hasattr(table, "schema") and not isinstance(names[0] if len(names) else "", str)):
         return
     seen = list(names)
+    if not seen:
+        raise DataError(f"{what} has 0 feature(s) (shape={getattr(table, 'shape', ())}); at least one column is needed")
     twice = next((name for name in seen if isinstance(name, str) and seen.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{what} has {seen.count(twice)} columns named {twice!r}; give every column a name of its own")
@@ -61,10 +72,11 @@ def check_numbers(table: object) -> None:
             try:
                 float(values[row])
             except (TypeError, ValueError, OverflowError):
-                kind = type(values[row]).__name__
-                what = "text" if isinstance(values[row], str) else f"a value of type {kind}"
+                value = values[row : row + 1].tolist()[0]
+                kind = type(value).__name__
+                what = "text" if isinstance(value, str) else f"a value of type {kind}"
                 remedy = _REMEDY["times" if "date" in kind or "Time" in kind else "text"]
-                shown, place = shorten(repr(values[row]), 40), name_row(table, int(row))
+                shown, place = shorten(repr(value), 40), name_row(table, int(row))
                 raise DataTypeError(
                     f"column {name!r} holds {what}, such as {shown} in {place}; numbers are needed: {remedy}"
                 ) from None

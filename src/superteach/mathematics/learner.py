@@ -122,7 +122,12 @@ class Learner:
             seen = f"{estimator.__name__} (a class, not an instance)" if isinstance(estimator, type) else kind.__name__
             raise LearnerError(f"{seen} cannot be taught; supported are {SUPPORTED}")
         _require(estimator, fit_intercept=(True, False, np.True_, np.False_))
-        return reader(estimator)
+        found = reader(estimator)
+        try:
+            estimator._validate_params()
+        except ValueError as error:
+            raise LearnerError(f"{kind.__name__} cannot be taught: {' '.join(str(error).split())}") from None
+        return found
 
 
 def _require(estimator: BaseEstimator, **allowed: tuple[object, ...]) -> None:

@@ -165,7 +165,7 @@ def find_classes(parts: Sequence[Part]) -> Raw:
         raise DataTypeError("labels must be all numbers or all strings; some are missing or mixed") from None
     if len(values) == 1:
         raise DataError(
-            f"all rows of all teachers carry one class, {values[0]!r}; a classifier needs rows of two classes"
+            f"all rows of all teachers carry one class, {values.tolist()[0]!r}; a classifier needs rows of two classes"
         )
     if len(values) > 2:
         shown = ", ".join(map(repr, values[:5].tolist())) + (", …" if len(values) > 5 else "")

@@ -150,7 +150,8 @@ def _from_model(model: object, intercept: bool, classes: Labels | None, columns:
         slope = slope[..., in_order(places, columns, f"the goal {name}")]
     theirs = getattr(model, "classes_", None)
     if classes is not None and theirs is not None and not np.array_equal(theirs, classes):
-        raise GoalError(f"the goal {name} was fitted on labels {list(theirs)}, the rows have {list(classes)}")
+        told = np.asarray(theirs).tolist(), np.asarray(classes).tolist()
+        raise GoalError(f"the goal {name} was fitted on labels {told[0]}, the rows have {told[1]}")
     if intercept:
         return np.append(slope.ravel(), offset)
     if np.any(offset):
