@@ -36,9 +36,8 @@ def main(folder: str | None = None) -> None:
     for size in SIZES:
         teacher = SuperTeacher(pipeline(), goal, budget=size).fit(X, y, groups=owner)
         behind = teacher.transformer_.transform
-        fits = []
-        for rows in (teacher.sample_indices_, np.random.default_rng(1).choice(len(y), size, replace=False)):
-            fits.append(clone(goal[-1]).fit(behind(X.iloc[rows]), y.iloc[rows]))
+        choices = teacher.sample_indices_, np.random.default_rng(1).choice(len(y), size, replace=False)
+        fits = [clone(goal[-1]).fit(behind(X.iloc[rows]), y.iloc[rows]) for rows in choices]
         models = [np.append(one.coef_, one.intercept_) for one in fits]
         risks = [float(np.linalg.norm(model - teacher.lesson_.goal)) for model in models]
         agree = [float(np.mean(one.predict(behind(fresh)) == goal.predict(fresh))) for one in fits]
