@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from html import escape
 
 import numpy as np
 import pytest
@@ -211,3 +212,32 @@ def test_stored_settings_are_those_that_were_used(taught):
     settings = taught("squared", budget=30, sparsity=0.2).lesson_.settings
     assert settings["sparsity"] == 0.2
     assert settings["goal_weight"] == 2000.0
+
+
+def test_a_lesson_at_a_glance(taught, tmp_path):
+    """One line, a small table, a figure and frames; the columns' names are kept in the file."""
+    teacher = taught()
+    lesson = teacher.lesson_
+    assert repr(lesson).count("\n") == 0
+    assert len(repr(lesson)) < 120
+    assert f"{lesson.size} of {ROWS} rows" in repr(lesson)
+    shown = lesson._repr_html_()
+    assert shown.startswith("<table>")
+    assert escape(lesson.verdict) in shown
+    figure = lesson.plot()
+    figure.savefig(tmp_path / "lesson.png")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Distance to the goal", "Coefficients"]
+    coefficients = lesson.to_frame()
+    np.testing.assert_array_equal(coefficients["taught"], lesson.model)
+    np.testing.assert_array_equal(coefficients["all_rows"], lesson.pool_model)
+    assert list(coefficients["column"]) == ["x0", "x1", "x2", "intercept"]
+    assert len(lesson.to_frame("path")) == len(lesson.path)
+    assert list(lesson.to_frame("ledger")["query"]) == [entry.query for entry in lesson.ledger]
+    named = lesson.named(["age", "bmi", "<dose>"])
+    named.save(tmp_path / "lesson.json")
+    back = st.Lesson.load(tmp_path / "lesson.json")
+    assert back.columns == ("age", "bmi", "<dose>")
+    assert back.model_ is None
+    np.testing.assert_array_equal(back.pool_model, lesson.pool_model)
+    back.report(tmp_path / "report.html")
+    assert "bmi" in (tmp_path / "report.html").read_text()

@@ -5,13 +5,14 @@ Loaders of published data (`load_higgs` and others) come from the laboratory, `s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from superteach import extensions
-from superteach.errors import SettingError
+from superteach.errors import MissingExtra, SettingError
 from superteach.types import Array, is_whole
 
 Owners = npt.NDArray[np.int64]
@@ -27,17 +28,27 @@ def __getattr__(name: str) -> Any:
 
 
 def make_classification_pool(
-    rows: int = 5000, features: int = 10, teachers: int = 5, random_state: int = 0
-) -> tuple[Array, npt.NDArray[np.int64], Owners]:
-    """Return X, y, owner with x_j ~ N(m_k, I), m_k ~ N(0, 0.5² I), y_j = k mod 2 for the cluster k of row j."""
+    rows: int = 5000, features: int = 10, teachers: int = 5, random_state: int = 0, *, as_frame: bool = False
+) -> tuple[Any, Any, Owners]:
+    """Return X, y, owner with x_j ~ N(m_k, I), m_k ~ N(0, 0.5² I), y_j = k mod 2 for the cluster k of row j.
+
+    With as_frame=True X is a pandas DataFrame with columns x0, x1, … and y a Series.
+    """
     generator = _generator(rows, features, teachers, random_state)
     X, cluster = _clusters(generator, rows, features, spread=0.5)
-    return X, cluster % 2, split_evenly(rows, teachers, generator)
+    owner = split_evenly(rows, teachers, generator)
+    return *_form(X, cluster % 2, as_frame), owner
 
 
 def make_regression_pool(
-    rows: int = 5000, features: int = 10, teachers: int = 5, noise: float = 20.0, random_state: int = 0
-) -> tuple[Array, Array, Owners]:
+    rows: int = 5000,
+    features: int = 10,
+    teachers: int = 5,
+    noise: float = 20.0,
+    random_state: int = 0,
+    *,
+    as_frame: bool = False,
+) -> tuple[Any, Any, Owners]:
     """Return X, y, owner with x_j ~ N(m_k, I), m_k ~ N(0, I), y_j = x_j'w + noise·ε_j, w ~ N(0, 10² I), ε ~ N(0, 1)."""
     generator = _generator(rows, features, teachers, random_state)
     if not (isinstance(noise, int | float | np.number) and np.isfinite(noise) and noise >= 0.0):
@@ -46,7 +57,22 @@ def make_regression_pool(
     y = X @ (10.0 * generator.standard_normal(features))
     # Drawn even where it is multiplied by 0, so that a noise-free pool has the same owners as a noisy one.
     y += noise * generator.standard_normal(rows)
-    return X, y, split_evenly(rows, teachers, generator)
+    owner = split_evenly(rows, teachers, generator)
+    return *_form(X, y, as_frame), owner
+
+
+def as_tables(X: npt.NDArray[Any], y: npt.NDArray[Any], names: Sequence[str]) -> tuple[Any, Any]:
+    """Return rows as a pandas DataFrame with named columns of their own types, and targets as a Series."""
+    try:
+        import pandas
+    except ImportError:
+        raise MissingExtra("pandas", "frame", "as_frame=True") from None
+    frame = pandas.DataFrame(X, columns=list(names), copy=False)
+    return (frame.infer_objects() if X.dtype == object else frame), pandas.Series(y, name="target")
+
+
+def _form(X: Array, y: npt.NDArray[Any], as_frame: bool) -> tuple[Any, Any]:
+    return as_tables(X, y, [f"x{place}" for place in range(X.shape[1])]) if as_frame else (X, y)
 
 
 def split_evenly(rows: int, teachers: int, generator: np.random.Generator) -> Owners:

@@ -29,6 +29,7 @@ LABORATORY = {
     DATASETS: (
         "get_data_home",
         "load_acs_income",
+        "load_adult",
         "load_beijing_air",
         "load_heart_disease",
         "load_higgs",

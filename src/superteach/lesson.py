@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from superteach.errors import DataError, LearnerError, SettingError, reason_of, shorten
 from superteach.processes.disk import write_text
 from superteach.types import Array, Positions
 from superteach.words import Words
@@ -58,7 +61,7 @@ class Certificate:
     """u'(Λθ*, n) − Σ_j max(0, u'(g_j, 1)), which is positive."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Lesson:
     """A taught model, how good it is, and what it took."""
 
@@ -107,6 +110,67 @@ class Lesson:
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=lambda: versions())
     """Versions of what computed the lesson."""
+    columns: tuple[str, ...] = ()
+    """Names of the coefficients, the intercept's not among them; empty where columns have none."""
+    pool_model: Array | None = None
+    """The learner's model on every row, in the same units; None where nobody has fitted it."""
+    model_: Any = None
+    """The taught model as a fitted estimator of the learner's own class, or a fitted Pipeline; not in files."""
+
+    def __repr__(self) -> str:
+        """One line."""
+        told = f"risk {self.risk:.3g}, all rows {self.pool_risk:.3g}" if self.delivered else "nobody has looked at it"
+        count = len(self.teachers)
+        by = f"method {self.settings.get('method', '?')!r}, {count} teacher{'s' * (count != 1)}"
+        return f"Lesson({self.size} of {self.rows} rows, {told}, {by})"
+
+    def _repr_html_(self) -> str:
+        """Show the lesson in a notebook: verdict, sizes, risks."""
+        from superteach.report.glance import html_of
+
+        return html_of(self)
+
+    def plot(self) -> Any:
+        """Draw risks and coefficients of all rows and of the lesson; return matplotlib's figure (extra `plot`)."""
+        from superteach.report.glance import figure_of
+
+        return figure_of(self)
+
+    def to_frame(self, what: str = "coefficients") -> Any:
+        """Return "coefficients" (goal, all rows, taught), "path" (sizes and risks) or "ledger" (rounds) as a data frame.
+
+        It is a pandas one, or a polars one where pandas is not installed.
+        """
+        from superteach.report.glance import frame_of
+
+        return frame_of(self, what)
+
+    def named(self, columns: Sequence[Any]) -> Lesson:
+        """The same lesson, with names for its coefficients where columns have names."""
+        return replace(self, columns=tuple(columns) if all(isinstance(one, str) for one in columns) else ())
+
+    def with_model(self, estimator: Any, classes: Any) -> Lesson:
+        """The same lesson, with the taught model as a fitted estimator like the one given (a Learner: without)."""
+        if not hasattr(estimator, "fit"):
+            return self
+        from sklearn.base import clone
+
+        model = clone(estimator)
+        # A fit on rows of zeros sets whatever the class needs to predict; then the taught numbers take its place.
+        labels = np.ones(2) if classes is None else np.asarray(classes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                model.fit(np.zeros((len(labels), len(self.coef))), labels)
+            except (ValueError, TypeError, OverflowError) as error:
+                fault = f"{type(model).__name__} cannot be fitted on labels such as {shorten(repr(classes), 60)}"
+                raise LearnerError(f"{fault}: {reason_of(error)}") from None
+        model.coef_ = np.reshape(self.coef, np.shape(model.coef_)).copy()
+        offset = np.reshape(self.model[-1:] if self.intercept else 0.0 * self.model[:1], np.shape(model.intercept_))
+        model.intercept_ = offset.copy() if offset.ndim else float(offset)
+        if self.columns:
+            model.feature_names_in_ = np.array(self.columns, dtype=object)
+        return replace(self, model_=model)
 
     @property
     def abandoned(self) -> dict[str, int]:
@@ -210,13 +274,16 @@ class Lesson:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as plain values for JSON."""
-        own = {one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.name != "intercept"}
+        own = {
+            one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.name not in ("intercept", "model_")
+        }
         derived = {name: getattr(self, name) for name in ("fraction", "ratio", "rounds", "bytes")}
         return own | {"model": {"coef": self.coef.tolist(), "intercept": self.offset}} | derived
 
     def save(self, path: str | Path) -> None:
         """Write the lesson as JSON; the file appears whole or not at all."""
-        write_text(Path(path), to_json(self.as_dict()))
+        with _writing(path):
+            write_text(Path(path), to_json(self.as_dict()))
 
     def report(
         self,
@@ -234,13 +301,34 @@ class Lesson:
         """
         from superteach.report import page_of
 
+        others = against.values() if isinstance(against, Mapping) else [] if against is None else against
+        others = [against] if isinstance(against, Lesson) else others
+        if (
+            isinstance(against, str)
+            or not isinstance(others, Iterable)
+            or not all(isinstance(o, Lesson) for o in others)
+        ):
+            raise SettingError(
+                f"against={shorten(repr(against), 60)} must be a Lesson, a list of them, or a dict by name"
+            )
+        columns = self.columns or None if columns is None else columns
         page = page_of(self, title=title, against=against, columns=columns, contributions=contributions)
-        page.write(path)
+        with _writing(path):
+            page.write(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Lesson:
         """Read a lesson that `save` wrote."""
-        stored = json.loads(Path(path).read_text(encoding="utf-8"))
+        try:
+            return cls._read(json.loads(Path(path).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise DataError(f"the lesson {str(path)!r} cannot be read: {reason_of(error)}; check the path") from None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            fault = f"it has no {error}" if isinstance(error, KeyError) else reason_of(error)
+            raise DataError(f"{str(path)!r} is no lesson that Lesson.save wrote: {fault}") from None
+
+    @classmethod
+    def _read(cls, stored: dict[str, Any]) -> Lesson:
         coef, goal = stored["model"]["coef"], stored["goal"]
         intercept = len(goal) > len(coef)
         whole = [*coef, stored["model"]["intercept"]] if intercept else coef
@@ -253,12 +341,23 @@ class Lesson:
         values["ledger"] = tuple(Entry(**entry) for entry in stored["ledger"])
         if (proof := stored["certificate"]) is not None:
             values["certificate"] = Certificate(np.array(proof["direction"]), proof["margin"])
-        for name in ("teachers", "interruptions"):
+        if values.get("pool_model") is not None:
+            values["pool_model"] = np.array(values["pool_model"], dtype=np.float64)
+        for name in ("teachers", "interruptions", "columns"):
             values[name] = tuple(values.get(name, ()))
         unknown = ("risk", "consistency", "pool_risk", "prediction_distance", "prediction_spread")
         for name in unknown:  # null where they are not finite, or not known
             values[name] = math.nan if values.get(name) is None else values[name]
         return cls(**values)
+
+
+@contextmanager
+def _writing(path: str | Path) -> Iterator[None]:
+    """Say which file could not be written, and why."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+        raise SettingError(f"{str(path)!r} cannot be written: {reason_of(error)}; its folder must be there") from None
 
 
 def _plain(value: Any) -> Any:

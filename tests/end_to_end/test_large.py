@@ -105,7 +105,11 @@ def test_the_estimator_on_files_datasets_and_mapped_arrays(kind, tmp_path, monke
     mapped = [model().fit(np.load(tmp_path / name, mmap_mode="r"), y) for name in ("X.npy", "F.npy")]
     for found in (one, other, *mapped):
         counts = np.diff([*range(0, ROWS, 500), ROWS]) if found in mapped else None
-        groups = groups_of(counts if counts is not None else [*large.ParquetTable(sorted(folder.glob("part*")), "y").put_away(Logistic()).counts])
+        groups = groups_of(
+            counts
+            if counts is not None
+            else [*large.ParquetTable(sorted(folder.glob("part*")), "y").put_away(Logistic()).counts]
+        )
         near = model().fit(X, y, groups=groups)
         assert found.coef_.tobytes() == near.coef_.tobytes()
         np.testing.assert_array_equal(found.sample_indices_, near.sample_indices_)
@@ -204,7 +208,7 @@ def test_a_file_that_is_not_what_it_was(what, when, tmp_path, monkeypatch):
         else:
             os.utime(last, (1, 1))
 
-    spot = ("find_classes" if when == "before it is read" else "put_away")
+    spot = "find_classes" if when == "before it is read" else "put_away"
     honest = getattr(large.ParquetTable, spot)
 
     def meanwhile(self, *given):
@@ -225,7 +229,12 @@ def test_the_rule_by_size(tmp_path, monkeypatch):
     files = [folder / f"part-{k}.parquet" for k in range(4)]
     order = [*USUAL, *FEATURES, "--json", "--overwrite", "--out", tmp_path / "out"]
     teachers = {}
-    for name, share, flag in [("small", 1.0, []), ("large", 0.0, []), ("told", 1.0, ["--out-of-core"]), ("not", 0.0, ["--in-memory"])]:
+    for name, share, flag in [
+        ("small", 1.0, []),
+        ("large", 0.0, []),
+        ("told", 1.0, ["--out-of-core"]),
+        ("not", 0.0, ["--in-memory"]),
+    ]:
         monkeypatch.setattr(large, "LARGE", share)
         teachers[name] = json.loads(run("teach", *files, *order, *flag).stdout)["teachers"]
     assert teachers["small"] == teachers["not"] == [f"part-{k}" for k in range(4)]
@@ -283,7 +292,9 @@ def test_a_result_that_finds_no_room_is_not_half_written(tmp_path):
         "    return honest(*given, **named)\nmodule.write_large = full\nmain()"
     )
     order = ["teach", folder, *USUAL, *FEATURES, "--out", tmp_path / "out"]
-    told = subprocess.run([*command()[:1], "-c", script, *map(str, order)], capture_output=True, text=True, cwd=tmp_path)
+    told = subprocess.run(
+        [*command()[:1], "-c", script, *map(str, order)], capture_output=True, text=True, cwd=tmp_path
+    )
     assert told.returncode == 1, told.stderr
     assert "the chosen rows cannot be written" in told.stderr
     assert len(told.stderr.splitlines()) == 1

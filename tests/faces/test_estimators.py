@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from scipy import optimize, sparse
 from scipy.special import expit
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.metrics import r2_score
@@ -437,3 +438,45 @@ def test_works_inside_scikit_learn(task):
     search.fit(X, y)
     assert set(search.predict(X)) <= {-1.0, 1.0}
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_goals_by_name_are_put_in_order(task):
+    """A dict, a Series and a fitted model mean the same goal, whatever order their names have."""
+    X, y, estimator, goal = task("logistic", True)
+    names = ["d", "b", "c", "a"]
+    frame = pd.DataFrame(X, columns=names)
+    plain = SuperTeacher(estimator, goal, budget=40, method="dual").fit(frame, y)
+    by_name = dict(zip([*names, "intercept"], goal, strict=True))
+    shuffled = {name: by_name[name] for name in ("intercept", "a", "b", "c", "d")}
+    model = LogisticRegression().fit(frame[["a", "b", "c", "d"]], y)
+    model.coef_, model.intercept_ = np.array([[by_name[name] for name in "abcd"]]), np.array([goal[-1]])
+    for form in (shuffled, pd.Series(shuffled), model):
+        taught = SuperTeacher(estimator, form, budget=40, method="dual").fit(frame, y)
+        np.testing.assert_array_equal(taught.lesson_.goal, goal)
+        np.testing.assert_array_equal(taught.sample_indices_, plain.sample_indices_)
+    by_place = SuperTeacher(
+        estimator, {2: goal[2], 0: goal[0], 1: goal[1], 3: goal[3], "intercept": goal[4]}, budget=40
+    )
+    np.testing.assert_array_equal(by_place.fit(X, y).lesson_.goal, goal)
+
+
+def test_a_search_that_keeps_groups_to_itself_is_told(task):
+    """Without metadata routing groups= reaches the splitter alone, and there is one teacher."""
+    X, y, estimator, goal = task("logistic", True)
+    search = GridSearchCV(SuperTeacher(estimator, goal, method="dual"), {"budget": [40]}, cv=2)
+    with pytest.warns(UserWarning, match=r"groups.*splitter alone.*set_fit_request"):
+        search.fit(X, y, groups=owners(3))
+    with config_context(enable_metadata_routing=True):
+        told = SuperTeacher(estimator, goal, method="dual").set_fit_request(groups=True)
+        found = GridSearchCV(told, {"budget": [40]}, cv=2).fit(X, y, groups=owners(3))
+    assert list(found.best_estimator_.teachers_) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("form", [sparse.coo_matrix, sparse.coo_array, sparse.lil_matrix, sparse.dok_array])
+def test_chosen_rows_of_any_sparse_matrix(form, task):
+    """They come back in the format they came in."""
+    X, y, estimator, goal = task("logistic", True)
+    some, labels = SuperTeacher(estimator, goal, budget=40, method="dual").fit_resample(form(X), y)
+    assert some.format == form(X).format
+    assert some.shape == (40, 4)
+    assert len(labels) == 40

@@ -3,6 +3,7 @@
 from superteach.datasets import make_classification_pool, make_regression_pool, split_evenly
 from superteach_lab.data.published import (
     load_acs_income,
+    load_adult,
     load_beijing_air,
     load_heart_disease,
     load_higgs,
@@ -13,6 +14,7 @@ from superteach_lab.data.sources import get_data_home
 __all__ = [
     "get_data_home",
     "load_acs_income",
+    "load_adult",
     "load_beijing_air",
     "load_heart_disease",
     "load_higgs",

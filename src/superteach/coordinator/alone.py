@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from superteach.coordinator.classroom import Classroom
@@ -51,7 +52,7 @@ def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: A
     """Exact teaching within one teacher: methods.match on a federation of one."""
     engine = Itself(teacher)
     federation = Federation(engine)
-    learner = _learner(loss, scaling, query)
+    learner = replace(_learner(loss, scaling, query), weighted=getattr(teacher, "weights", None) is not None)
     try:
         count: Size = federation.sum(Census())
         squares = federation.sum(Prepare(loss, scaling.constant, scaling.centre, scaling.scale))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from superteach.coordinator.goals.base import in_order
 from superteach.errors import GoalError, SettingError, listed, shorten
 from superteach.mathematics.learner import Learner
 from superteach.types import Array, Json, Labels
@@ -65,13 +66,7 @@ def _goal_by_name(stored: Json, columns: Sequence[str], intercept: bool, classes
             raise GoalError(f"{where} has {len(coef)} coefficients for {len(theirs)} columns")
         coef = dict(zip(map(str, theirs), coef, strict=True))
     if isinstance(coef, dict):
-        missing = [column for column in columns if column not in coef]
-        extra = [name for name in coef if name not in columns]
-        if missing or extra:
-            faults = [f"no coefficient for column {listed(missing)}"] * bool(missing)
-            faults += [f"a coefficient for {listed(extra)}, which is no feature column"] * bool(extra)
-            raise GoalError(f"{where} has {' and '.join(faults)}")
-        coef = [coef[column] for column in columns]
+        coef = in_order(coef, columns, where)
     slope = _goal_numbers(coef, where, "coef")
     if len(slope) != len(columns):
         raise GoalError(f"{where} has {len(slope)} coefficients, expected {len(columns)}: one per feature column")

@@ -53,14 +53,17 @@ def teach(
         raise SettingError(f"give settings as a whole or one by one, not both: {', '.join(given)} is given too")
     settings = settings.for_learner(student)
     method = methods.find(settings.method)
-    wanted = check_goal(goal, federation.features, student.intercept != "none", classes)
+    columns = range(federation.features) if columns is None else columns
+    wanted = check_goal(goal, federation.features, student.intercept != "none", classes, columns)
     if isinstance(wanted, CheckedGoal):
-        wanted.check(student, range(federation.features) if columns is None else columns, classes)
+        wanted.check(student, columns, classes)
     method.check(settings, student, federation)
     told = federation.teachers, method.name, settings.promise, settings.budget
     _LOG.info("a lesson over %d teachers begins: method %s, promise %s, budget %s", *told)
     given_back = _promised if settings.promise != "open" else _open
-    lesson = given_back(federation, student, wanted, settings, started)
+    lesson = given_back(federation, student, wanted, settings, started).named(columns)
+    if settings.promise == "open":
+        lesson = lesson.with_model(learner, classes)
     _LOG.info(
         "%d of %d rows, %d rounds, %.2f s: %s", lesson.size, lesson.rows, lesson.rounds, lesson.seconds, lesson.verdict
     )
@@ -116,6 +119,7 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
         lower_bound=outcome.lower_bound,
         words=replace(method.tell(settings), unused=methods.unused(method)),
         settings={"learner": student.as_dict(), **settings.as_dict()},
+        pool_model=room.scaling.raw(pool),
     )
 
 

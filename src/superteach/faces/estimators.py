@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import fields
+import warnings
+from collections.abc import Callable
+from copy import copy
+from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import ClassifierTags, RegressorTags, _safe_indexing
+from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from superteach.errors import DataError, DataTypeError
+from superteach.errors import DataError, DataTypeError, GoalError, LearnerError, SettingError
+from superteach.faces import pipelines
 from superteach.faces.oneprocess import OneProcess, Opens, check_open, find_large
+from superteach.faces.tables import check_container, check_numbers, index_of, name_row, our_errors, take_rows
+from superteach.goals import FromData
 from superteach.lesson import Entry, Taught
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.losses import Logistic, Poisson
 from superteach.settings import Given, Settings, check_whole
 from superteach.teacher.inputs import Part, find_missing, split_by_owner
 from superteach.teacher.large import LargePool
-from superteach.types import Array, Raw
+from superteach.types import Array, Raw, is_number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -39,17 +43,6 @@ Rows = TypeVar("Rows")
 Targets = TypeVar("Targets")
 
 _validate = partial(validate_data, accept_sparse="csr", dtype=[np.float64, np.float32])
-
-
-@contextmanager
-def _our_errors() -> Iterator[None]:
-    """Raise errors of scikit-learn's checks as ours."""
-    try:
-        yield
-    except TypeError as error:
-        raise DataTypeError(str(error)) from error
-    except (ValueError, OverflowError) as error:
-        raise DataError(str(error)) from error
 
 
 def _tell(entry: Entry) -> None:
@@ -68,10 +61,11 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    learner : the scikit-learn estimator to be taught (default LogisticRegression()), or a superteach.Learner.
+    learner : the scikit-learn estimator to be taught (default LogisticRegression()), a Pipeline that ends in it, or a
+        superteach.Learner.
     goal : the model it should end up with: a vector of d numbers (intercept last where the learner fits
-        one), a fitted scikit-learn model, or a goal of superteach.goals: PerturbedFit(seed),
-        MaxAUC(), FromData(X, y), or one of your own.
+        one), a dict or Series by column name (with the key 'intercept'), a fitted scikit-learn model or Pipeline, or a
+        goal of superteach.goals: PerturbedFit(seed), MaxAUC(), FromData(X, y), or one of your own.
     verbose : 1 prints every round to the standard error stream, with its stage and the risk where it is known.
     engine : what computes: None (threads of this process), or superteach.Torch("cuda") for rows on a GPU.
     {settings}
@@ -79,7 +73,9 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     sample_indices_ : the chosen rows, ascending.
-    coef_, intercept_ : the taught model, shaped as the learner's own.
+    coef_, intercept_ : the taught model, shaped as the learner's own; of a Pipeline, those of its last step.
+    model_ : the same as a fitted estimator of the learner's own class, or a fitted Pipeline (a Learner: None).
+    transformer_ : the Pipeline's transformers as all teachers applied them (None: the learner is no Pipeline).
     lesson_ : the superteach.Lesson with risk, consistency, rounds, bytes, seconds, objective, gap, path, ledger.
     """
 
@@ -100,26 +96,43 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         for name, value in (values | dict(settings)).items():
             setattr(self, name, value)
 
-    def fit(self, X: object, y: object, groups: object = None, costs: npt.ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: object,
+        y: object,
+        groups: object = None,
+        costs: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> Self:
         """Teach from rows X with targets y; groups says which teacher owns each row (None: one teacher).
 
-        `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. X may be a folder of
-        Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and so does a
-        memory-mapped array that fills a quarter of the memory that is free.
+        `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. `sample_weight` is what
+        the learner will be given for the chosen rows: each counts as so many rows in its loss, and as one in the budget.
+        X may be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and
+        so does a memory-mapped array that fills a quarter of the memory that is free.
         """
         student = _student(self.learner)
+        before, _, estimator = pipelines.split(_given(self.learner))
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
         watch = _tell if check_whole(0)("verbose", self.verbose) else None
         if (large := find_large(X, y, groups, costs)) is not None:
             check_open(settings)
+            if before is not None or sample_weight is not None or getattr(estimator, "class_weight", None) is not None:
+                raise LearnerError(
+                    "rows on disk are taught from as they are: no Pipeline, sample_weight or class_weight"
+                )
             pool = large.put_away(student.loss)
             self._name_columns(pool)
             columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-            taught = OneProcess(pool, columns, student).teach(self.goal, watch, settings)
+            taught = OneProcess(pool, columns, student, self.engine).teach(self.goal, watch, settings)
             self.sample_indices_, self.teachers_ = pool.numbers(taught.chosen), np.array(taught.lesson.teachers)
+            self.transformer_, prepared = None, None
         else:
-            taught = self._taught_in_memory(X, y, groups, costs, student, settings, watch)
-        self.lesson_, classes = taught.lesson, taught.classes
+            taught, prepared = self._taught_in_memory(X, y, groups, costs, sample_weight, student, settings, watch)
+        lesson, classes = taught.lesson.with_model(estimator, taught.classes), taught.classes
+        if prepared is not None and lesson.model_ is not None:
+            lesson = replace(lesson, model_=prepared.with_last(lesson.model_))
+        self.lesson_, self.model_ = lesson, lesson.model_
         if classes is not None:
             self.classes_ = classes
         elif hasattr(self, "classes_"):
@@ -137,25 +150,54 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         y: object,
         groups: object,
         costs: npt.ArrayLike | None,
+        sample_weight: npt.ArrayLike | None,
         student: Learner,
         settings: Settings,
         watch: Callable[[Entry], None] | None,
-    ) -> Taught:
-        X_checked, y_checked = self._checked(X, y)
-        columns = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
-        owners, members = _split(groups, X_checked.shape[0])
-        if costs is not None and np.shape(costs) != (X_checked.shape[0],):
-            raise DataError(f"costs has shape {np.shape(costs)}, expected one for each of {X_checked.shape[0]} rows")
-        parts = [
-            Part(str(owner), X_checked, y_checked, rows, None if len(owners) == 1 else rows, costs)
-            for owner, rows in zip(owners, members, strict=True)
-        ]
+    ) -> tuple[Taught, pipelines.Prepared | None]:
+        before, last, estimator = pipelines.split(_given(self.learner))
+        X_checked, y_checked = self._checked(X, y, before is not None)
+        count = len(y_checked)
+        if groups is None:
+            _warn_of_groups()
+        owners, members = _split(groups, count, X)
+        named = [str(owner) for owner in owners]
+        costs = _per_row(costs, "costs", count)
+        weights = _weights(estimator, y_checked, _per_row(sample_weight, "sample_weight", count))
+        if weights is not None:
+            student = replace(student, weighted=True)
+            if settings.promise != "open":
+                raise SettingError(f"promise={settings.promise!r} does not go with weights of rows; use promise='open'")
+        if isinstance(self.goal, FromData) and getattr(estimator, "class_weight", None) is not None:
+            raise GoalError(
+                "goals.FromData knows no class_weight; fit the learner on those rows, and give it as the goal"
+            )
+        # Copies of all owners' rows at once would cost as much memory as the data: each part takes its own, when it must.
+        common = Part("", X_checked, y_checked, None, None, costs, weights, index_of(X))
+        prepared = None
+        if before is None:
+            columns: list[Any] = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
+            parts = [
+                replace(common, name=name, ids=rows, rows=None if len(named) == 1 else rows)
+                for name, rows in zip(named, members, strict=True)
+            ]
+            goal = pipelines.translate(self.goal, [X_checked], columns, [X], ["all rows"])
+        else:
+            prepared = pipelines.Prepared(
+                before, pipelines.tables_of(X, members), named, last, settings.promise == "open"
+            )
+            columns, goal = prepared.columns, prepared.translate(self.goal)
+            parts = [
+                common.with_own(name, rows, made)
+                for name, rows, made in zip(named, members, prepared.features, strict=True)
+            ]
         room = OneProcess(parts, columns, student, self.engine)
         del parts
-        taught = room.teach(self.goal, watch, settings)
+        taught = room.teach(goal, watch, settings)
+        self.transformer_ = None if prepared is None else prepared.transformer
         chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
         self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
-        return taught
+        return taught, prepared
 
     def _name_columns(self, pool: LargePool) -> None:
         """Set what scikit-learn's checks of later rows look at."""
@@ -166,15 +208,20 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
 
     def fit_resample(
-        self, X: Rows, y: Targets, groups: object = None, costs: npt.ArrayLike | None = None
+        self,
+        X: Rows,
+        y: Targets,
+        groups: object = None,
+        costs: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
     ) -> tuple[Rows, Targets]:
         """Teach, and return the chosen rows and their targets, in the containers they came in."""
-        self.fit(X, y, groups, costs)
+        self.fit(X, y, groups, costs, sample_weight)
         if isinstance(y, str):
             raise DataError(
                 "rows on disk are not brought back in a container; after fit, sample_indices_ says which they are"
             )
-        return _take(X, self.sample_indices_), _take(y, self.sample_indices_)
+        return take_rows(X, self.sample_indices_), take_rows(y, self.sample_indices_)
 
     def predict(self, X: object) -> Raw:
         """Predict labels, numbers or counts by the taught model."""
@@ -203,26 +250,54 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     def score(self, X: object, y: object) -> float:
         """Return the accuracy of a classifier, r² of a regression."""
         predicted = self.predict(X)
-        with _our_errors():
+        with our_errors():
             return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
 
     def _classifies(self) -> bool:
         return _student(self.learner).loss.classifies
 
-    def _checked(self, X: object, y: object) -> tuple[Raw | csr_matrix, Raw]:
-        """Check shapes and types as scikit-learn does; missing values are looked for later, by teacher."""
-        with _our_errors():
-            if y is None:
-                raise ValueError("SuperTeacher requires y to be passed, but the target y is None")
-            features = _validate(self, X, ensure_all_finite=False)
+    def _checked(self, X: object, y: object, raw: bool) -> tuple[Raw | csr_matrix, Raw]:
+        """Check shapes and types as scikit-learn does; missing values are looked for later, by teacher.
+
+        A `raw` table is for transformers: only its shape is looked at.
+        """
+        check_container(X)
+        check_container(y, "y")
+        if y is None:
+            raise DataError("SuperTeacher requires y to be passed, but the target y is None")
+        if raw:
+            self._outline(X, True)
+        else:
+            check_numbers(X)
+        with our_errors(X):
+            features = X if raw else _validate(self, X, ensure_all_finite=False)
             target = column_or_1d(y, warn=True)
             check_consistent_length(features, target)
         return features, target
 
+    def _outline(self, X: object, reset: bool) -> None:
+        """Look at the shape and the names of a table that goes to transformers as it is."""
+        shape: tuple[int, ...] = getattr(X, "shape", ())
+        if len(shape) != 2 or hasattr(X, "column_names"):
+            raise DataTypeError(
+                f"X is a {type(X).__name__}{f' of shape {shape}' if shape else ''}; a Pipeline takes rows × columns as an "
+                "array, a sparse matrix, or a data frame of pandas or polars"
+            )
+        if not shape[0] or not shape[1]:
+            raise DataError(f"X has {shape[0]} rows and {shape[1]} columns; at least one of each is needed")
+        with our_errors():
+            validate_data(self, X, reset=reset, skip_check_array=True)
+
     def _scores(self, X: object) -> Array:
         check_is_fitted(self)
-        with _our_errors():
-            features = _validate(self, X, reset=False)
+        check_container(X)
+        if self.transformer_ is not None:
+            self._outline(X, False)
+            features = pipelines.apply(self.transformer_, X, "all rows")
+        else:
+            check_numbers(X)
+            with our_errors(X):
+                features = _validate(self, X, reset=False)
         return np.asarray(features @ self.lesson_.coef + self.lesson_.offset)
 
     def __sklearn_tags__(self) -> Tags:
@@ -256,15 +331,86 @@ def _declare() -> None:
 _declare()
 
 
-def _student(learner: Teachable) -> Learner:
+def _given(learner: Teachable) -> BaseEstimator | Learner:
     if learner is None:
         from sklearn.linear_model import LogisticRegression
 
         learner = LogisticRegression()
-    return Learner.of(learner)
+    return learner
 
 
-def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.integer]]]:
+def _student(learner: Teachable) -> Learner:
+    """The learner at the end of a pipeline; class_weight is told to owners of rows, as weights."""
+    estimator = pipelines.split(_given(learner))[-1]
+    if getattr(estimator, "class_weight", None) is not None:
+        estimator = copy(estimator)
+        estimator.class_weight = None
+    return Learner.of(estimator)
+
+
+def _weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) -> Raw | None:
+    """sample_weight times class_weight, as scikit-learn's estimators have it."""
+    by_class = getattr(estimator, "class_weight", None)
+    if by_class is None:
+        return weights
+    kind = type(estimator).__name__
+    try:
+        labels, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        return weights  # labels that cannot be sorted are refused by whoever looks at them
+    if isinstance(by_class, str) and by_class == "balanced":
+        shares = len(y) / (len(labels) * np.bincount(codes))
+        shown = ", ".join(f"{label!r}: {share:.4g}" for label, share in zip(labels.tolist(), shares, strict=True))
+        raise LearnerError(
+            f"{kind}(class_weight='balanced') cannot be taught: it depends on which rows are chosen. Give numbers; those of "
+            f"all rows are class_weight={{{shown}}}"
+        )
+    if not isinstance(by_class, dict):
+        raise LearnerError(f"{kind}(class_weight={by_class!r}) cannot be taught: give a dict by label, or None")
+    unknown = [label for label in by_class if label not in labels.tolist()]
+    if unknown:
+        raise LearnerError(
+            f"{kind}: class_weight has {unknown[0]!r}, which is no label; labels are {labels.tolist()[:12]}"
+        )
+    for label, value in by_class.items():
+        if not (is_number(value) and 0.0 < value < np.inf):
+            raise LearnerError(f"{kind}: class_weight of {label!r} is {value!r}, a finite number above 0 is needed")
+    found = np.array([float(by_class.get(label, 1.0)) for label in labels.tolist()])[codes]
+    return found if weights is None else found * weights
+
+
+def _per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
+    """One number for each row."""
+    if values is None:
+        return None
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataTypeError(f"{what} holds something that is no number: {error}") from None
+    if found.shape != (rows,):
+        raise DataError(f"{what} has shape {found.shape}, expected one for each of {rows} rows")
+    return found
+
+
+def _warn_of_groups() -> None:
+    """Say where a search or a cross-validation was given groups and keeps them to itself."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith("sklearn.model_selection"):
+            given = frame.f_locals.get("groups"), dict(frame.f_locals.get("params") or {}).get("groups")
+            if any(groups is not None for groups in given):
+                warnings.warn(
+                    f"{frame.f_code.co_name} was given groups and tells them to its splitter alone: there is one teacher. "
+                    "To teach from several: sklearn.set_config(enable_metadata_routing=True) and "
+                    "SuperTeacher(…).set_fit_request(groups=True)",
+                    UserWarning,
+                    stacklevel=3,
+                )
+                return
+        frame = frame.f_back
+
+
+def _split(groups: object, rows: int, table: object) -> tuple[Raw, list[npt.NDArray[np.integer]]]:
     """Return the owners, sorted, and the rows of each, ascending."""
     if groups is None:
         return np.array(["all rows"]), [np.arange(rows)]
@@ -276,7 +422,7 @@ def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.integer]
         raise DataError(f"groups has shape {owner.shape}, expected one owner for each of {rows} rows")
     missing = find_missing(owner) if owner.dtype.kind in "fcmMO" else None
     if missing is not None and missing.any():
-        raise DataError(f"groups names no owner for row {int(np.argmax(missing))}; every row needs one")
+        raise DataError(f"groups names no owner for {name_row(table, int(np.argmax(missing)))}; every row needs one")
     try:
         owners, members = split_by_owner(owner)
         # Four bytes a row are enough for most, and are kept throughout the lesson.
@@ -284,13 +430,3 @@ def _split(groups: object, rows: int) -> tuple[Raw, list[npt.NDArray[np.integer]
         return owners, [some.astype(small) for some in members]
     except TypeError:
         raise DataTypeError("groups must be all numbers or all strings, some are mixed") from None
-
-
-def _take(container: Rows, rows: npt.NDArray[np.int64]) -> Rows:
-    """Take rows of an array, a sparse matrix, a data frame, a series, an Arrow table or a list."""
-    if hasattr(container, "take") and hasattr(container, "schema") and not hasattr(container, "iloc"):
-        with suppress(TypeError):
-            taken: Rows = container.take(rows)
-            return taken
-    taken = _safe_indexing(container, rows)
-    return taken

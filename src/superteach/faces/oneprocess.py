@@ -70,7 +70,7 @@ class OneProcess:
     ) -> None:
         """Make teachers of parts, or take those of a pool that is on disk."""
         self._open = InProcess if engine is None else engine
-        self.learner = Learner.of(learner)
+        self._given, self.learner = learner, Learner.of(learner)
         self.columns = columns
         self._teachers: Sequence[Answers]
         if isinstance(parts, LargePool):
@@ -91,7 +91,7 @@ class OneProcess:
         try:
             told = settings or Settings(**given)
             federation = Federation(engine if journal is None else Journalled(engine, journal), watch)
-            lesson = teach(federation, self.learner, goal, told, classes=self.classes, columns=self.columns)
+            lesson = teach(federation, self._given, goal, told, classes=self.classes, columns=self.columns)
         finally:
             engine.close()
         chosen = tuple(state.chosen for state in engine.states())
@@ -120,7 +120,7 @@ class OneProcess:
         finally:
             engine.close()
         risk = metrics.risk(raw, lesson.goal)
-        return replace(
+        delivered = replace(
             lesson,
             model=raw,
             size=kept.rows,
@@ -131,4 +131,6 @@ class OneProcess:
             pool_risk=metrics.risk(pool, lesson.goal),
             path=(PathPoint(kept.rows, kept.rows / lesson.rows, risk),),
             delivered=True,
+            pool_model=pool,
         )
+        return delivered.with_model(self._given, self.classes)

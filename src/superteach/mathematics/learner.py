@@ -48,10 +48,17 @@ class Learner:
     """Value of the constant column that carries the intercept."""
     ridge_per_row: bool = False
     """Λ = ridge·|S|: the learner averages its losses instead of adding them."""
+    weighted: bool = False
+    """Whether rows count differently in the loss: their owners know how much."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise LearnerError(f"a Learner takes a loss of superteach.losses, got {self.loss!r}")
+        if self.weighted and self.ridge_per_row:
+            raise LearnerError(
+                "PoissonRegressor cannot be taught from weighted rows: it divides its loss by the weights of the chosen "
+                "rows, which nobody knows before; leave sample_weight out, or use superteach.Learner(Poisson(), ridge)"
+            )
         if self.intercept not in ("none", "free", "penalised"):
             raise LearnerError(f"intercept={self.intercept!r} must be 'none', 'free' or 'penalised'")
         if not (math.isfinite(self.constant) and self.constant > 0):
@@ -86,7 +93,8 @@ class Learner:
 
     def as_dict(self) -> Json:
         """Return values for JSON."""
-        return {
+        told: Json = {"weighted": True} if self.weighted else {}
+        return told | {
             "loss": self.loss.settings(),
             "ridge": float(self.ridge),
             "ridge_per_row": self.ridge_per_row,
@@ -114,7 +122,12 @@ class Learner:
             seen = f"{estimator.__name__} (a class, not an instance)" if isinstance(estimator, type) else kind.__name__
             raise LearnerError(f"{seen} cannot be taught; supported are {SUPPORTED}")
         _require(estimator, fit_intercept=(True, False, np.True_, np.False_))
-        return reader(estimator)
+        found = reader(estimator)
+        try:
+            estimator._validate_params()
+        except ValueError as error:
+            raise LearnerError(f"{kind.__name__} cannot be taught: {' '.join(str(error).split())}") from None
+        return found
 
 
 def _require(estimator: BaseEstimator, **allowed: tuple[object, ...]) -> None:

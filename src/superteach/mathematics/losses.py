@@ -107,6 +107,11 @@ class Loss(ABC):
         """
         return self.distance(t, y, threshold)
 
+    def _by_dual(self, t: Array, y: Array, threshold: Array) -> Array:
+        """|α(t)| itself, and the distance where it is 0."""
+        absolute = np.abs(self.best_dual(t, y, threshold))
+        return np.where(absolute > 0.0, absolute, np.minimum(self.distance(t, y, threshold), 0.0))
+
     def settings(self) -> Json:
         """Name and parameters, enough to build the loss again."""
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
@@ -269,8 +274,45 @@ class Poisson(Loss):
         return np.full_like(y, -np.inf), y
 
     def rank(self, t: Array, y: Array, threshold: Array) -> Array:
-        absolute = np.abs(self.best_dual(t, y, threshold))
-        return np.where(absolute > 0.0, absolute, np.minimum(self.distance(t, y, threshold), 0.0))
+        return self._by_dual(t, y, threshold)
+
+
+class Weighted(Loss):
+    """w ℓ(η; y): the loss of rows that count as w > 0 rows each; its conjugate is w ℓ*(−α/w)."""
+
+    def __init__(self, loss: Loss, weights: Array) -> None:
+        self._loss, self._weights = loss, weights
+        self.name, self.classifies = loss.name, loss.classifies  # type: ignore[misc]
+        self.most_curvature = loss.most_curvature * float(weights.max(initial=0.0))  # type: ignore[misc]
+
+    def terms(self, eta: Array, y: Array) -> Terms:
+        return Terms(*(self._weights * term for term in self._loss.terms(eta, y)))
+
+    def value(self, eta: Array, y: Array) -> Array:
+        return self._weights * self._loss.value(eta, y)
+
+    def dual_terms(self, t: Array, y: Array, threshold: Array) -> Terms:
+        # The same z minimises ℓ and w ℓ, so the weight is a factor here too.
+        return Terms(*(self._weights * term for term in self._loss.dual_terms(t, y, threshold)))
+
+    def conjugate(self, alpha: Array, y: Array) -> Array:
+        return self._weights * self._loss.conjugate(alpha / self._weights, y)
+
+    def minimiser(self, y: Array) -> Array:
+        return self._loss.minimiser(y)
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        low, high = self._loss.domain(y)
+        return self._weights * low, self._weights * high
+
+    def distance(self, t: Array, y: Array, threshold: Array) -> Array:
+        return self._loss.distance(t, y, threshold)
+
+    def rank(self, t: Array, y: Array, threshold: Array) -> Array:
+        return self._by_dual(t, y, threshold)
+
+    def settings(self) -> Json:
+        return self._loss.settings()
 
 
 LOSSES: dict[str, type[Loss]] = {loss.name: loss for loss in (Logistic, Squared, SquaredHinge, Huber, Poisson)}

@@ -21,13 +21,13 @@ from superteach.errors import QueryRefused, TeachingError
 from superteach.line import queries
 from superteach.line.messages import Sealed, Turn
 from superteach.line.queries import Moments, Query
-from superteach.mathematics.losses import LOSSES, Loss
+from superteach.mathematics.losses import LOSSES, Loss, Weighted
 from superteach.mathematics.problem import DualProblem, Scaling
 from superteach.mathematics.solvers.function import Function, Read
 from superteach.mathematics.solvers.newton import Newton
 from superteach.promises.guard import Guard
 from superteach.teacher import capped, play, ranks
-from superteach.teacher.rows import Rows, length_of
+from superteach.teacher.rows import Rows, Where, length_of
 from superteach.teacher.state import Answer, State, known
 from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted_sum
 from superteach.types import Array, Positions, Raw
@@ -49,8 +49,9 @@ class Teacher:
         costs: Raw | None = None,
         loss: str | None = None,
         guard: Guard | None = None,
+        weights: Array | None = None,
     ) -> None:
-        """Hold rows: `ids` are distinct over all teachers and break ties, smallest first; `costs` stay here.
+        """Hold rows: `ids` are distinct over all teachers and break ties, smallest first; `costs` and `weights` stay here.
 
         Where `loss` is given no other one is taught. Every reply leaves through `guard`; the default one lets all pass.
         """
@@ -62,6 +63,8 @@ class Teacher:
         self.rows = Rows(features)
         # Labels of one byte stay so: NumPy widens them where they meet a float.
         self.target: Any = np.ascontiguousarray(target, dtype=np.int8 if target.dtype == np.int8 else np.float64)
+        self.weights = weights
+        """How many rows each row counts as in the learner's loss; None: one."""
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
 
@@ -75,6 +78,10 @@ class Teacher:
     def size_of(self, chosen: npt.NDArray[np.int64]) -> Array:
         """Count rows, and those of them with a positive label or target."""
         return _size(self.target[chosen])
+
+    def weighted(self, loss: Loss, where: Where = slice(None)) -> Loss:
+        """The loss of some rows, each with its weight."""
+        return loss if self.weights is None else Weighted(loss, self.weights[where])
 
     def start(self) -> State:
         """The state before the first query."""
@@ -123,6 +130,7 @@ def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn)
     scaling = Scaling(query.constant, query.centre, query.scale)
     squares = sum(float(block.square_sums().sum()) for _, block in teacher.rows.blocks(scaling))
     squares += teacher.rows.count * scaling.constant**2
+    squares *= 1.0 if teacher.weights is None else float(teacher.weights.max())
     return State(loss=teacher.announced(query.loss), scaling=scaling), np.array([squares])
 
 
@@ -188,13 +196,13 @@ def _solve_block(
 
 def _moved(teacher: Teacher, state: State, alpha: Array, step: float, best: Array) -> Array:
     """A step of the way from α to a better one, within the domain whatever rounding does."""
-    low, high = known(state.loss, "loss").domain(teacher.target)
+    low, high = teacher.weighted(known(state.loss, "loss")).domain(teacher.target)
     return np.clip(alpha + step * (best - alpha), low, high)
 
 
 def _penalised(teacher: Teacher, state: State, alpha: Array) -> float:
     loss, threshold = known(state.loss, "loss"), known(state.threshold, "thresholds")
-    return float(loss.penalised_conjugate(alpha, teacher.target, threshold).sum())
+    return float(teacher.weighted(loss).penalised_conjugate(alpha, teacher.target, threshold).sum())
 
 
 def _rank_rows(teacher: Teacher, query: queries.RankRows, state: State, turn: Turn) -> Answer:
@@ -214,7 +222,7 @@ def _scores(teacher: Teacher, query: queries.RankRows, state: State) -> Array:
     for where, block in teacher.rows.blocks(state.scaling):
         given = block.times(point), teacher.target[where], threshold[where]
         if query.by == "dual":
-            scores[where] = loss.rank(*given)
+            scores[where] = teacher.weighted(loss, where).rank(*given)
         else:
             absolute = np.abs(known(state.alpha, "dual variables")[where])
             scores[where] = np.where(absolute > 0.0, absolute, np.minimum(loss.distance(*given), 0.0))

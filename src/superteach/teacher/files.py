@@ -6,7 +6,9 @@ Every teacher's rows keep the numbers they have in the file they came from, so t
 from __future__ import annotations
 
 import bisect
+import csv as plain_csv
 import difflib
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -78,6 +80,16 @@ class FileSource:
             file.seek(0)
             with csv.open_csv(file, parse_options=_CSV) as stored:
                 return [str(column) for column in stored.schema.names]
+
+    def line(self, row: int) -> str:
+        """Where a row of a CSV file stands in it, for an editor."""
+        if _is_parquet(self.path):
+            return ""
+        with self.path.open(encoding="utf-8", errors="replace", newline="") as file:
+            lines = plain_csv.reader(file)
+            whole = (line for line in lines if line)  # Arrow leaves out empty lines too
+            next(itertools.islice(whole, row + 1, None), None)
+            return f" (line {lines.line_num})"
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Read the named columns."""
@@ -244,10 +256,10 @@ def _require(source: FileSource, column: str, role: str) -> None:
     if column in source.columns:
         return
     hint = f"it has {listed(source.columns)}"
-    if nearest := difflib.get_close_matches(column, source.columns, n=1):
-        hint = f"did you mean {nearest[0]!r}? Its columns are {listed(source.columns)}"
-    elif len(source.columns) == 1 and (mark := re.search(r"[;\t|]", source.columns[0])):
+    if len(source.columns) == 1 and (mark := re.search(r"[;\t|]", source.columns[0])):
         hint = f"it seems to separate columns by {mark.group()!r}, commas are needed"
+    elif nearest := difflib.get_close_matches(column, source.columns, n=1):
+        hint = f"did you mean {nearest[0]!r}? Its columns are {listed(source.columns)}"
     raise DataError(f"{source.called} has no {role} column {column!r}; {hint}")
 
 
@@ -339,7 +351,9 @@ class Cells:
             place = f"{self.source.called}, column {column!r}, row {row} (row group {group})"
         else:
             teacher = next(name for name, rows in zip(self.names, self.members, strict=True) if row in rows)
-            place = f"teacher {teacher!r}, column {column!r}, row {row} of {str(self.source.path)!r}"
+            place = (
+                f"teacher {teacher!r}, column {column!r}, row {row}{self.source.line(row)} of {str(self.source.path)!r}"
+            )
         raise DataError(f"{place}: the value is {what}; drop or fill such rows first")
 
 

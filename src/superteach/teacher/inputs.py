@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from superteach.errors import DataError, DataTypeError, listed
+from superteach.errors import DataError, DataTypeError, listed, shorten
 from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
 from superteach.promises.guard import Guard
 from superteach.teacher import Teacher
-from superteach.types import Mask, Positions, Raw
+from superteach.types import Array, Mask, Positions, Raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,10 @@ class Part:
     rows: npt.NDArray[np.integer] | None = None
     costs: npt.ArrayLike | None = None
     """What choosing each row costs its owner; never leaves the teacher but as a total."""
+    weights: npt.ArrayLike | None = None
+    """How many rows each row counts as in the learner's loss."""
+    index: Raw | None = None
+    """What whoever handed in the rows calls each of them; None: by its number."""
 
     @property
     def count(self) -> int:
@@ -46,20 +50,49 @@ class Part:
         """Return the owner's rows × columns."""
         return self.features if self.rows is None else self.features[self.rows]
 
-    def take_costs(self) -> npt.NDArray[np.float64] | None:
+    def with_own(self, name: str, rows: Positions, features: Any) -> Part:
+        """The part of one owner among everybody's rows, with features made for it alone."""
+        costs, weights = (None if one is None else np.asarray(one)[rows] for one in (self.costs, self.weights))
+        index = rows if self.index is None else self.index[rows]
+        return Part(name, features, np.asarray(self.target)[rows], rows, None, costs, weights, index)
+
+    def row(self, place: int) -> str:
+        """Call a row what whoever handed it in calls it."""
+        number = place if self.rows is None else int(self.rows[place])
+        label = number if self.index is None else self.index[number : number + 1].tolist()[0]
+        return f"row {shorten(repr(label), 40)}"
+
+    def take_costs(self) -> Array | None:
         """Return the owner's costs, checked."""
-        if self.costs is None:
+        costs = self._numbers(self.costs, "costs")
+        if costs is not None and not (usable := np.abs(costs) <= MOST).all():
+            bad = int(np.argmin(usable))
+            raise DataError(f"teacher {self.name!r}, {self.row(bad)}: its cost {costs[bad]:g} is NaN, infinite or huge")
+        return costs
+
+    def take_weights(self) -> Array | None:
+        """Return the owner's weights, checked."""
+        weights = self._numbers(self.weights, "sample_weight")
+        if weights is not None and not (usable := (weights > 0.0) & (weights <= MOST)).all():
+            bad = int(np.argmin(usable))
+            raise DataError(
+                f"teacher {self.name!r}, {self.row(bad)}: sample_weight is {weights[bad]:g}, a finite number above 0 is "
+                "needed; drop rows that are to count nothing"
+            )
+        return weights
+
+    def _numbers(self, given: npt.ArrayLike | None, what: str) -> Array | None:
+        if given is None:
             return None
         try:
-            costs = np.asarray(self.costs, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DataTypeError(f"teacher {self.name!r} has costs that are no numbers") from None
-        if costs.ndim != 1 or (self.rows is None and len(costs) != self.count):
-            raise DataError(f"teacher {self.name!r} has costs of shape {costs.shape}, expected one for each row")
-        costs = costs if self.rows is None else costs[self.rows]
-        if not (np.abs(costs) <= MOST).all():
-            raise DataError(f"teacher {self.name!r} has a cost that is NaN, infinite or huge")
-        return costs
+            numbers = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise DataTypeError(
+                f"teacher {self.name!r} has {what} that are no numbers; give one number per row"
+            ) from None
+        if numbers.ndim != 1 or (self.rows is None and len(numbers) != self.count):
+            raise DataError(f"teacher {self.name!r} has {what} of shape {numbers.shape}, expected one for each row")
+        return numbers if self.rows is None else numbers[self.rows]
 
     def take_target(self) -> Raw:
         """Return the owner's labels or targets."""
@@ -78,7 +111,7 @@ def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> 
     for part in parts:
         _check_shape(part, columns)
     for part in parts:
-        _check_finite(part, columns)
+        _check_finite(part, columns, parts)
     classes = find_classes(parts) if loss.classifies else None
     return [_teacher(part, loss, classes) for part in parts], classes
 
@@ -95,14 +128,16 @@ def make_teacher(
 ) -> Teacher:
     """Make a teacher of one part, with the two label values that all teachers have agreed on."""
     _check_shape(part, columns)
-    _check_finite(part, columns)
+    _check_finite(part, columns, [part])
     if not loss.classifies:
         return _teacher(part, loss, None, guard)
     if classes is None or len(classes) != 2:
         raise DataError(f"a classification needs two label values, got {classes!r}")
     strange = ~np.isin(part.take_target(), np.asarray(classes, dtype=part.take_target().dtype))
     if strange.any():
-        raise DataError(f"teacher {part.name!r} has a label in row {int(np.argmax(strange))} that nobody agreed on")
+        raise DataError(
+            f"teacher {part.name!r} has a label in {part.row(int(np.argmax(strange)))} that nobody agreed on"
+        )
     return _teacher(part, loss, np.asarray(classes), guard)
 
 
@@ -118,7 +153,9 @@ def check_part(part: Part, columns: Sequence[str], loss: Loss) -> None:
 def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = None) -> Teacher:
     target = _encode(part, classes) if classes is not None else _numbers(part, loss)
     agreed = None if guard is None else loss.name
-    return Teacher(part.name, part.take_features(), target, part.ids, part.take_costs(), agreed, guard)
+    return Teacher(
+        part.name, part.take_features(), target, part.ids, part.take_costs(), agreed, guard, part.take_weights()
+    )
 
 
 def find_classes(parts: Sequence[Part]) -> Raw:
@@ -187,7 +224,8 @@ def _check_shape(part: Part, columns: Sequence[str]) -> None:
         raise DataTypeError(f"teacher {part.name!r} has columns of type {part.features.dtype}; numbers are needed")
 
 
-def _check_finite(part: Part, columns: Sequence[str]) -> None:
+def _check_finite(part: Part, columns: Sequence[str], parts: Sequence[Part]) -> None:
+    """Refuse what is missing or cannot be squared; counts of missing values are those of all parts."""
     most = np.float64(MOST)  # a plain float would be cast to float32, where it overflows
     features = part.take_features()
     values = features.data if sparse.issparse(features) else features
@@ -205,16 +243,35 @@ def _check_finite(part: Part, columns: Sequence[str]) -> None:
         row = int(np.argmax(bad.any(axis=1)))
         column = int(np.argmax(bad[row]))
         value = features[row, column]
-    fault = f"Input contains {'NaN' if np.isnan(value) else 'infinity'}; drop or fill such rows first"
+    fault = "Input contains infinity; drop or fill such rows first"
+    if np.isnan(value):
+        fault = (
+            f"Input contains NaN. {_missing(parts, columns)}; drop such rows, or put a SimpleImputer into a Pipeline"
+        )
     if np.isfinite(value):
         fault = f"{value:g} is too large to be squared; rescale the column"
-    raise DataError(f"teacher {part.name!r}, column {columns[column]!r}, row {row}: {fault}")
+    raise DataError(f"teacher {part.name!r}, column {columns[column]!r}, {part.row(int(row))}: {fault}")
+
+
+def _missing(parts: Sequence[Part], columns: Sequence[str]) -> str:
+    """Count missing values by column."""
+    counts = np.zeros(len(columns), dtype=np.int64)
+    for part in parts:
+        features = part.take_features()
+        if sparse.issparse(features):
+            entries = features.tocoo()
+            counts += np.bincount(entries.col[np.isnan(entries.data)], minlength=len(columns))
+        elif features.dtype.kind == "f":
+            counts += np.isnan(features).sum(axis=0)
+    lacking = np.flatnonzero(counts)
+    shown = ", ".join(f"{shorten(repr(columns[place]), 40)} {counts[place]}" for place in lacking[:12])
+    return f"Missing values by column: {shown}" + (f", … ({len(lacking)} columns in all)" if len(lacking) > 12 else "")
 
 
 def _check_missing(part: Part, what: str, missing: Mask) -> None:
     if missing.any():
-        row = int(np.argmax(missing))
-        raise DataError(f"teacher {part.name!r}: the {what} of row {row} is NaN or infinity; drop such rows first")
+        row = part.row(int(np.argmax(missing)))
+        raise DataError(f"teacher {part.name!r}: the {what} of {row} is NaN or infinity; drop such rows first")
 
 
 def _encode(part: Part, classes: Raw) -> npt.NDArray[np.int8]:

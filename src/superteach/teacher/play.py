@@ -73,7 +73,7 @@ def pulled(teacher: Teacher, state: State, model: Array) -> Iterator[tuple[slice
     loss: Loss = known(state.loss, "loss")
     for where, block in teacher.rows.blocks(state.scaling):
         assert isinstance(where, slice)
-        yield where, block, -loss.gradient(block.times(model), teacher.target[where])
+        yield where, block, -teacher.weighted(loss, where).gradient(block.times(model), teacher.target[where])
 
 
 def _pieces(rows: int) -> Iterator[slice]:
@@ -238,14 +238,17 @@ def _settled_alone(begun: InPlay, target: Array, rows: int, idle: int, lots: np.
 
 def show(teacher: Teacher, query: queries.Show, state: State, turn: Turn) -> Answer:
     """Show all rows and targets."""
-    reply = np.zeros((sum(query.counts), query.width + 2))
+    reply = np.zeros((sum(query.counts), query.columns))
     identity = np.eye(query.width)
     blocks = [block.mapped(identity) for _, block in teacher.rows.blocks(state.scaling)]
     mine = slots(query.counts, turn.position, teacher.rows.count)
     chosen = np.zeros(teacher.rows.count)
     if state.chosen is not None:
         chosen[state.chosen] = 1.0
-    reply[mine] = np.column_stack([np.concatenate(blocks), teacher.target, chosen])
+    shown = [np.concatenate(blocks), teacher.target, chosen]
+    if query.weighted:
+        shown.append(known(teacher.weights, "weights of rows"))
+    reply[mine] = np.column_stack(shown)
     return state, reply.ravel()
 
 
@@ -270,9 +273,10 @@ def bound(teacher: Teacher, query: queries.Bound, state: State, turn: Turn) -> A
     if not np.isfinite(most):
         raise QueryRefused("pulls of this loss change without bound, so no proof reaches beyond the goal")
     totals = np.zeros(len(query.radii))
-    for _, block, slope in pulled(teacher, state, model):
+    for where, block, slope in pulled(teacher, state, model):
         reached = LiftedBlock(block, slope).times(query.direction)
         along = np.abs(block.times(query.direction[:-1])) * np.sqrt(block.squares(query.measure))
+        along *= 1.0 if teacher.weights is None else teacher.weights[where]
         for k, radius in enumerate(query.radii):
             totals[k] += np.maximum(reached + radius * most * along, 0.0).sum()
     return state, totals

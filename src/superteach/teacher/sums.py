@@ -52,7 +52,8 @@ def _terms(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Terms:
     if query.function == "loss":
         terms = loss.terms(t, part.target)
         return terms if part.weight is None else Terms(*(part.weight * term for term in terms))
-    return loss.dual_terms(t, part.target, known(part.given, "thresholds"))
+    terms = loss.dual_terms(t, part.target, known(part.given, "thresholds"))
+    return terms if part.weight is None else Terms(*(part.weight * term for term in terms))
 
 
 def _values(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Array:
@@ -73,6 +74,8 @@ def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
         drawing = known(state.drawing, "rows drawn")
         weights = known(state.fractions, "prices") if query.rows == "priced" else None
         target = teacher.target if drawing.index is None else teacher.target[drawing.index]
+        if weights is not None and teacher.weights is not None:
+            weights = weights * (teacher.weights if drawing.index is None else teacher.weights[drawing.index])
         for where, block in drawing.rows.blocks(state.scaling):
             if weights is None:
                 yield _Part(LiftedBlock(block, drawing.slope[where]), target[where], drawing.odds[where])
@@ -88,7 +91,7 @@ def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
     chosen = known(state.chosen, "chosen rows") if query.rows == "chosen" else None
     for where, block in teacher.rows.blocks(state.scaling, chosen):
         given = state.threshold[where] if query.function == "dual" and state.threshold is not None else None
-        yield _Part(block, teacher.target[where], given)
+        yield _Part(block, teacher.target[where], given, None if teacher.weights is None else teacher.weights[where])
 
 
 def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
@@ -132,5 +135,7 @@ def best_dual(teacher: Teacher, state: State, point: Array) -> Array:
     loss, threshold = known(state.loss, "loss"), known(state.threshold, "thresholds")
     alpha = np.empty(teacher.rows.count)
     for where, block in teacher.rows.blocks(state.scaling):
-        alpha[where] = loss.best_dual(block.times(point), teacher.target[where], threshold[where])
+        alpha[where] = teacher.weighted(loss, where).best_dual(
+            block.times(point), teacher.target[where], threshold[where]
+        )
     return alpha

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
 from superteach.coordinator.classroom import Classroom
-from superteach.errors import GoalError
+from superteach.errors import GoalError, listed
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST
 from superteach.types import Array, Labels
+
+INTERCEPT = "intercept"
+"""What a goal by column name calls the intercept."""
+Value = TypeVar("Value")
 
 
 @runtime_checkable
@@ -39,19 +43,76 @@ class MovableGoal(Goal, Protocol):
         """Return the point of the set nearest to a model on scaled columns, in raw units."""
 
 
-def check_goal(goal: object, features: int, intercept: bool, classes: Labels | None = None) -> Array | Goal:
-    """Return the goal as a vector of the right length, or as a Goal that will give one later."""
+def check_goal(
+    goal: object,
+    features: int,
+    intercept: bool,
+    classes: Labels | None = None,
+    columns: Sequence[object] | None = None,
+) -> Array | Goal:
+    """Return the goal as a vector of the right length, or as a Goal that will give one later.
+
+    `columns` are the rows' names: a goal by names is put in their order.
+    """
+    columns = range(features) if columns is None else columns
     if goal is None:
         raise GoalError(
-            "no goal is given: pass goal= a vector, a fitted scikit-learn model, or superteach.goals.PerturbedFit(seed)"
+            "no goal is given: pass goal= a vector, a dict by column name, a fitted scikit-learn model, or "
+            "superteach.goals.PerturbedFit(seed)"
         )
     if isinstance(goal, type):
         raise GoalError(f"goal={goal.__name__} is a class; pass an instance of it")
     if isinstance(goal, Goal):
         return goal
     if hasattr(goal, "predict") or hasattr(goal, "coef_"):
-        return check_vector(_from_model(goal, intercept, classes), features, intercept)
-    return check_vector(goal, features, intercept)
+        return check_vector(_from_model(goal, intercept, classes, columns), features, intercept)
+    if hasattr(goal, "columns") and hasattr(goal, "shape"):
+        raise GoalError(f"the goal is a {type(goal).__name__}: give one row of it as a dict or a Series by column name")
+    named = _named(goal)
+    return check_vector(goal if named is None else _by_name(named, columns, intercept), features, intercept)
+
+
+def _named(goal: object) -> dict[object, object] | None:
+    """A goal by column name: a dict, or a Series with other labels than numbers from 0 on."""
+    if isinstance(goal, Mapping):
+        return dict(goal)
+    index = getattr(goal, "index", None)
+    if index is None or not hasattr(goal, "iloc") or list(index) == list(range(len(index))):
+        return None
+    labels = list(index)
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise GoalError(f"the goal names column {twice!r} twice; give one number for each column")
+    return dict(zip(labels, np.asarray(goal).tolist(), strict=True))
+
+
+def _by_name(named: dict[object, object], columns: Sequence[object], intercept: bool) -> list[object]:
+    """Coefficients in the rows' order, and the entry 'intercept' last where the learner fits one."""
+    own = INTERCEPT not in columns
+    if intercept and own and INTERCEPT not in named:
+        raise GoalError(
+            f"the goal names no {INTERCEPT!r}, but the learner fits one: add it, or use fit_intercept=False"
+        )
+    if not own and intercept:
+        raise GoalError(f"a column is named {INTERCEPT!r} too: give the goal as a vector, the learner's intercept last")
+    values = in_order(
+        {name: value for name, value in named.items() if name != INTERCEPT or not own}, columns, "the goal"
+    )
+    offset = named.get(INTERCEPT, 0.0) if own else 0.0
+    if not intercept and offset:
+        raise GoalError(f"the goal has an intercept of {offset!r}, but the learner fits none: use fit_intercept=True")
+    return [*values, offset] if intercept else values
+
+
+def in_order(named: Mapping[Any, Value], columns: Sequence[Any], where: str) -> list[Value]:
+    """Values by column name in the order of `columns`; other names are refused."""
+    missing = [column for column in columns if column not in named]
+    extra = [name for name in named if name not in columns]
+    if missing or extra:
+        faults = [f"no coefficient for column {listed(missing)}"] * bool(missing)
+        faults += [f"a coefficient for {listed(extra)}, which is no feature column"] * bool(extra)
+        raise GoalError(f"{where} has {' and '.join(faults)}; the columns are {listed(columns)}")
+    return [named[column] for column in columns]
 
 
 def check_vector(goal: object, features: int, intercept: bool) -> Array:
@@ -80,7 +141,7 @@ def _real(values: object) -> Array:
     return array.astype(np.float64)
 
 
-def _from_model(model: object, intercept: bool, classes: Labels | None) -> Array:
+def _from_model(model: object, intercept: bool, classes: Labels | None, columns: Sequence[object]) -> Array:
     name = type(model).__name__
     if not hasattr(model, "coef_"):
         raise GoalError(f"the goal {name} has no coef_: fit it first, or give a linear model")
@@ -91,6 +152,10 @@ def _from_model(model: object, intercept: bool, classes: Labels | None) -> Array
         raise GoalError(f"the goal {name} has coefficients that are no numbers: {error}") from None
     if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != 1):
         raise GoalError(f"the goal {name} has coefficients of shape {slope.shape}; one row of them is expected")
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and all(isinstance(column, str) for column in columns) and len(names) == slope.shape[-1]:
+        places = {str(name): place for place, name in enumerate(names)}
+        slope = slope[..., in_order(places, columns, f"the goal {name}")]
     theirs = getattr(model, "classes_", None)
     if classes is not None and theirs is not None and not np.array_equal(theirs, classes):
         fitted, present = (np.asarray(labels).tolist() for labels in (theirs, classes))

@@ -36,7 +36,7 @@ from superteach.line.queries import (
 )
 from superteach.line.queries.match import Instruction, Report
 from superteach.mathematics import prices, rounding
-from superteach.mathematics.losses import Squared
+from superteach.mathematics.losses import Squared, Weighted
 from superteach.mathematics.prices import Prices
 from superteach.mathematics.problem import Quadratic, ridge_penalty
 from superteach.settings import Settings
@@ -146,10 +146,13 @@ class Matcher(Search):
         federation.stage = "small pool"
         every = room.rows <= small.EVERY
         counts = tuple(int(count) for count in federation.sum(Count(federation.teachers)))
-        shown = federation.sum(Show(counts, len(self._goal)))
-        design, target = shown[:, :-2], shown[:, -2]
-        pool = small.SmallPool(design, target, room.learner, self._goal, self._measure)
-        search = small.every_subset if every else partial(small.exchange, chosen=shown[:, -1] > 0.5)
+        width, learner = len(self._goal), room.learner
+        shown = federation.sum(Show(counts, width, learner.weighted))
+        design, target, taken = shown[:, :width], shown[:, width], shown[:, width + 1]
+        if learner.weighted:
+            learner = replace(learner, loss=Weighted(learner.loss, shown[:, width + 2]))
+        pool = small.SmallPool(design, target, learner, self._goal, self._measure)
+        search = small.every_subset if every else partial(small.exchange, chosen=taken > 0.5)
         chosen = search(pool, low=low, high=high)
         kept: Size = federation.sum(Take(counts, tuple(map(bool, chosen))))
         objective = np.append(self.outcome.objective, self._predicted(kept))

@@ -22,9 +22,9 @@ from superteach.types import Raw
 
 def teach_spark(request: Request, place: Path, estimator: object, features: list[str] | None) -> None:
     """Teach, fetch the chosen rows, write the folder, show the result."""
-    if request.federation is not None or request.resume or request.on_loss != "abort":
+    if request.federation is not None or request.resume or request.dry_run or request.on_loss != "abort":
         raise SettingError(
-            "--spark goes with neither --federation nor --resume nor --on-loss: lost workers are replaced"
+            "--spark goes with none of --federation, --resume, --dry-run and --on-loss: lost workers are replaced"
         )
     if not request.files or len(request.files) != 1 or request.target is None:
         raise SettingError("--spark takes one Parquet table (a file or a folder) and its --target column")

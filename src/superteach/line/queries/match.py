@@ -286,17 +286,24 @@ class Show(Numbers):
 
     counts: tuple[int, ...]
     width: int
+    weighted: bool = False
+    """Whether weights of rows come last."""
     broadcast: ClassVar[str] = "how many slots each teacher has"
     reply: ClassVar[str] = "2 + d numbers per row"
     exposure: ClassVar[str] = "every row, its target, and whether it is chosen"
     shows_rows: ClassVar[bool] = True
 
     @property
+    def columns(self) -> int:
+        """How many numbers each row shows."""
+        return self.width + 2 + self.weighted
+
+    @property
     def reply_length(self) -> int:
-        return sum(self.counts) * (self.width + 2)
+        return sum(self.counts) * self.columns
 
     def read(self, total: Array) -> Array:
-        return total.reshape(-1, self.width + 2)
+        return total.reshape(-1, self.columns)
 
 
 class Take(Sized):

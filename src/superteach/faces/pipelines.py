@@ -1,0 +1,384 @@
+"""Pipelines: transformers that all teachers apply to their own rows, and the estimator taught behind them.
+
+What a transformer must know of all rows is settled once, before the lesson: a StandardScaler and the means of a
+SimpleImputer from each teacher's counts, means and variances, the categories of a OneHotEncoder from a declared list or from
+what the teachers found. Any other transformer is public: it comes fitted, and is applied row by row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from superteach.coordinator.goals import FromData
+from superteach.errors import DataError, DataTypeError, GoalError, InputError, LearnerError, listed, reason_of, shorten
+from superteach.faces.tables import take_rows
+from superteach.types import Array, Raw
+
+Table: TypeAlias = Any
+"""Rows in a container of NumPy, SciPy, pandas or polars, or somebody's transformer of them: neither is ours to type."""
+AFFINE = 1e-6
+"""Share of a column's range by which it may differ from a line through another pipeline's column of that name: rounding of
+two ways to the same scale is below 1e-9, and another knot or category is above 1e-2."""
+
+
+def split(learner: BaseEstimator) -> tuple[Pipeline | None, str, BaseEstimator]:
+    """Return a pipeline's transformers (None: there are none), and the name and the estimator at its end."""
+    if not isinstance(learner, Pipeline):
+        return None, "", learner
+    if not learner.steps:
+        raise LearnerError("the Pipeline has no steps; its last one is the estimator to be taught")
+    last = learner.steps[-1][1]
+    if last is None or isinstance(last, str):
+        raise LearnerError(f"the Pipeline ends in {last!r}; its last step is the estimator to be taught")
+    before = Pipeline(learner.steps[:-1]) if len(learner.steps) > 1 else None
+    return before, learner.steps[-1][0], last
+
+
+class Prepared:
+    """Transformers as all teachers apply them, and each teacher's rows behind them."""
+
+    def __init__(self, before: Pipeline, tables: Sequence[Table], names: Sequence[str], last: str, open_: bool) -> None:
+        self._tables, self._names, self._last = tables, names, last
+        self.transformer: Pipeline = _Settling(names, open_).settle(before, list(tables), "the Pipeline")
+        self.features = [apply(self.transformer, table, name) for table, name in zip(tables, names, strict=True)]
+        self.columns = names_of(self.transformer, self.features[0].shape[1])
+
+    def with_last(self, model: Table) -> Pipeline:
+        """The transformers with a fitted model behind them."""
+        if not hasattr(self.transformer.transform(take_rows(self._tables[0], np.arange(1))), "columns"):
+            del model.feature_names_in_  # it is handed arrays, whose columns have no names
+        return Pipeline([*self.transformer.steps, (self._last, model)])
+
+    def translate(self, goal: object) -> object:
+        """Read a goal that comes with transformers of its own, or with rows, in the columns behind these."""
+        if isinstance(goal, FromData):
+            return replace(goal, X=apply(self.transformer, goal.X, "goals.FromData"))
+        return translate(goal, self.features, self.columns, self._tables, self._names)
+
+
+def names_of(transformer: Table, width: int) -> list[str]:
+    """Names of the columns that a transformer makes; x0, x1, … where it has none for them."""
+    with suppress(Exception):  # whatever a transformer of somebody else raises, names are a courtesy
+        found = [str(name) for name in transformer.get_feature_names_out()]
+        if len(found) == width:
+            return found
+    return [f"x{place}" for place in range(width)]
+
+
+class _Settling:
+    """Fits transformers for all teachers at once, from what each of them may say of its rows."""
+
+    def __init__(self, names: Sequence[str], open_: bool) -> None:
+        self._names, self._open = names, open_
+
+    def settle(self, transformer: Table, tables: list[Table], where: str) -> Table:
+        """Return a transformer that is fitted; one that already is comes back as it is."""
+        if isinstance(transformer, Pipeline):
+            return self._pipeline(transformer, tables, where)
+        if isinstance(transformer, ColumnTransformer) and not _is_fitted(transformer):
+            return self._by_column(transformer, tables, where)
+        if _is_fitted(transformer) or not get_tags(transformer).requires_fit:
+            return transformer
+        rule = _RULES.get(type(transformer))
+        if rule is None:
+            raise LearnerError(
+                f"{where}: {type(transformer).__name__} is not fitted, and what it learns cannot be had from sums over "
+                "teachers: fit it first, on public rows (FrozenEstimator keeps it fitted where it is cloned). "
+                "StandardScaler, OneHotEncoder and SimpleImputer need no fit"
+            )
+        if not self._open:
+            raise LearnerError(
+                f"{where}: {type(transformer).__name__} is not fitted, and the sums it needs are no part of the promise: "
+                "fit it first, on public rows"
+            )
+        with _named(f"{where}: {type(transformer).__name__}"):
+            return rule(transformer, tables)
+
+    def _pipeline(self, pipeline: Pipeline, tables: list[Table], where: str) -> Pipeline:
+        steps = []
+        for place, (name, step) in enumerate(pipeline.steps):
+            if step is None or step == "passthrough":
+                steps.append((name, "passthrough"))
+                continue
+            if not hasattr(step, "transform"):
+                raise LearnerError(f"{where}: step {name!r}, {type(step).__name__}, has no transform; leave it out")
+            found = self.settle(step, tables, f"step {name!r}")
+            steps.append((name, found))
+            if place < len(pipeline.steps) - 1:
+                tables = [_transform(found, table, owner) for table, owner in zip(tables, self._names, strict=True)]
+        return Pipeline(steps)
+
+    def _by_column(self, whole: ColumnTransformer, tables: list[Table], where: str) -> ColumnTransformer:
+        """Settle each part on its columns; the parts are frozen while scikit-learn puts them together."""
+        settled: dict[str, Table] = {}
+        with _named(where):
+            outline = clone(whole).set_params(
+                transformers=[(name, "passthrough", columns) for name, _, columns in whole.transformers]
+            )
+            outline.fit(tables[0])
+        chosen = {name: columns for name, _, columns in outline.transformers_}
+        frozen = []
+        for name, part, columns in whole.transformers:
+            if not isinstance(part, str) and part is not None:
+                some = [_take_columns(table, chosen.get(name, columns)) for table in tables]
+                if some[0].shape[1]:
+                    settled[name] = self.settle(part, some, f"transformer {name!r}")
+                    part = FrozenEstimator(settled[name])
+            frozen.append((name, part, columns))
+        if not isinstance(whole.remainder, str):
+            raise LearnerError(f"{where}: remainder={type(whole.remainder).__name__} must be 'drop' or 'passthrough'")
+        found = clone(whole).set_params(transformers=frozen)
+        with _named(where):
+            found.fit(tables[0])
+        found.transformers = whole.transformers
+        found.transformers_ = [(name, settled.get(name, part), columns) for name, part, columns in found.transformers_]
+        return found
+
+
+def _scaler(scaler: StandardScaler, tables: list[Table]) -> StandardScaler:
+    """Means and deviations of all rows, from every teacher's counts, means and variances."""
+    found = clone(scaler)
+    for table in tables:
+        found.partial_fit(table)
+    return found
+
+
+def _encoder(encoder: OneHotEncoder, tables: list[Table]) -> OneHotEncoder:
+    """Categories as declared, or all that some teacher has."""
+    found = clone(encoder)
+    if encoder.min_frequency is not None or encoder.max_categories is not None:
+        raise LearnerError(
+            "a OneHotEncoder with min_frequency or max_categories counts the rows of all teachers: fit it first"
+        )
+    theirs = [OneHotEncoder().fit(table).categories_ for table in tables]
+    columns = [np.concatenate(some) for some in zip(*theirs, strict=True)]
+    if not isinstance(encoder.categories, str):
+        names = list(getattr(tables[0], "columns", range(len(columns))))
+        for name, seen, declared in zip(names, columns, encoder.categories, strict=False):
+            strange = [value for value in seen.tolist() if value not in list(declared)]
+            if strange and encoder.handle_unknown == "error":
+                raise DataError(
+                    f"column {name!r} holds {strange[0]!r}, which is not among its declared categories "
+                    f"{listed(list(declared))}: add it, or use handle_unknown='ignore'"
+                )
+        columns = [np.asarray(list(d), dtype=seen.dtype) for seen, d in zip(columns, encoder.categories, strict=True)]
+    longest = max(map(len, columns))
+    return found.fit(_like(tables[0], [np.resize(column, longest) for column in columns]))
+
+
+def _imputer(imputer: SimpleImputer, tables: list[Table]) -> SimpleImputer:
+    """What to fill in: means from sums, the most frequent value from counts, or a constant."""
+    found = clone(imputer)
+    if imputer.strategy == "constant":
+        return found.fit(tables[0])
+    if imputer.strategy == "mean" and isinstance(imputer.missing_values, float) and np.isnan(imputer.missing_values):
+        means = _scaler(StandardScaler(with_std=False), tables).mean_
+        lacking = np.flatnonzero(np.isnan(means))
+        if len(lacking):
+            name = list(getattr(tables[0], "columns", range(len(means))))[int(lacking[0])]
+            raise DataError(f"column {name!r} holds no value at all, so it has no mean; drop it")
+        return found.fit(_like(tables[0], [np.array([mean]) for mean in means]))
+    if imputer.strategy == "most_frequent":
+        counts: list[Counter[Table]] = [Counter() for _ in range(tables[0].shape[1])]
+        for table in tables:
+            for count, column in zip(counts, _each_column(table), strict=True):
+                values, number = np.unique(column[_there(column)], return_counts=True)
+                count.update(dict(zip(values.tolist(), number.tolist(), strict=True)))
+        # The smallest of the most frequent ones, as scikit-learn has it.
+        usual = [min(value for value in count if count[value] == max(count.values())) for count in counts if count]
+        if len(usual) == len(counts):
+            kinds = [object if isinstance(value, str) else None for value in usual]
+            return found.fit(_like(tables[0], [np.array([v], dtype=k) for v, k in zip(usual, kinds, strict=True)]))
+        raise DataError("a column holds no value at all, so none is the most frequent; drop it")
+    raise LearnerError(
+        f"SimpleImputer(strategy={imputer.strategy!r}) cannot be had from sums over teachers: use 'mean', "
+        "'most_frequent' or 'constant' with missing_values=nan, or fit it first, on public rows"
+    )
+
+
+_RULES: dict[type, Callable[[Table, list[Table]], Table]] = {
+    StandardScaler: _scaler,
+    OneHotEncoder: _encoder,
+    SimpleImputer: _imputer,
+}
+
+
+def _is_fitted(transformer: Table) -> bool:
+    try:
+        check_is_fitted(transformer)
+    except (NotFittedError, TypeError):
+        return False
+    return True
+
+
+def _there(column: Raw) -> Raw:
+    """Mark values that are not missing."""
+    if column.dtype.kind == "f":
+        return ~np.isnan(column)
+    return ~np.array([value is None or value != value for value in column], dtype=bool)
+
+
+def _each_column(table: Table) -> list[Raw]:
+    if hasattr(table, "iloc"):
+        return [np.asarray(table.iloc[:, place]) for place in range(table.shape[1])]
+    if hasattr(table, "get_columns"):
+        return [np.asarray(column) for column in table.get_columns()]
+    return list(np.asarray(table).T)
+
+
+def _like(table: Table, columns: list[Raw]) -> Table:
+    """A table of the same kind and the same names."""
+    if hasattr(table, "columns"):
+        return type(table)(dict(zip(table.columns, columns, strict=True)))
+    return np.column_stack(columns)
+
+
+def _take_columns(table: Table, columns: Table) -> Table:
+    from sklearn.utils import _safe_indexing
+
+    return _safe_indexing(table, columns, axis=1)
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Name the step in errors of scikit-learn."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # scikit-learn raises nearly anything for columns that are not there
+        raise DataError(f"{where} does not suit these rows: {reason_of(error)}") from None
+
+
+def apply(transformer: Table, table: Table, name: str) -> Table:
+    """Return one teacher's rows behind a pipeline, as a matrix of numbers."""
+    return _numbers(_transform(transformer, table, name), name)
+
+
+def _transform(transformer: Table, table: Table, name: str) -> Table:
+    """One teacher's rows behind a transformer."""
+    with _named(f"teacher {name!r}: {type(transformer).__name__}"):
+        return transformer.transform(table)
+
+
+def _numbers(made: Table, name: str) -> Table:
+    """What a pipeline made, as a matrix of numbers."""
+    if sparse.issparse(made):
+        return made.tocsr()
+    try:
+        matrix = np.asarray(made)
+        matrix = matrix if matrix.dtype.kind in "biuf" else matrix.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(
+            f"teacher {name!r}: the last transformer of the Pipeline leaves something that is no number "
+            f"({shorten(str(error), 80)}); encode text with a OneHotEncoder, or drop the column"
+        ) from None
+    if matrix.ndim != 2:
+        raise DataError(
+            f"teacher {name!r}: the Pipeline makes an array of shape {matrix.shape}; rows × columns are needed"
+        )
+    return matrix
+
+
+def translate(
+    goal: Table, features: Sequence[Table], columns: Sequence[object], tables: Sequence[Table], names: Sequence[str]
+) -> object:
+    """Read a fitted pipeline as its last model, with coefficients for our columns.
+
+    Where s_j of its columns and o_j of ours lie on a line, o = a s + c, the model Σ β_j s_j + b is
+    Σ (β_j/a_j) o_j + b − Σ β_j c_j/a_j.
+    """
+    goal = getattr(goal, "estimator", goal) if isinstance(goal, FrozenEstimator) else goal
+    goal = goal.model_ if isinstance(getattr(goal, "model_", None), Pipeline) else goal
+    if not isinstance(goal, Pipeline):
+        return goal
+    if not _is_fitted(goal):
+        raise GoalError("the goal is a Pipeline that is not fitted; fit it first")
+    before, _, last = split(goal)
+    if not hasattr(last, "coef_"):
+        raise GoalError(f"the goal's last step, {type(last).__name__}, has no coef_; a linear model is needed")
+    if before is None:
+        return last
+    theirs = [apply(before, table, name) for table, name in zip(tables, names, strict=True)]
+    inside, outside = _stacked(theirs), _stacked(features)
+    order = _match_names(names_of(before, inside.shape[1]), columns)
+    slope = np.array(np.asarray(last.coef_, dtype=np.float64))
+    if slope.shape[-1] != len(order):
+        raise GoalError(f"the goal has {slope.shape[-1]} coefficients for {len(order)} columns; fit it again")
+    slope = slope[..., order]
+    factor, shift = _lines(inside, outside, order, columns)
+    found = copy(last)
+    found.coef_ = slope / factor
+    moved = -(found.coef_ * shift).sum(axis=-1)
+    found.intercept_ = np.asarray(last.intercept_, dtype=np.float64) + moved
+    if hasattr(found, "feature_names_in_"):
+        del found.feature_names_in_
+    if not getattr(last, "fit_intercept", True) and not np.any(np.abs(moved) > 1e-9 * (1.0 + np.abs(slope).sum())):
+        found.intercept_ = last.intercept_
+    return found
+
+
+def _match_names(theirs: Sequence[str], columns: Sequence[object]) -> list[int]:
+    """Where each of our columns stands among the goal's."""
+    ours = [name if isinstance(name, str) else f"x{name}" for name in columns]
+    missing, extra = [name for name in ours if name not in theirs], [name for name in theirs if name not in ours]
+    if missing or extra:
+        faults = [f"none for column {listed(missing)}"] * bool(missing)
+        faults += [f"one for {listed(extra)}, which the learner has not"] * bool(extra)
+        raise GoalError(
+            f"the goal's Pipeline has other columns behind its transformers: {' and '.join(faults)}; "
+            "fit it with the learner's own transformers"
+        )
+    return [theirs.index(name) for name in ours]
+
+
+def _lines(inside: Table, outside: Table, order: list[int], columns: Sequence[object]) -> tuple[Array, Array]:
+    """o = a s + c for every column."""
+    factor, shift = np.ones(len(order)), np.zeros(len(order))
+    for place, other in enumerate(order):
+        s, o = _column(inside, other), _column(outside, place)
+        around = s - s.mean()
+        spread = float(around @ around)
+        if spread > 1e-24 * float(s @ s):
+            factor[place] = float(around @ (o - o.mean())) / spread
+        shift[place] = o.mean() - factor[place] * s.mean()
+        away = np.abs(o - factor[place] * s - shift[place]).max()
+        if away > AFFINE * max(float(np.ptp(o)), 1e-6 * float(np.abs(o).max())) or factor[place] == 0.0:
+            raise GoalError(
+                f"the goal's Pipeline makes another column {columns[place]!r} than the learner's does: no factor and shift "
+                "turn the one into the other; fit the goal with the learner's own transformers"
+            )
+        if abs(factor[place] - 1.0) < 1e-9 and abs(shift[place]) < 1e-9:
+            factor[place], shift[place] = 1.0, 0.0
+    return factor, shift
+
+
+def _stacked(parts: Sequence[Table]) -> Table:
+    return sparse.vstack(parts, format="csc") if sparse.issparse(parts[0]) else np.vstack(parts)
+
+
+def _column(matrix: Table, place: int) -> Array:
+    some = matrix[:, [place]]
+    return np.asarray(some.toarray() if sparse.issparse(some) else some, dtype=np.float64).ravel()
+
+
+def tables_of(table: Table, members: Sequence[Table]) -> list[Table]:
+    """Each teacher's own rows, in the container they came in."""
+    return [table] if len(members) == 1 else [take_rows(table, rows) for rows in members]

@@ -1,0 +1,85 @@
+"""A lesson at a glance: in a notebook, as a figure of matplotlib, as a data frame."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from superteach.errors import MissingExtra, SettingError
+from superteach.report.markup import join, number, tag
+
+if TYPE_CHECKING:
+    from superteach.lesson import Lesson
+
+MOST_COLUMNS = 20
+"""Coefficients that a figure shows, the largest of the goal first; more names than these do not fit beside each other."""
+
+
+def names_of(lesson: Lesson) -> list[str]:
+    """Names of all coefficients, the intercept's last."""
+    names = list(lesson.columns) or [f"x{place}" for place in range(len(lesson.coef))]
+    return names + ["intercept"] * lesson.intercept
+
+
+def html_of(lesson: Lesson) -> str:
+    """A small table for a notebook."""
+    rows = [
+        ("rows chosen", f"{lesson.size:,} of {lesson.rows:,}"),
+        ("risk", number(lesson.risk)),
+        ("risk with all rows", number(lesson.pool_risk)),
+        ("teachers", f"{len(lesson.teachers):,}"),
+        ("rounds", f"{lesson.rounds:,}"),
+        ("verdict", lesson.verdict),
+    ]
+    return str(tag("table", join([tag("tr", join([tag("th", name), tag("td", value)])) for name, value in rows])))
+
+
+def frame_of(lesson: Lesson, what: str) -> Any:
+    """Coefficients, path or ledger as a data frame."""
+    if what == "coefficients":
+        pool = np.full(len(lesson.goal), np.nan) if lesson.pool_model is None else lesson.pool_model
+        table = {"column": names_of(lesson), "goal": lesson.goal, "all_rows": pool, "taught": lesson.model}
+    elif what in ("path", "ledger"):
+        entries = [asdict(entry) for entry in (lesson.path if what == "path" else lesson.ledger)]
+        table = {name: [entry[name] for entry in entries] for name in (entries[0] if entries else ())}
+    else:
+        raise SettingError(f"what={what!r} is not known; there are 'coefficients', 'path' and 'ledger'")
+    for package in ("pandas", "polars"):
+        try:
+            return import_module(package).DataFrame(table)
+        except ImportError:
+            continue
+    raise MissingExtra("pandas or polars", "frame", "a data frame of a lesson")
+
+
+def figure_of(lesson: Lesson) -> Any:
+    """Risk of all rows and of the lesson, and the coefficients of both beside the goal's."""
+    if not lesson.delivered:
+        raise SettingError("nobody has looked at this lesson, so there is nothing to draw; see its verdict")
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("matplotlib", "plot", "drawing a lesson") from None
+    from superteach.report.png import STYLE
+
+    order = np.argsort(-np.abs(lesson.goal), kind="stable")[:MOST_COLUMNS]
+    names = [names_of(lesson)[place] for place in order]
+    with rc_context(STYLE):
+        figure = Figure(figsize=(10.0, 4.0), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(1.0, 3.0))
+        left.bar(["all rows", f"{lesson.size:,} chosen"], [lesson.pool_risk, lesson.risk], color=["C7", "C0"])
+        if lesson.risk > 0.0 and lesson.pool_risk > 0.0:
+            left.set_yscale("log")
+        left.set_title("Distance to the goal")
+        right.plot(names, lesson.goal[order], "k_", markersize=14, markeredgewidth=2, label="goal")
+        if lesson.pool_model is not None:
+            right.plot(names, lesson.pool_model[order], "o", color="C7", label="all rows")
+        right.plot(names, lesson.model[order], "o", color="C0", markersize=4, label=f"{lesson.size:,} chosen rows")
+        right.tick_params("x", rotation=60)
+        right.set_title("Coefficients")
+        right.legend()
+    return figure
