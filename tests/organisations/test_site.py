@@ -94,13 +94,14 @@ def test_what_would_cost_too_much_memory_is_refused(query, pair):
 
 
 def test_an_accident_tells_nothing_of_the_rows(pair, caplog):
-    """A question of a wrong width breaks inside; only the kind of error leaves."""
+    """A question breaks inside; only the kind of error leaves."""
     sites, _, _ = pair()
     ask(sites["a"], 1, Prepare(Logistic(), 0.0))
-    reply = ask(sites["a"], 2, AskMoments("loss", "all", np.zeros(WIDTH + 1), 1))
+    lesson_at(sites["a"]).teacher.rows = None
+    reply = ask(sites["a"], 2, AskMoments("loss", "all", np.zeros(WIDTH), 1))
     assert reply.status == "failed"
-    assert reply.reason == "an unexpected ValueError; its own log says more"
-    assert sites["a"].guard.audit.entries()[-1]["verdict"] == "failed: ValueError"
+    assert reply.reason == "an unexpected AttributeError; its own log says more"
+    assert sites["a"].guard.audit.entries()[-1]["verdict"] == "failed: AttributeError"
 
 
 def test_no_record_no_answer(pair):
