@@ -88,15 +88,18 @@ def join(
 ) -> None:
     """Take part as a teacher until Ctrl-C: rows stay here, and what leaves is as the policy promises."""
     from superteach.organisations.nvflare import AUDIT
-    from superteach.organisations.nvflare.start import become_teacher, prepare_teacher
+    from superteach.organisations.nvflare.preflight import reach
+    from superteach.organisations.nvflare.start import become_teacher, prepare_teacher, use_alone
     from superteach.words import PROMISES
 
     columns = None if features is None else [name.strip() for name in features.split(",")]
+    use_alone(kit, "a teacher has joined with this kit already")
     name, server, holding, rules = prepare_teacher(kit, data, target, columns, policy, threads)
     typer.echo(f"{name}: {holding.count:,} rows of {len(holding.pool.columns)} columns stay here; target {target!r}")
     typer.echo(f"{name}: {PROMISES[rules.promise]} No weaker promise than {rules.promise!r} is accepted.")
     typer.echo(f"{name}: every question is written to {kit / AUDIT}; chosen rows ({rules.write}) go to {rules.folder}")
     typer.echo(f"{name}: connecting to {server}")
+    reach(kit, name, server, typer.echo)
     become_teacher(kit, name)
 
 
@@ -111,13 +114,16 @@ def status(
     with sign_in(home) as desk:
         standing = desk.standing()
     if as_json:
-        stored = {"teachers": standing.project.teachers, "connected": standing.connected, "lessons": standing.lessons}
-        sys.stdout.write(to_json(stored))
+        stored = {"teachers": standing.project.teachers, "connected": standing.connected, "silent": standing.silent}
+        sys.stdout.write(to_json(stored | {"lessons": standing.lessons}))
         return
     for name in standing.project.teachers:
-        typer.echo(f"{name}: {'connected' if name in standing.connected else 'not connected'}")
+        there = "does not answer" if name in standing.silent else "not connected"
+        typer.echo(f"{name}: {'connected' if name in standing.connected else there}")
     for lesson in standing.lessons:
         typer.echo(f"lesson {lesson['lesson']}: {lesson['status'].lower()}, submitted {lesson['when']}")
-        if lesson.get("queries"):
-            asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items())
+        if "rounds" in lesson:
+            asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items()) or "nothing yet"
             typer.echo(f"  promise {lesson['promise']}, {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
+            if lesson["waiting"]:
+                typer.echo(f"  waits for {', '.join(lesson['waiting'])}")

@@ -121,7 +121,12 @@ class Query(Generic[Read]):
 
     def misfit(self, columns: int, width: int, teachers: int) -> str | None:
         """Name a field that cannot be of a lesson with so many columns, coefficients and teachers, with what it needs."""
-        sizes = {"x": [(columns,)], "d": [(width,)], "p": [(width + 1,)], "q": [(width + 1,) * 2]}
+        sizes: dict[str, list[tuple[int, ...]]] = {
+            "x": [(columns,)],
+            "d": [(width,)],
+            "p": [(width + 1,)],
+            "q": [(width + 1,) * 2],
+        }
         sizes["m"] = [(width,), (width, width)]
         for name, value in vars(self).items():
             wanted = sizes.get("p" if name in self.priced else SHAPES.get(name, ""), [])
@@ -134,7 +139,7 @@ class Query(Generic[Read]):
                 if not np.isfinite(value).all():
                     return f"{name} holds {value[~np.isfinite(value)][0]}, and numbers are finite"
             elif wanted and type(value) in (int, tuple):
-                size = value if isinstance(value, int) else len(value)  # type: ignore[arg-type]
+                size = value if isinstance(value, int) else len(value)
                 if (size,) not in wanted:
                     return f"{name} is for {size}, {wanted[0][0]} is right"
         return None

@@ -25,6 +25,10 @@ JOINED = "superteach.json"
 AUDIT = "superteach-audit.jsonl"
 LEDGER = "superteach-ledger"
 """Folder of what rows have spent, in the teacher's kit."""
+ACCEPTED = "superteach-teachers.json"
+"""In the server's local folder: the one certificate by which each teacher is let in."""
+HEARTBEAT = 4.0
+"""Seconds between two signs of life of a teacher (NVFlare's own: 10); each costs the server about a millisecond."""
 SECRET = "superteach-secret"
 """With which a teacher seals its rows, in its kit; it never leaves it."""
 

@@ -17,14 +17,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from superteach.errors import SettingError
-from superteach.organisations.nvflare import CLIENT, GREETER, SERVER, require
+from superteach.organisations.nvflare import ACCEPTED, CLIENT, GREETER, SERVER, require
 from superteach.promises.policy import template
 from superteach.promises.rosters import Identity
 from superteach.types import Json
+from superteach.versions import VERSION
 
 FEDERATION = "federation.json"
+KIT = "superteach-kit.json"
+"""In each kit: the version that made it."""
 SILENCE = 120
 """Seconds without a heartbeat after which the server counts a teacher as gone (NVFlare's own: 600)."""
+SCHEDULE = {"max_schedule_count": 4, "min_schedule_interval": 1.0, "max_schedule_interval": 2.0}
+"""A lesson whose teachers are not all there is tried four times within some ten seconds and then ended (NVFlare's own: ten
+times, after 10, 20, 40 … seconds)."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62})")
 
@@ -58,10 +64,13 @@ def found(
     _close_server(kits / host)
     shutil.move(kits / host, folder / "server")
     shutil.move(kits / coordinator, folder / "coordinator")
-    marks = [Identity(*_own(kits / teacher)).fingerprint for teacher in teachers]
+    marks = {teacher: Identity(*_own(kits / teacher)).fingerprint for teacher in teachers}
     for teacher in teachers:
-        _close_teacher(kits / teacher, coordinator, marks)
+        _close_teacher(kits / teacher, coordinator, list(marks.values()))
         shutil.move(kits / teacher, folder / "teachers" / teacher)
+    write_json(folder / "server" / "local" / ACCEPTED, marks)
+    for kit in (folder / "server", folder / "coordinator"):
+        write_json(kit / KIT, {"version": VERSION})
     write_json(folder / FEDERATION, asdict(project))
     _make_private(folder)
     return project
@@ -146,6 +155,9 @@ def _close_server(kit: Path) -> None:
     resources["servers"][0]["heart_beat_timeout"] = SILENCE
     kept = ("job_scheduler", "job_manager", "job_store", "process_launcher")
     resources["components"] = [entry for entry in resources["components"] if entry["id"] in kept]
+    for entry in resources["components"]:
+        if entry["id"] == "job_scheduler":
+            entry["args"] |= SCHEDULE
     write_json(local / "resources.json", resources)
     _permit(local, download_job="n:submitter", operate="any")
     _quiet(local)
@@ -185,6 +197,7 @@ def _close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None
     _permit(local, download_job="none", operate="none")
     _quiet(local)
     (kit / "policy.toml").write_text(template([coordinator], teachers), encoding="utf-8")
+    write_json(kit / KIT, {"version": VERSION})
 
 
 def _permit(local: Path, **rights: str) -> None:
