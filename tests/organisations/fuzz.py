@@ -12,6 +12,7 @@ from superteach.line import wire
 from superteach.losses import Logistic
 from superteach.organisations.site import Site
 from superteach.queries import Alone, Prepare, RoundAlone
+from superteach.versions import VERSION
 from tests.line.test_queries import TALK
 
 ODD = [
@@ -23,7 +24,7 @@ NUMBERS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e308, 5e-324]
 
 def talk(lesson: str, first: int) -> list[bytes]:
     """An honest conversation, from a round on."""
-    hello = {"lesson": lesson, "loss": "logistic", "promise": "open"}
+    hello = {"lesson": lesson, "loss": "logistic", "promise": "open", "version": VERSION}
     settled = {"lesson": lesson, "loss": "logistic", "columns": ["x0", "x1", "x2"], "classes": [-1.0, 1.0]}
     place = {"position": 0, "teachers": 2, "first_id": 0}
     queries = [Prepare(Logistic(), 0.0), *(query for query in TALK if not isinstance(query, Alone | RoundAlone))]

@@ -13,6 +13,7 @@ from superteach.line import wire
 from superteach.losses import Logistic
 from superteach.organisations.site import MOST_LESSONS
 from superteach.queries import AskMoments, Draw, Prepare, Show
+from superteach.versions import VERSION
 from tests.organisations.fuzz import pelt
 
 
@@ -68,7 +69,7 @@ def test_half_a_character_and_numbers_without_end_are_refused(pool, site_of):
 )
 def test_arrays_that_do_not_fit_are_refused_before_anything_is_computed(query, reason, pool, site_of):
     site = site_of("a", *pool("logistic", 20, 3, 0))
-    hello = {"lesson": "l", "loss": "logistic", "promise": "open"}
+    hello = {"lesson": "l", "loss": "logistic", "promise": "open", "version": VERSION}
     settled = {"lesson": "l", "loss": "logistic", "columns": ["x0", "x1", "x2"], "classes": [-1.0, 1.0]}
     site.answer(wire.pack("hello", hello))
     site.answer(wire.pack("agree", {**settled, "position": 0, "teachers": 1, "first_id": 0}))
@@ -91,7 +92,7 @@ def test_twenty_thousand_hellos_are_not_remembered(quiet, pool, site_of):
     site = site_of("a", *pool("logistic", 20, 3, 0))
 
     def hello(number: int) -> str:
-        told = {"lesson": f"lesson {number}", "loss": "logistic", "promise": "open"}
+        told = {"lesson": f"lesson {number}", "loss": "logistic", "promise": "open", "version": VERSION}
         return wire.read_reply(site.answer(wire.pack("hello", told))).status
 
     assert [hello(number) for number in range(MOST_LESSONS)] == ["ok"] * MOST_LESSONS

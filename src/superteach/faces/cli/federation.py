@@ -16,7 +16,8 @@ def add_commands(app: typer.Typer) -> None:
     """Put the commands beside the others."""
     group = typer.Typer(help="Found a federation of teachers on machines of their own.", no_args_is_help=True)
     group.command("init")(init)
-    group.command("declare")(declare)
+    for command in (declare, add, request, sign, install, revoke, renew):
+        group.command()(command)
     app.add_typer(group, name="federation")
     app.command()(serve)
     app.command()(join)
@@ -61,6 +62,66 @@ def declare(
     columns = None if features is None else [name.strip() for name in features.split(",")]
     told = open_holding(file.stem, file, target, columns).schema(labels)
     typer.echo(draft(told["rows"], told["columns"], target, told["labels"]), nl=False)
+
+
+def add(home: Annotated[Path, _HOME], teacher: Annotated[str, typer.Argument(show_default=False)]) -> None:
+    """Make a kit for a teacher who comes later; needs the certificate-authority."""
+    from superteach.organisations.nvflare import certificates
+
+    mark = certificates.add(home, teacher)
+    typer.echo(
+        f"{home}/teachers/{teacher}   give this folder to {teacher}, by a way nobody can listen to, and keep no copy"
+    )
+    typer.echo(f'each other teacher that shares masks with it adds to [masks] teachers of its policy:  "{mark}"')
+
+
+def request(kit: Annotated[Path, _KIT]) -> None:
+    """Make a new key in a teacher's kit, and a request to sign it; the key never leaves the kit."""
+    from superteach.organisations.nvflare import certificates
+
+    typer.echo(f"{certificates.request(kit)}   send this file to the coordinator; the key stays here")
+
+
+def sign(
+    home: Annotated[Path, _HOME],
+    csr: Annotated[Path, typer.Argument(help="Request that a teacher made.", show_default=False)],
+    days: Annotated[int, typer.Option(min=1, help="How long the certificate is valid.")] = 360,
+) -> None:
+    """Sign a teacher's request; the server takes its old certificate no more."""
+    from superteach.organisations.nvflare import certificates
+
+    place, mark = certificates.sign(home, csr, days)
+    typer.echo(f"{place}   send this file back: superteach federation install KIT {place.name}")
+    typer.echo(f'each other teacher that shares masks with it changes its entry in [masks] teachers to  "{mark}"')
+
+
+def install(
+    kit: Annotated[Path, _KIT],
+    certificate: Annotated[Path, typer.Argument(help="What the coordinator signed.", show_default=False)],
+) -> None:
+    """Use a signed certificate, and the key that was made for it, from the next join on."""
+    from superteach.organisations.nvflare import certificates
+
+    typer.echo(f"{kit} has certificate {certificates.install(kit, certificate)}; join again to use it")
+
+
+def revoke(home: Annotated[Path, _HOME], teacher: Annotated[str, typer.Argument(show_default=False)]) -> None:
+    """Send a teacher away and let it in no more; signing a request of it lets it in again."""
+    from superteach.organisations.nvflare import certificates
+
+    certificates.revoke(home, teacher)
+    typer.echo(f"{teacher} is not let in any more; a running server sends it away within seconds")
+
+
+def renew(
+    home: Annotated[Path, _HOME],
+    days: Annotated[int, typer.Option(min=1, help="How long the certificates are valid.")] = 360,
+) -> None:
+    """Sign the certificates of authority, server and coordinator anew; start the server again afterwards."""
+    from superteach.organisations.nvflare import certificates
+
+    ends = certificates.renew(home, days)
+    typer.echo(f"authority, server and coordinator hold until {ends:%Y-%m-%d}; start the server again")
 
 
 def serve(home: Annotated[Path, _HOME]) -> None:

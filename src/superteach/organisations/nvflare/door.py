@@ -6,7 +6,6 @@ coordinator lists, the versions must fit, and a second process with a copy of a 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import threading
@@ -41,46 +40,66 @@ _answered: dict[str, float] = {}
 
 
 def keep_door(kit: Path) -> None:
-    """Let the server of this process look at whoever registers before NVFlare does."""
+    """Let the server of this process look at whoever registers, and at each sign of life, before NVFlare does."""
     from nvflare.private.fed.server.client_manager import ClientManager
 
-    inner = ClientManager.authenticated_client
+    inner, beat = ClientManager.authenticated_client, ClientManager.heartbeat
+    shown: dict[str, str] = {}
+    """Certificates of those who have joined, by their tokens."""
 
     def authenticated(manager: Any, request: Any, fl_ctx: FLContext, kind: str) -> Any:
         name = str(request.get_header(CellMessageHeaderKeys.CLIENT_NAME))
         if kind != ClientType.REGULAR:  # the coordinator, whom hellos ask for its version
             return inner(manager, request, fl_ctx, kind)
-        refusal = _refusal(kit, request, name, fl_ctx) or _taken(manager, request, name, fl_ctx)
+        peer, mark = fl_ctx.get_peer_context(), _mark(request)
+        refusal = (
+            misfit("the server", VERSION, f"teacher {name}", str(peer.get_prop(CHANNEL) if peer else None))
+            or _revoked(kit, name, mark)
+            or _taken(manager, request, name, fl_ctx)
+        )
         if refusal is None:
-            return inner(manager, request, fl_ctx, kind)
+            if client := inner(manager, request, fl_ctx, kind):
+                shown[client.token] = mark
+            return client
         _log.warning("%s is not let in: %s", name, refusal)
         say(f"{name} is not let in: {refusal}")
         fl_ctx.set_prop(FLContextKey.UNAUTHENTICATED, refusal, sticky=False)
         return None
 
-    ClientManager.authenticated_client = authenticated
+    def heartbeat(manager: Any, token: str, name: str, fqcn: str, fl_ctx: FLContext) -> Any:
+        refusal = _revoked(kit, name, shown[token]) if token in shown else None
+        if refusal is None:
+            return beat(manager, token, name, fqcn, fl_ctx)
+        fl_ctx.set_prop(FLContextKey.UNAUTHENTICATED, refusal, sticky=False)
+        if token in manager.clients:
+            manager.remove_client(token)
+            say(f"{name} is sent away: {refusal}")
+            cell = fl_ctx.get_engine().get_cell()
+            threading.Thread(target=_tell, args=(cell, fqcn, f"you are sent away: {refusal}"), daemon=True).start()
+        return False
+
+    ClientManager.authenticated_client, ClientManager.heartbeat = authenticated, heartbeat
 
 
-def _refusal(kit: Path, request: Any, name: str, fl_ctx: FLContext) -> str | None:
-    """Why the certificate or the version of whoever knocks does not do."""
-    peer = fl_ctx.get_peer_context()
-    theirs = str(peer.get_prop(CHANNEL) if peer else None)
-    if odd := misfit("the server", VERSION, f"teacher {name}", theirs):
-        return odd
-    place = kit / "local" / ACCEPTED
-    accepted = json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
-    if accepted is None:
-        return None
-    if name not in accepted:
-        return f"the certificate of {name} was revoked; ask the coordinator"
-    from cryptography.hazmat.primitives.serialization import Encoding
+def _mark(request: Any) -> str:
+    """The fingerprint of the certificate with which somebody registers; nothing where there is none."""
+    from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.x509 import load_pem_x509_certificate
 
     try:
-        shown = load_pem_x509_certificate(request.payload[IdentityChallengeKey.CERT]).public_bytes(Encoding.DER)
+        certificate = load_pem_x509_certificate(request.payload[IdentityChallengeKey.CERT])
+        return f"sha256:{certificate.fingerprint(SHA256()).hex()}"
     except (KeyError, TypeError, ValueError):
-        return "its certificate cannot be read"
-    if f"sha256:{hashlib.sha256(shown).hexdigest()}" != accepted[name]:
+        return ""
+
+
+def _revoked(kit: Path, name: str, mark: str) -> str | None:
+    """Why a certificate is not the one by which a teacher is let in; the list may have changed since it came."""
+    place = kit / "local" / ACCEPTED
+    accepted = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {name: mark}
+    if name not in accepted:
+        return f"the certificate of {name} was revoked; ask the coordinator"
+    if accepted[name] != mark:
         return f"another certificate of {name} has taken this one's place; use the kit with the newer one"
     return None
 

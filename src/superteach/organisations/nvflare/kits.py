@@ -56,23 +56,25 @@ def found(
 ) -> Project:
     """Make a folder with one kit for the server, one for the coordinator and one for each teacher."""
     require()
-    project = _checked(Project("superteach", host, port, coordinator, list(teachers)), folder)
+    project = check_project(Project("superteach", host, port, coordinator, list(teachers)))
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise SettingError(f"{str(folder)!r} exists and is not empty; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     secret = folder / "certificate-authority"
-    kits = _provision(project, secret, days)
+    kits = provision(project, secret, days)
     _close_server(kits / host)
     shutil.move(kits / host, folder / "server")
     shutil.move(kits / coordinator, folder / "coordinator")
-    marks = {teacher: Identity(*_own(kits / teacher)).fingerprint for teacher in teachers}
+    marks = {teacher: Identity(*own(kits / teacher)).fingerprint for teacher in teachers}
     for teacher in teachers:
-        _close_teacher(kits / teacher, coordinator, list(marks.values()))
+        close_teacher(kits / teacher, coordinator, list(marks.values()))
         shutil.move(kits / teacher, folder / "teachers" / teacher)
     write_json(folder / "server" / "local" / ACCEPTED, marks)
     for kit in (folder / "server", folder / "coordinator"):
         write_json(kit / KIT, {"version": VERSION})
     write_json(folder / FEDERATION, asdict(project))
-    _make_private(folder)
+    make_private(folder)
     return project
 
 
@@ -89,7 +91,8 @@ def read_project(folder: Path) -> Project:
         raise SettingError(f"{str(folder / FEDERATION)!r} is damaged") from None
 
 
-def _checked(project: Project, folder: Path) -> Project:
+def check_project(project: Project) -> Project:
+    """Refuse names, host and port that cannot be."""
     if not project.teachers:
         raise SettingError("a federation needs teachers; name each with --teacher")
     for teacher in project.teachers:
@@ -103,13 +106,11 @@ def _checked(project: Project, folder: Path) -> Project:
         raise SettingError(f"--port {project.port} must be from 1 to 65535")
     if not re.fullmatch(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", project.coordinator):
         raise SettingError(f"--coordinator {project.coordinator!r} must look like name@organisation.example")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise SettingError(f"{str(folder)!r} exists and is not empty; name another folder")
     return project
 
 
-def _provision(project: Project, secret: Path, days: int) -> Path:
-    """Let NVFlare make keys, certificates and kits; return the folder of all kits."""
+def provision(project: Project, secret: Path, days: int) -> Path:
+    """Let NVFlare make keys, certificates and kits, of those that are new; return the folder of all kits."""
     from nvflare.lighter.prov_utils import prepare_builders, prepare_packager
     from nvflare.lighter.provision import prepare_project
     from nvflare.lighter.provisioner import Provisioner
@@ -134,7 +135,7 @@ def _provision(project: Project, secret: Path, days: int) -> Path:
                 "path": f"{impl}.static_file.StaticFileBuilder",
                 "args": {"config_folder": "config", "scheme": "grpc"},
             },
-            {"path": f"{impl}.cert.CertBuilder", "args": {"root_valid_days": days}},
+            {"path": f"{impl}.cert.CertBuilder", "args": {"root_valid_days": days} if days else {}},
             {"path": f"{impl}.signature.SignatureBuilder"},
         ],
     }
@@ -144,7 +145,7 @@ def _provision(project: Project, secret: Path, days: int) -> Path:
         done = Provisioner(str(secret), prepare_builders(plan), prepare_packager(plan)).provision(prepare_project(plan))
     if done.get("build_error"):
         raise SettingError(f"NVFlare could not make the kits: {said.getvalue().strip()}")
-    return secret / project.name / "prod_00"
+    return max((secret / project.name).glob("prod_*"))
 
 
 def _close_server(kit: Path) -> None:
@@ -159,16 +160,16 @@ def _close_server(kit: Path) -> None:
         if entry["id"] == "job_scheduler":
             entry["args"] |= SCHEDULE
     write_json(local / "resources.json", resources)
-    _permit(local, download_job="n:submitter", operate="any")
+    _permit(local, download_job="n:submitter", operate="any", app_command="n:submitter")
     _quiet(local)
 
 
-def _own(kit: Path) -> tuple[bytes, bytes]:
+def own(kit: Path) -> tuple[bytes, bytes]:
     """A teacher's key and certificate."""
     return (kit / "startup" / "client.key").read_bytes(), (kit / "startup" / "client.crt").read_bytes()
 
 
-def _close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:
+def close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:
     """Allow one class: no shipped code, no shell, no shut-down from afar, no streams of logs. Add a policy."""
     local = kit / "local"
     resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
@@ -223,7 +224,7 @@ def _quiet(local: Path) -> None:
     write_json(local / "log_config.json", config)
 
 
-def _make_private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Close keys and kits to all but their owner."""
     for root, folders, files in os.walk(folder):
         for entry in folders:

@@ -49,6 +49,7 @@ from superteach.teacher import Teacher
 from superteach.teacher.inputs import make_teacher
 from superteach.teacher.state import State
 from superteach.types import Json
+from superteach.versions import VERSION, misfit
 from superteach.words import PROMISES
 
 _log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ MOST_LESSONS = 64
 """Lessons that one process of a site remembers; an honest job has one, and one more for each teacher that is dropped. Rows
 and state are kept of the one alone that was agreed on last."""
 FIELDS = {
-    "hello": ("lesson", "loss", "promise"),
+    "hello": ("lesson", "loss", "promise", "version"),
     "agree": ("lesson", "loss", "columns", "classes", "position", "teachers", "first_id"),
     "ask": ("lesson", "number", "query", "fields"),
     "begin": ("lesson", "script", "columns", "classes", "names", "position", "hellos"),
@@ -171,6 +172,8 @@ class Site:
 
     def _met(self, lesson: str, header: Json) -> _Lesson:
         promise = header.get("promise")
+        if odd := misfit(f"teacher {self.name}", VERSION, "the coordinator", str(header.get("version"))[:40]):
+            raise QueryRefused(odd)
         if promise not in PROMISES:
             raise QueryRefused(f"a hello names the promise that is kept, one of {', '.join(PROMISES)}")
         self.guard.check_promise(promise)
@@ -188,14 +191,14 @@ class Site:
         if known.promise == "open":
             if self._seal is None:
                 self._seal = self.holding.seal(self.secret)
-            return wire.pack_facts({**self.holding.schema(loss.classifies), "seal": self._seal})
+            return wire.pack_facts({**self.holding.schema(loss.classifies), "seal": self._seal, "version": VERSION})
         declared = self.guard.policy.declared
         if declared is None or (loss.classifies and declared.labels is None):
             missing = "the labels" if declared else "columns, target and size"
             raise QueryRefused(
                 f"its policy does not declare {missing} of its rows: its owner adds them with  {DECLARE}"
             )
-        told: Json = {**declared.schema(loss.classifies), "deliver": self.guard.policy.deliver}
+        told: Json = {**declared.schema(loss.classifies), "deliver": self.guard.policy.deliver, "version": VERSION}
         if self.ledger is not None and known.promise == "epsilon":
             told |= {"left": self.ledger.left(self._keys), "delta": self.ledger.delta}
         if self.rosters is not None and self.rosters.allowed:
