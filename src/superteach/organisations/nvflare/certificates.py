@@ -39,16 +39,21 @@ NEW_KEY = "client.key.new"
 
 def add(folder: Path, teacher: str) -> str:
     """Make a kit for one more teacher; return its certificate's fingerprint."""
+    require()
+    from cryptography.x509 import load_pem_x509_certificate
+
     project = read_project(folder)
     if teacher in project.teachers:
         raise SettingError(f"there is a teacher {teacher!r} in this federation already")
     grown = check_project(replace(project, teachers=[*project.teachers, teacher]))
-    _authority(folder, project)
-    kit = provision(grown, folder / "certificate-authority", 0) / teacher
+    root = load_pem_x509_certificate(_authority(folder, project)["root_cert"].encode())
+    days = (root.not_valid_after_utc - root.not_valid_before_utc).days  # NVFlare wants to hear them again
+    kit = provision(grown, folder / "certificate-authority", days) / teacher
     mark = Identity(*own(kit)).fingerprint
     close_teacher(kit, project.coordinator, [*_accepted(folder).values(), mark])
     shutil.move(kit, folder / "teachers" / teacher)
-    make_private(folder / "teachers" / teacher)
+    shutil.rmtree(kit.parent)  # kits of the others once more
+    make_private(folder)
     write_json(folder / FEDERATION, asdict(grown))
     _accept(folder, teacher, mark)
     return mark
@@ -158,12 +163,13 @@ def _reissued(old: Certificate, key: Any, stored: dict[str, Any], days: int) -> 
 
     root = x509.load_pem_x509_certificate(stored["root_cert"].encode())
     now, serial = datetime.now(UTC), x509.random_serial_number()
-    ends = now + timedelta(days=days)
+    begins = now - timedelta(minutes=5)  # clocks differ
+    ends = begins + timedelta(days=days)
     if old.subject != root.subject:
         ends = min(ends, root.not_valid_after_utc)
         if ends <= now:
             raise SettingError("the authority's own certificate has ended: run  superteach federation renew  first")
-    made = x509.CertificateBuilder(root.subject, old.subject, key, serial, now - timedelta(minutes=5), ends)
+    made = x509.CertificateBuilder(root.subject, old.subject, key, serial, begins, ends)
     for extension in old.extensions:
         value = extension.value
         if isinstance(value, x509.SubjectKeyIdentifier):

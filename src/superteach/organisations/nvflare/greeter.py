@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -20,6 +21,8 @@ from superteach.processes.disk import stamp
 if TYPE_CHECKING:
     from nvflare.apis.fl_context import FLContext
 
+ROOM = 1 << 20
+"""Bytes of free disk below which lessons will not get far: each brings some files of 20 kB and a log."""
 LOOK = 2.0
 """Seconds between two looks at the connection and at the data file."""
 
@@ -49,13 +52,16 @@ class Greeter(Widget):  # type: ignore[misc]
 def _watch(cell: Any, name: str, kit: Path) -> None:
     """Say when the server is gone or back, and when the data file is not the one that was joined with."""
     connected, told = True, json.loads((kit / "local" / JOINED).read_text(encoding="utf-8"))
-    same = True
+    same = room = True
     while True:
         time.sleep(LOOK)
         now = bool(cell.core_cell.is_backbone_ready())
         if now != connected:
             say(f"{name}: " + ("connected again" if now else "the server cannot be reached; trying again"))
         connected = now
+        before, room = room, shutil.disk_usage(kit).free >= ROOM
+        if before and not room:
+            say(f"{name}: the disk with {kit} is full; without an audit log lessons are refused. Make room")
         if same and stamp(Path(told["data"])) != told["stamp"]:
             same = False
             say(f"{name}: {told['data']} has changed since you joined; lessons are refused until you join again")

@@ -135,17 +135,18 @@ def provision(project: Project, secret: Path, days: int) -> Path:
                 "path": f"{impl}.static_file.StaticFileBuilder",
                 "args": {"config_folder": "config", "scheme": "grpc"},
             },
-            {"path": f"{impl}.cert.CertBuilder", "args": {"root_valid_days": days} if days else {}},
+            {"path": f"{impl}.cert.CertBuilder", "args": {"root_valid_days": days}},
             {"path": f"{impl}.signature.SignatureBuilder"},
         ],
     }
     write_json(secret.parent / "project.json", plan)
-    said = io.StringIO()
+    said, before = io.StringIO(), set((secret / project.name).glob("prod_*"))
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        done = Provisioner(str(secret), prepare_builders(plan), prepare_packager(plan)).provision(prepare_project(plan))
-    if done.get("build_error"):
-        raise SettingError(f"NVFlare could not make the kits: {said.getvalue().strip()}")
-    return max((secret / project.name).glob("prod_*"))
+        Provisioner(str(secret), prepare_builders(plan), prepare_packager(plan)).provision(prepare_project(plan))
+    made = sorted(set((secret / project.name).glob("prod_*")) - before)
+    if not made:
+        raise SettingError(f"NVFlare could not make the kits: {said.getvalue().strip()[:600]}")
+    return made[-1]
 
 
 def _close_server(kit: Path) -> None:

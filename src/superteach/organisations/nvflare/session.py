@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import logging
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -143,7 +144,7 @@ class Desk:
     def fetch(self, lesson: str, meta: Json, folder: Path) -> Path:
         """Bring a lesson's result here, or raise what ended it."""
         refused = [
-            detail.replace("NVFLARE_ERROR: ", "")
+            re.sub(r": .*No space left on device.*", ": its disk is full", detail.replace("NVFLARE_ERROR: ", ""))
             for detail in meta.get("job_deploy_detail", [])
             if not detail.endswith(": OK") and ": " in detail
         ]
