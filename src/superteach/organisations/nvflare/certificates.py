@@ -12,10 +12,10 @@ import shutil
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from superteach.errors import SettingError
-from superteach.organisations.nvflare import ACCEPTED, require
+from superteach.organisations.nvflare import ACCEPTED, Foreign, require
 from superteach.organisations.nvflare.kits import (
     FEDERATION,
     Project,
@@ -29,6 +29,7 @@ from superteach.organisations.nvflare.kits import (
 )  # fmt: skip
 from superteach.processes.disk import write_bytes
 from superteach.promises.rosters import Identity
+from superteach.types import Json
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -155,7 +156,7 @@ def renew(folder: Path, days: int) -> datetime:
     return root.not_valid_after_utc
 
 
-def _reissued(old: Certificate, key: Any, stored: dict[str, Any], days: int) -> Certificate:
+def _reissued(old: Certificate, key: Foreign, stored: Json, days: int) -> Certificate:
     """The same subject and extensions for a key and from now on, signed by the authority."""
     from cryptography import x509
     from cryptography.hazmat.primitives.hashes import SHA256
@@ -175,7 +176,7 @@ def _reissued(old: Certificate, key: Any, stored: dict[str, Any], days: int) -> 
         if isinstance(value, x509.SubjectKeyIdentifier):
             value = x509.SubjectKeyIdentifier.from_public_key(key)
         made = made.add_extension(value, extension.critical)
-    signing: Any = load_pem_private_key(stored["root_pri_key"].encode(), None)
+    signing: Foreign = load_pem_private_key(stored["root_pri_key"].encode(), None)
     return made.sign(signing, SHA256())
 
 
@@ -183,10 +184,10 @@ def _state(folder: Path, project: Project) -> Path:
     return folder / "certificate-authority" / project.name / "state" / "cert.json"
 
 
-def _authority(folder: Path, project: Project) -> dict[str, Any]:
+def _authority(folder: Path, project: Project) -> Json:
     """Keys and certificates of the authority, which may be locked away."""
     try:
-        stored: dict[str, Any] = json.loads(_state(folder, project).read_text(encoding="utf-8"))
+        stored: Json = json.loads(_state(folder, project).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SettingError(
             f"{str(folder / 'certificate-authority')!r} is needed for this and cannot be read ({error}): put it back for as "
@@ -213,7 +214,7 @@ def _certificate(path: Path) -> Certificate:
         raise SettingError(f"no certificate can be read from {str(path)!r}: {error}") from None
 
 
-def _name(shown: Any) -> str:
+def _name(shown: Foreign) -> str:
     from cryptography.x509 import NameOID
 
     return str(shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_exception import FLCommunicationError
@@ -19,7 +19,7 @@ from nvflare.fuel.f3.cellnet.defs import IdentityChallengeKey, MessageHeaderKey,
 from nvflare.private.defs import CellMessageHeaderKeys, ClientType, new_cell_message
 from nvflare.private.fed.authenticator import Authenticator
 
-from superteach.organisations.nvflare import ACCEPTED, HEARTBEAT
+from superteach.organisations.nvflare import ACCEPTED, HEARTBEAT, Foreign
 from superteach.organisations.nvflare.terminal import say
 from superteach.versions import VERSION, misfit
 
@@ -47,7 +47,7 @@ def keep_door(kit: Path) -> None:
     shown: dict[str, str] = {}
     """Certificates of those who have joined, by their tokens."""
 
-    def authenticated(manager: Any, request: Any, fl_ctx: FLContext, kind: str) -> Any:
+    def authenticated(manager: Foreign, request: Foreign, fl_ctx: FLContext, kind: str) -> Foreign:
         name = str(request.get_header(CellMessageHeaderKeys.CLIENT_NAME))
         if kind != ClientType.REGULAR:  # the coordinator, whom hellos ask for its version
             return inner(manager, request, fl_ctx, kind)
@@ -66,7 +66,7 @@ def keep_door(kit: Path) -> None:
         fl_ctx.set_prop(FLContextKey.UNAUTHENTICATED, refusal, sticky=False)
         return None
 
-    def heartbeat(manager: Any, token: str, name: str, fqcn: str, fl_ctx: FLContext) -> Any:
+    def heartbeat(manager: Foreign, token: str, name: str, fqcn: str, fl_ctx: FLContext) -> Foreign:
         refusal = _revoked(kit, name, shown[token]) if token in shown else None
         if refusal is None:
             return beat(manager, token, name, fqcn, fl_ctx)
@@ -81,7 +81,7 @@ def keep_door(kit: Path) -> None:
     ClientManager.authenticated_client, ClientManager.heartbeat = authenticated, heartbeat
 
 
-def _mark(request: Any) -> str:
+def _mark(request: Foreign) -> str:
     """The fingerprint of the certificate with which somebody registers; nothing where there is none."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.x509 import load_pem_x509_certificate
@@ -104,7 +104,7 @@ def _revoked(kit: Path, name: str, mark: str) -> str | None:
     return None
 
 
-def _taken(manager: Any, request: Any, name: str, fl_ctx: FLContext) -> str | None:
+def _taken(manager: Foreign, request: Foreign, name: str, fl_ctx: FLContext) -> str | None:
     """Whether the same teacher is there already: then the newcomer holds a copy of its kit, and its owner is told."""
     there = [client for client in list(manager.clients.values()) if client.name == name]
     silent = min((time.time() - client.last_connect_time for client in there), default=FRESH)
@@ -120,7 +120,7 @@ def _taken(manager: Any, request: Any, name: str, fl_ctx: FLContext) -> str | No
     )
 
 
-def _tell(cell: Any, fqcn: str, text: str) -> None:
+def _tell(cell: Foreign, fqcn: str, text: str) -> None:
     end = time.monotonic() + TELL
     while time.monotonic() < end:
         time.sleep(1.0)
@@ -132,10 +132,10 @@ def _tell(cell: Any, fqcn: str, text: str) -> None:
             return
 
 
-def listen(cell: Any, name: str) -> None:
+def listen(cell: Foreign, name: str) -> None:
     """Say on a teacher's terminal what the server has to tell it."""
 
-    def heard(request: Any) -> Any:
+    def heard(request: Foreign) -> Foreign:
         say(f"{name}: {str(request.payload.get('text'))[:500]}")
         return new_cell_message({MessageHeaderKey.RETURN_CODE: ReturnCode.OK}, {})
 
@@ -150,11 +150,11 @@ def knock() -> None:
     """Let the teacher of this process show its version, and end with the server's reason where it is not let in."""
     inner = Authenticator.authenticate
 
-    def authenticate(asking: Any, shared: FLContext, abort: Any) -> Any:
+    def authenticate(asking: Foreign, shared: FLContext, abort: Foreign) -> Foreign:
         shared.set_prop(CHANNEL, VERSION, private=False, sticky=False)
         send, heard = asking.cell.send_request, {}
 
-        def send_request(*args: Any, **options: Any) -> Any:
+        def send_request(*args: Foreign, **options: Foreign) -> Foreign:
             reply = send(*args, **options)
             heard["why"] = reply.get_header(MessageHeaderKey.ERROR) or ""
             return reply

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.widgets.widget import Widget
 
-from superteach.organisations.nvflare import JOINED
+from superteach.organisations.nvflare import JOINED, Foreign
 from superteach.organisations.nvflare.door import listen
 from superteach.organisations.nvflare.terminal import say
 from superteach.processes.disk import stamp
@@ -21,6 +22,8 @@ from superteach.processes.disk import stamp
 if TYPE_CHECKING:
     from nvflare.apis.fl_context import FLContext
 
+ALIVE = ".alive"
+"""A file in the kit, touched at each look that finds the server: health checks ask for its age."""
 ROOM = 1 << 20
 """Bytes of free disk below which lessons will not get far: each brings some files of 20 kB and a log."""
 LOOK = 2.0
@@ -49,7 +52,7 @@ class Greeter(Widget):  # type: ignore[misc]
                 threading.Thread(target=_watch, args=(cell, name, kit), daemon=True).start()
 
 
-def _watch(cell: Any, name: str, kit: Path) -> None:
+def _watch(cell: Foreign, name: str, kit: Path) -> None:
     """Say when the server is gone or back, and when the data file is not the one that was joined with."""
     connected, told = True, json.loads((kit / "local" / JOINED).read_text(encoding="utf-8"))
     same = room = True
@@ -59,6 +62,9 @@ def _watch(cell: Any, name: str, kit: Path) -> None:
         if now != connected:
             say(f"{name}: " + ("connected again" if now else "the server cannot be reached; trying again"))
         connected = now
+        if now:
+            with contextlib.suppress(OSError):
+                (kit / ALIVE).touch()
         before, room = room, shutil.disk_usage(kit).free >= ROOM
         if before and not room:
             say(f"{name}: the disk with {kit} is full; without an audit log lessons are refused. Make room")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.request import proxy_bypass
 
 from superteach.errors import SettingError, TeachingError
 
@@ -15,6 +17,8 @@ PATIENCE = 5.0
 """Seconds for a connection and for an answer on it: with a name that is looked up, at most 15 to the first sentence."""
 AGAIN = 5.0
 """Seconds between two tries."""
+PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+"""Settings of the environment by which gRPC goes through a proxy (and `no_proxy`, by which it does not)."""
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 """What a client of HTTP/2 says first; a server that accepts its certificate answers."""
 
@@ -24,6 +28,9 @@ def reach(kit: Path, name: str, server: str, say: Callable[[str], None]) -> None
     startup = kit / "startup"
     check_dates(startup / "client.crt", f"{name}'s certificate")
     host, _, port = server.rpartition(":")
+    if any(os.environ.get(name) for name in PROXIES) and not proxy_bypass(host):
+        say(f"{name}: a proxy is set, by which NVFlare connects; whether the server answers is not looked at before")
+        return
     context = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     context.set_alpn_protocols(["h2"])
