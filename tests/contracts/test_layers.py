@@ -34,7 +34,7 @@ ROOMS = (
 USERS = ("datasets", "goals", "losses", "queries", "solvers", "spark")
 """Modules that users import; the rooms import from each other."""
 OUTSIDE = {"superteach", "superteach.__main__", "superteach.errors", "superteach.extensions", "superteach.lesson",
-           "superteach.settings", "superteach.types", "superteach.words"}  # fmt: skip
+           "superteach.settings", "superteach.types", "superteach.versions", "superteach.words"}  # fmt: skip
 """What belongs to no room."""
 
 

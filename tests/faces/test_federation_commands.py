@@ -6,8 +6,9 @@ from contextlib import chdir
 
 import pytest
 
-from superteach.errors import MissingExtra
+from superteach.errors import MissingExtra, SettingError
 from superteach.faces.cli import app
+from superteach.faces.cli.folder import claim
 from superteach.organisations import nvflare
 
 
@@ -82,3 +83,16 @@ def test_files_and_federation_do_not_mix(options, reason, capsys, tmp_path):
     with chdir(tmp_path):
         status, said = run(capsys, "teach", *options, *common)
     assert (status, reason in said) == (2, True), said
+
+
+def test_two_commands_for_one_folder(tmp_path):
+    """The second is refused while the first is at work, and not after it."""
+    out = tmp_path / "lesson"
+    with claim(out, out):
+        with pytest.raises(SettingError, match=r"is being written by another command \(process \d+\)"), claim(out, out):
+            pass
+        with claim(tmp_path / "other", tmp_path / "other"):
+            pass
+    with claim(out, out):
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -36,6 +36,7 @@ from superteach.promises.policy import Declared, Policy
 from superteach.promises.rosters import Identity, Rosters
 from superteach.queries import AskMoments, Census
 from superteach.settings import Settings
+from superteach.versions import VERSION
 from tests.inside import lesson_at
 
 NAMES, WIDTH, ROWS = ["north", "south", "west"], 3, 400
@@ -395,7 +396,7 @@ def test_a_record_may_be_named_by_a_column(town, tmp_path):
 def test_what_a_site_remembers_is_bounded(town):
     """Greetings cost memory."""
     site = town().sites["north"]
-    hello = {"loss": "logistic", "promise": "closed"}
+    hello = {"loss": "logistic", "promise": "closed", "version": VERSION}
     said = [
         wire.read_reply(site.answer(wire.pack("hello", {"lesson": str(i), **hello}))) for i in range(MOST_LESSONS + 1)
     ]

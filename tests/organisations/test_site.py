@@ -25,6 +25,7 @@ from superteach.promises.policy import Policy
 from superteach.queries import AskMoments, Census, Keep, Prepare, RankRows
 from superteach.teacher.files import Pool
 from superteach.teacher.inputs import Part
+from superteach.versions import VERSION
 from tests.inside import lesson_at
 
 WIDTH = 3
@@ -64,7 +65,9 @@ def test_another_coordinator_is_refused(pool, site_of):
     """Who is not in the policy learns nothing but that."""
     site = site_of("a", *pool("logistic", 20, WIDTH, 0))
     site.coordinator = "mallory"
-    reply = wire.read_reply(site.answer(wire.pack("hello", {"lesson": "l", "loss": "logistic", "promise": "open"})))
+    reply = wire.read_reply(
+        site.answer(wire.pack("hello", {"lesson": "l", "loss": "logistic", "promise": "open", "version": VERSION}))
+    )
     assert (reply.status, reply.facts) == ("refused", {})
     assert "does not list the coordinator 'mallory'" in reply.reason
 
@@ -94,13 +97,14 @@ def test_what_would_cost_too_much_memory_is_refused(query, pair):
 
 
 def test_an_accident_tells_nothing_of_the_rows(pair, caplog):
-    """A question of a wrong width breaks inside; only the kind of error leaves."""
+    """A question breaks inside; only the kind of error leaves."""
     sites, _, _ = pair()
     ask(sites["a"], 1, Prepare(Logistic(), 0.0))
-    reply = ask(sites["a"], 2, AskMoments("loss", "all", np.zeros(WIDTH + 1), 1))
+    lesson_at(sites["a"]).teacher.rows = None
+    reply = ask(sites["a"], 2, AskMoments("loss", "all", np.zeros(WIDTH), 1))
     assert reply.status == "failed"
-    assert reply.reason == "an unexpected ValueError; its own log says more"
-    assert sites["a"].guard.audit.entries()[-1]["verdict"] == "failed: ValueError"
+    assert reply.reason == "an unexpected AttributeError; its own log says more"
+    assert sites["a"].guard.audit.entries()[-1]["verdict"] == "failed: AttributeError"
 
 
 def test_no_record_no_answer(pair):
@@ -253,7 +257,9 @@ def test_a_site_can_be_built_from_a_file(tmp_path, pool):
     path = tmp_path / "rows.parquet"
     parquet.write_table(pa.table({**{f"x{i}": X[:, i] for i in range(WIDTH)}, "y": y}), path)
     site = Site("a", open_holding("a", path, "y"), Guard(Policy(("c",), "open"), Audit(tmp_path / "log")), "c")
-    reply = wire.read_reply(site.answer(wire.pack("hello", {"lesson": "l", "loss": "logistic", "promise": "open"})))
+    reply = wire.read_reply(
+        site.answer(wire.pack("hello", {"lesson": "l", "loss": "logistic", "promise": "open", "version": VERSION}))
+    )
     assert {
         "columns": ["x0", "x1", "x2"],
         "target": "y",

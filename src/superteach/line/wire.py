@@ -111,7 +111,10 @@ def unpack(data: object) -> Message:
     if length > MOST_HEADER or 8 + length > len(data):
         raise QueryRefused(f"a header of {length} bytes does not fit a message of {len(data)}")
     try:
-        header = json.loads(data[8 : 8 + length].decode(), parse_constant=_no_constant)
+        text = data[8 : 8 + length].decode()
+        header = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        if "\\u" in text:  # JSON may spell half a character, which no text can hold
+            json.dumps(header, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise QueryRefused("the header of a message is not the JSON it should be") from None
     if not isinstance(header, dict) or header.get("kind") not in KINDS:
@@ -123,6 +126,12 @@ def unpack(data: object) -> Message:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(text)
+    return number
 
 
 def _arrays(shapes: object, data: bytes, start: int, words: bool) -> tuple[Raw, ...]:
@@ -273,7 +282,8 @@ def pack_facts(facts: Mapping[str, object]) -> bytes:
 
 def pack_no(status: Literal["refused", "failed"], reason: str) -> bytes:
     """Why there is no answer."""
-    return pack("reply", {"status": status, "facts": {}, "reason": reason[:2000]})
+    text = reason[:2000].encode(errors="backslashreplace").decode()
+    return pack("reply", {"status": status, "facts": {}, "reason": text})
 
 
 def read_reply(data: object) -> Reply:

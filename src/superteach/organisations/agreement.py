@@ -23,6 +23,7 @@ from superteach.promises.fixed import Words
 from superteach.promises.guard import after, can_pay
 from superteach.promises.terms import PromiseTerms
 from superteach.types import Json, Raw
+from superteach.versions import VERSION, misfit
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +97,11 @@ def agree(
     promise: str = "open",
 ) -> Agreement:
     """Settle columns and labels with every teacher, and row ids if the lesson is open; or say who differs in what."""
-    hello = wire.pack("hello", {"lesson": lesson, "loss": learner.loss.name, "promise": promise})
-    said = _ask_all(line, names, dict.fromkeys(names, hello), "the first hello", seconds)
+    told = {"lesson": lesson, "loss": learner.loss.name, "promise": promise, "version": VERSION}
+    said = _ask_all(line, names, dict.fromkeys(names, wire.pack("hello", told)), "the first hello", seconds)
+    for name in names:
+        if odd := misfit("the coordinator", VERSION, f"teacher {name}", str(said[name].get("version"))):
+            raise QueryRefused(odd)
     columns = _columns(said, features)
     classes = _classes(said) if learner.loss.classifies else None
     rows = tuple(int(said[name]["rows"]) for name in names)

@@ -12,6 +12,7 @@ from superteach.engines.journal import ANEW, Journal
 from superteach.errors import SettingError
 from superteach.processes.disk import write_bytes
 from superteach.types import Json as Json
+from superteach.versions import VERSION, misfit
 
 
 class Unfinished:
@@ -53,11 +54,14 @@ class Unfinished:
     def begin(self, agreed: Json, dropped: list[Json]) -> Journal:
         """A new journal, in place of an older one with the same settings."""
         self.path.unlink(missing_ok=True)
-        return Journal(self.path, {"order": self.settings, **agreed, "dropped": dropped, "owner": _owner()})
+        head = {"version": VERSION, "order": self.settings, **agreed, "dropped": dropped, "owner": _owner()}
+        return Journal(self.path, head)
 
     def go_on(self, head: Json, agreed: Json) -> Journal:
         """The journal that is there, taken over, if teachers still hold what they held."""
         agreed = json.loads(json.dumps(agreed))
+        if odd := misfit("this program", VERSION, "the unfinished lesson was begun by", str(head.get("version"))):
+            raise SettingError(f"{odd}, or {ANEW}")
         for name, value in agreed.items():
             if name == "seals":
                 _check_seals(head[name], value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -31,3 +32,34 @@ def write_bytes(path: Path, content: bytes, private: bool = False) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def stamp(path: Path) -> list[int] | None:
+    """Size and time of the last change of a file, by which a change is seen; None where there is no such file."""
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return [found.st_size, found.st_mtime_ns]
+    return None
+
+
+def hold(path: Path) -> tuple[int, str]:
+    """Lock a file until its handle is closed or this process ends, also through exec; the handle and nobody's name.
+
+    Where it is taken, −1 and whose it is: a process number.
+    """
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        return os.open(os.devnull, os.O_RDONLY), ""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        other = os.read(handle, 20).decode(errors="replace").strip()
+        os.close(handle)
+        return -1, other or "unknown"
+    with contextlib.suppress(OSError):  # a full disk: the lock holds without a number
+        os.ftruncate(handle, 0)
+        os.write(handle, str(os.getpid()).encode())
+    os.set_inheritable(handle, True)
+    return handle, ""

@@ -18,7 +18,8 @@ def add_commands(app: typer.Typer) -> None:
     """Put the commands beside the others."""
     group = typer.Typer(help="Found a federation of teachers on machines of their own.", no_args_is_help=True)
     group.command("init")(init)
-    group.command("declare")(declare)
+    for command in (declare, add, request, sign, install, revoke, renew):
+        group.command()(command)
     app.add_typer(group, name="federation")
     app.command()(serve)
     app.command()(join)
@@ -65,6 +66,66 @@ def declare(
     typer.echo(draft(told["rows"], told["columns"], target, told["labels"]), nl=False)
 
 
+def add(home: Annotated[Path, _HOME], teacher: Annotated[str, typer.Argument(show_default=False)]) -> None:
+    """Make a kit for a teacher who comes later; needs the certificate-authority."""
+    from superteach.organisations.nvflare import certificates
+
+    mark = certificates.add(home, teacher)
+    typer.echo(
+        f"{home}/teachers/{teacher}   give this folder to {teacher}, by a way nobody can listen to, and keep no copy"
+    )
+    typer.echo(f'each other teacher that shares masks with it adds to [masks] teachers of its policy:  "{mark}"')
+
+
+def request(kit: Annotated[Path, _KIT]) -> None:
+    """Make a new key in a teacher's kit, and a request to sign it; the key never leaves the kit."""
+    from superteach.organisations.nvflare import certificates
+
+    typer.echo(f"{certificates.request(kit)}   send this file to the coordinator; the key stays here")
+
+
+def sign(
+    home: Annotated[Path, _HOME],
+    csr: Annotated[Path, typer.Argument(help="Request that a teacher made.", show_default=False)],
+    days: Annotated[int, typer.Option(min=1, help="How long the certificate is valid.")] = 360,
+) -> None:
+    """Sign a teacher's request; the server takes its old certificate no more."""
+    from superteach.organisations.nvflare import certificates
+
+    place, mark = certificates.sign(home, csr, days)
+    typer.echo(f"{place}   send this file back: superteach federation install KIT {place.name}")
+    typer.echo(f'each other teacher that shares masks with it changes its entry in [masks] teachers to  "{mark}"')
+
+
+def install(
+    kit: Annotated[Path, _KIT],
+    certificate: Annotated[Path, typer.Argument(help="What the coordinator signed.", show_default=False)],
+) -> None:
+    """Use a signed certificate, and the key that was made for it, from the next join on."""
+    from superteach.organisations.nvflare import certificates
+
+    typer.echo(f"{kit} has certificate {certificates.install(kit, certificate)}; join again to use it")
+
+
+def revoke(home: Annotated[Path, _HOME], teacher: Annotated[str, typer.Argument(show_default=False)]) -> None:
+    """Send a teacher away and let it in no more; signing a request of it lets it in again."""
+    from superteach.organisations.nvflare import certificates
+
+    certificates.revoke(home, teacher)
+    typer.echo(f"{teacher} is not let in any more; a running server sends it away within seconds")
+
+
+def renew(
+    home: Annotated[Path, _HOME],
+    days: Annotated[int, typer.Option(min=1, help="How long the certificates are valid.")] = 360,
+) -> None:
+    """Sign the certificates of authority, server and coordinator anew; start the server again afterwards."""
+    from superteach.organisations.nvflare import certificates
+
+    ends = certificates.renew(home, days)
+    typer.echo(f"authority, server and coordinator hold until {ends:%Y-%m-%d}; start the server again")
+
+
 def serve(home: Annotated[Path, _HOME]) -> None:
     """Run the coordinator's server until Ctrl-C."""
     from superteach.organisations.nvflare.start import become_server, prepare_server
@@ -90,16 +151,19 @@ def join(
 ) -> None:
     """Take part as a teacher until Ctrl-C: rows stay here, and what leaves is as the policy promises."""
     from superteach.organisations.nvflare import AUDIT
-    from superteach.organisations.nvflare.start import become_teacher, prepare_teacher
+    from superteach.organisations.nvflare.preflight import reach
+    from superteach.organisations.nvflare.start import become_teacher, prepare_teacher, use_alone
     from superteach.words import PROMISES
 
     columns = None if features is None else [name.strip() for name in features.split(",")]
+    use_alone(kit, "a teacher has joined with this kit already")
     name, server, holding, rules = prepare_teacher(kit, data, target, columns, policy, threads)
     held = f"{counted(holding.count, 'rows')} of {counted(len(holding.pool.columns), 'columns')}"
     typer.echo(f"{name}: {held} stay here; target {target!r}")
     typer.echo(f"{name}: {PROMISES[rules.promise]} No weaker promise than {rules.promise!r} is accepted.")
     typer.echo(f"{name}: every question is written to {kit / AUDIT}; chosen rows ({rules.write}) go to {rules.folder}")
     typer.echo(f"{name}: connecting to {server}")
+    reach(kit, name, server, typer.echo)
     become_teacher(kit, name)
 
 
@@ -114,13 +178,16 @@ def status(
     with sign_in(home) as desk:
         standing = desk.standing()
     if as_json:
-        stored = {"teachers": standing.project.teachers, "connected": standing.connected, "lessons": standing.lessons}
-        sys.stdout.write(to_json(stored))
+        stored = {"teachers": standing.project.teachers, "connected": standing.connected, "silent": standing.silent}
+        sys.stdout.write(to_json(stored | {"lessons": standing.lessons}))
         return
     for name in standing.project.teachers:
-        typer.echo(f"{name}: {'connected' if name in standing.connected else 'not connected'}")
+        there = "does not answer" if name in standing.silent else "not connected"
+        typer.echo(f"{name}: {'connected' if name in standing.connected else there}")
     for lesson in standing.lessons:
         typer.echo(f"lesson {lesson['lesson']}: {lesson['status'].lower()}, submitted {lesson['when']}")
-        if lesson.get("queries"):
-            asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items())
+        if "rounds" in lesson:
+            asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items()) or "nothing yet"
             typer.echo(f"  promise {lesson['promise']}, {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
+            if lesson["waiting"]:
+                typer.echo(f"  waits for {', '.join(lesson['waiting'])}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import numpy as np
 
 from superteach.errors import SettingError, reason_of
 from superteach.lesson import Taught
+from superteach.processes.disk import hold
 
 if TYPE_CHECKING:
     from superteach.teacher.files import Pool
@@ -69,6 +71,22 @@ def _check_contents(out: Path, place: Path, overwrite: bool) -> None:
             f"--out {str(out)!r} {holds}, so superteach did not write it and --overwrite leaves it alone; "
             "name another folder"
         )
+
+
+@contextmanager
+def claim(out: Path, place: Path) -> Iterator[None]:
+    """Keep a folder for one command at a time: of two that write it, one result would be lost."""
+    locks = Path(tempfile.gettempdir()) / f"superteach-{os.getuid() if hasattr(os, 'getuid') else ''}"
+    locks.mkdir(mode=0o700, exist_ok=True)
+    handle, other = hold(locks / hashlib.sha256(str(place).encode(errors="surrogateescape")).hexdigest()[:32])
+    if handle < 0:
+        raise SettingError(
+            f"--out {str(out)!r} is being written by another command (process {other}); name another folder"
+        )
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from superteach.coordinator import named
 from superteach.coordinator.goals import CheckedGoal, Goal, MaxAUC, PerturbedFit, check_goal
 from superteach.errors import SettingError
 from superteach.faces.cli import rehearsal, screen
-from superteach.faces.cli.folder import check_folder, new_folder, write_chosen
+from superteach.faces.cli.folder import check_folder, claim, new_folder, write_chosen
 from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal, make_goal
 from superteach.faces.cli.large import find_table, unfinished, write_large
 from superteach.faces.cli.report import page_of_stored
@@ -42,6 +42,11 @@ _LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds":
 def run(request: Request) -> None:
     """Check everything, teach, write the folder, show the result."""
     place = check_folder(request.out, request.overwrite)
+    with claim(request.out, place):
+        _run(request, place)
+
+
+def _run(request: Request, place: Path) -> None:
     estimator = named.build_learner(request.learner, request.C, request.alpha, request.intercept)
     student = Learner.of(estimator)
     settings = request.made(**({} if request.federation is None else {"rounding": "alone", "promise": "epsilon"}))
@@ -131,6 +136,11 @@ def run(request: Request) -> None:
         screen.say(f"Rows stayed on disk; their copy ({size}, {kind}) in {large.store.folder} is removed.")
 
 
+def _aloud(text: str) -> None:
+    """Say at once what the person at the terminal waits for."""
+    sys.stderr.write(f"{text}\n")
+
+
 def _quietly(lesson: Lesson) -> str:
     """Say what is known of a lesson that nobody looked at."""
     risk = (
@@ -177,8 +187,10 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
     described = {"perturbed": None, "max-auc": "max-auc"}
     goal = described[request.goal] if request.goal in described else load_goal(request.goal)
     with screen.progress() as watch, sign_in(home) as desk:
+        least = Order.least_teachers if request.least_teachers is None else request.least_teachers
+        wait = Order.wait if request.wait is None else request.wait
         submitted = Order(
-            teachers=roster(desk.standing(most=0), wanted),
+            teachers=roster(desk, wanted, request.on_loss, least, wait, _aloud),
             goal=goal.tolist() if isinstance(goal, np.ndarray) else goal,
             goal_name=f"goal file {request.goal!r}",
             features=features,
@@ -210,7 +222,7 @@ def teach_federation(request: Request, settings: Settings, home: Path, place: Pa
 
             def attempt(resume: bool) -> Path:
                 name = desk.submit(replace(submitted, resume=resume))
-                return desk.fetch(name, desk.follow(name, follow), Path(folder))
+                return desk.fetch(name, desk.follow(name, follow, _aloud), Path(folder))
 
             if request.on_loss == "wait":
                 found = persevere(attempt, desk.comes_back, submitted.wait, request.resume)

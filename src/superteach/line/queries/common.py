@@ -34,6 +34,11 @@ TOTALS = ("masked", "open")
 EVERYTHING = ("everything",)
 """What `Prepare` changes: a teacher forgets all it remembered."""
 HISTOGRAM_BINS = 256
+SHAPES = {
+    "centre": "x", "scale": "x", "model": "d", "goal": "d", "point": "d", "direction": "d", "metric": "m", "measure": "m",
+    "tilt": "p", "residual": "p", "root": "q", "width": "d",
+}  # fmt: skip
+"""Shapes of a query's fields by their names: x raw columns, d coefficients, p = d + 1 prices, q p × p, m d or d × d."""
 
 Read = TypeVar("Read", covariant=True)
 
@@ -92,6 +97,11 @@ class Query(Generic[Read]):
         assert self.over != "as asked"
         return (self.over,)
 
+    @property
+    def priced(self) -> tuple[str, ...]:
+        """Fields that are as long as prices, where others of their names are as long as models."""
+        return ()
+
     def keeps(self, promise: str) -> bool:
         """Whether the query may be answered under a promise: none asks for sums over chosen rows but "open"."""
         return promise in self.promises and (promise == "open" or "chosen" not in self.behind)
@@ -108,6 +118,31 @@ class Query(Generic[Read]):
     def nbytes(self) -> int:
         """Bytes of numbers in the broadcast."""
         return sum(map(_payload, vars(self).values()))
+
+    def misfit(self, columns: int, width: int, teachers: int) -> str | None:
+        """Name a field that cannot be of a lesson with so many columns, coefficients and teachers, with what it needs."""
+        sizes: dict[str, list[tuple[int, ...]]] = {
+            "x": [(columns,)],
+            "d": [(width,)],
+            "p": [(width + 1,)],
+            "q": [(width + 1,) * 2],
+        }
+        sizes["m"] = [(width,), (width, width)]
+        for name, value in vars(self).items():
+            wanted = sizes.get("p" if name in self.priced else SHAPES.get(name, ""), [])
+            if isinstance(value, tuple) and name in ("beta", "counts", "idle"):
+                wanted = [(teachers,)]
+            if isinstance(value, np.ndarray):
+                # What no table names, steps and radii, is a list of any length.
+                if value.shape not in wanted and (wanted or value.ndim != 1):
+                    return f"{name} has shape {value.shape}, {wanted[0] if wanted else 'one axis'} is right"
+                if not np.isfinite(value).all():
+                    return f"{name} holds {value[~np.isfinite(value)][0]}, and numbers are finite"
+            elif wanted and type(value) in (int, tuple):
+                size = value if isinstance(value, int) else len(value)
+                if (size,) not in wanted:
+                    return f"{name} is for {size}, {wanted[0][0]} is right"
+        return None
 
 
 def _payload(value: object) -> int:
@@ -238,6 +273,11 @@ class _Asked:
     @property
     def behind(self) -> tuple[Behind, ...]:
         return (self.rows,)
+
+    @property
+    def priced(self) -> tuple[str, ...]:
+        """Fields that are as long as prices."""
+        return ("point", "direction") if self.function in ("relax", "reach") else ()
 
     def wrong(self, reply: Array) -> Mask:
         """Let overflows pass: a solver looks at them. A NaN comes from an infinity, and never alone."""

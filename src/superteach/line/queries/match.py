@@ -89,6 +89,11 @@ class Draw(Query[Drawn]):
     sensitivity: ClassVar[Sensitivity] = Sensitivity(None, "log-odds are not capped")
     length: ClassVar[int] = 2
 
+    def misfit(self, columns: int, width: int, teachers: int) -> str | None:
+        if self.odds.shape != (OCTAVES,):
+            return f"odds has shape {self.odds.shape}, {(OCTAVES,)} is right"
+        return super().misfit(columns, width, teachers)
+
     def read(self, total: Array) -> Drawn:
         return Drawn(round(total[0]), float(total[1]))
 
@@ -103,6 +108,10 @@ class Price(Number):
     over: ClassVar[Over] = "drawn"
     changes: ClassVar[tuple[str, ...]] = ("fractions", "play")
     sensitivity: ClassVar[Sensitivity] = Sensitivity(1.0, "a fraction is at most 1")
+
+    @property
+    def priced(self) -> tuple[str, ...]:
+        return ("point",)
 
 
 class Report(NamedTuple):
@@ -241,6 +250,10 @@ class Gather(Numbers):
     def reply_length(self) -> int:
         return sum(self.counts) * (self.width + 1)
 
+    @property
+    def priced(self) -> tuple[str, ...]:
+        return ("width",)
+
     def read(self, total: Array) -> Array:
         return total.reshape(-1, self.width + 1)
 
@@ -332,6 +345,10 @@ class Bound(Numbers):
     @property
     def reply_length(self) -> int:
         return len(self.radii)
+
+    @property
+    def priced(self) -> tuple[str, ...]:
+        return ("direction",)
 
 
 class ChosenCost(Query[float | None]):

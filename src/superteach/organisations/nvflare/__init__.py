@@ -8,9 +8,12 @@ allows that one class and forbids shipped code.
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import Any
 
 from superteach.errors import MissingExtra
 
+Foreign = Any
+"""An object of NVFlare or of a key's library, which says nothing of its type."""
 CLIENT = "superteach.organisations.nvflare.client.TeacherExecutor"
 SERVER = "superteach.organisations.nvflare.server.LessonController"
 GREETER = "superteach.organisations.nvflare.greeter.Greeter"
@@ -25,6 +28,10 @@ JOINED = "superteach.json"
 AUDIT = "superteach-audit.jsonl"
 LEDGER = "superteach-ledger"
 """Folder of what rows have spent, in the teacher's kit."""
+ACCEPTED = "superteach-teachers.json"
+"""In the server's local folder: the one certificate by which each teacher is let in."""
+HEARTBEAT = 4.0
+"""Seconds between two signs of life of a teacher (NVFlare's own: 10); each costs the server about a millisecond."""
 SECRET = "superteach-secret"
 """With which a teacher seals its rows, in its kit; it never leaves it."""
 

@@ -21,6 +21,7 @@ from superteach.line import wire
 from superteach.organisations.nvflare import AUDIT, FIELD, JOINED, LEDGER, SECRET, TOPIC
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import open_holding, own_secret
+from superteach.processes.disk import stamp
 from superteach.promises.audit import Audit
 from superteach.promises.guard import Guard
 from superteach.promises.ledger import Ledger
@@ -85,6 +86,11 @@ def open_site(kit: Path, name: str, coordinator: str, fingerprint: str) -> Site:
     except QueryRefused as error:
         guard.record({"coordinator": coordinator, "kind": "lesson", "verdict": f"refused: {error}"})
         raise
+    data = Path(told["data"])
+    if stamp(data) != told["stamp"]:
+        text = f"its file {data.name} has changed since it joined; its owner joins again with the file as it is"
+        guard.record({"coordinator": coordinator, "kind": "lesson", "verdict": f"refused: {text}"})
+        raise QueryRefused(text)
     holding, policy = open_holding(name, told["data"], told["target"], told["features"]), guard.policy
     holding.check(policy)
     ledger = rosters = None

@@ -17,14 +17,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from superteach.errors import SettingError
-from superteach.organisations.nvflare import CLIENT, GREETER, SERVER, require
+from superteach.organisations.nvflare import ACCEPTED, CLIENT, GREETER, SERVER, require
 from superteach.promises.policy import template
 from superteach.promises.rosters import Identity
 from superteach.types import Json
+from superteach.versions import VERSION
 
 FEDERATION = "federation.json"
+KIT = "superteach-kit.json"
+"""In each kit: the version that made it."""
 SILENCE = 120
 """Seconds without a heartbeat after which the server counts a teacher as gone (NVFlare's own: 600)."""
+SCHEDULE = {"max_schedule_count": 4, "min_schedule_interval": 1.0, "max_schedule_interval": 2.0}
+"""A lesson whose teachers are not all there is tried four times within some ten seconds and then ended (NVFlare's own: ten
+times, after 10, 20, 40 … seconds)."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62})")
 
@@ -50,20 +56,25 @@ def found(
 ) -> Project:
     """Make a folder with one kit for the server, one for the coordinator and one for each teacher."""
     require()
-    project = _checked(Project("superteach", host, port, coordinator, list(teachers)), folder)
+    project = check_project(Project("superteach", host, port, coordinator, list(teachers)))
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise SettingError(f"{str(folder)!r} exists and is not empty; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     secret = folder / "certificate-authority"
-    kits = _provision(project, secret, days)
+    kits = provision(project, secret, days)
     _close_server(kits / host)
     shutil.move(kits / host, folder / "server")
     shutil.move(kits / coordinator, folder / "coordinator")
-    marks = [Identity(*_own(kits / teacher)).fingerprint for teacher in teachers]
+    marks = {teacher: Identity(*own(kits / teacher)).fingerprint for teacher in teachers}
     for teacher in teachers:
-        _close_teacher(kits / teacher, coordinator, marks)
+        close_teacher(kits / teacher, coordinator, list(marks.values()))
         shutil.move(kits / teacher, folder / "teachers" / teacher)
+    write_json(folder / "server" / "local" / ACCEPTED, marks)
+    for kit in (folder / "server", folder / "coordinator"):
+        write_json(kit / KIT, {"version": VERSION})
     write_json(folder / FEDERATION, asdict(project))
-    _make_private(folder)
+    make_private(folder)
     return project
 
 
@@ -80,7 +91,8 @@ def read_project(folder: Path) -> Project:
         raise SettingError(f"{str(folder / FEDERATION)!r} is damaged") from None
 
 
-def _checked(project: Project, folder: Path) -> Project:
+def check_project(project: Project) -> Project:
+    """Refuse names, host and port that cannot be."""
     if not project.teachers:
         raise SettingError("a federation needs teachers; name each with --teacher")
     for teacher in project.teachers:
@@ -94,13 +106,11 @@ def _checked(project: Project, folder: Path) -> Project:
         raise SettingError(f"--port {project.port} must be from 1 to 65535")
     if not re.fullmatch(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", project.coordinator):
         raise SettingError(f"--coordinator {project.coordinator!r} must look like name@organisation.example")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise SettingError(f"{str(folder)!r} exists and is not empty; name another folder")
     return project
 
 
-def _provision(project: Project, secret: Path, days: int) -> Path:
-    """Let NVFlare make keys, certificates and kits; return the folder of all kits."""
+def provision(project: Project, secret: Path, days: int) -> Path:
+    """Let NVFlare make keys, certificates and kits, of those that are new; return the folder of all kits."""
     from nvflare.lighter.prov_utils import prepare_builders, prepare_packager
     from nvflare.lighter.provision import prepare_project
     from nvflare.lighter.provisioner import Provisioner
@@ -130,12 +140,13 @@ def _provision(project: Project, secret: Path, days: int) -> Path:
         ],
     }
     write_json(secret.parent / "project.json", plan)
-    said = io.StringIO()
+    said, before = io.StringIO(), set((secret / project.name).glob("prod_*"))
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        done = Provisioner(str(secret), prepare_builders(plan), prepare_packager(plan)).provision(prepare_project(plan))
-    if done.get("build_error"):
-        raise SettingError(f"NVFlare could not make the kits: {said.getvalue().strip()}")
-    return secret / project.name / "prod_00"
+        Provisioner(str(secret), prepare_builders(plan), prepare_packager(plan)).provision(prepare_project(plan))
+    made = sorted(set((secret / project.name).glob("prod_*")) - before)
+    if not made:
+        raise SettingError(f"NVFlare could not make the kits: {said.getvalue().strip()[:600]}")
+    return made[-1]
 
 
 def _close_server(kit: Path) -> None:
@@ -146,17 +157,20 @@ def _close_server(kit: Path) -> None:
     resources["servers"][0]["heart_beat_timeout"] = SILENCE
     kept = ("job_scheduler", "job_manager", "job_store", "process_launcher")
     resources["components"] = [entry for entry in resources["components"] if entry["id"] in kept]
+    for entry in resources["components"]:
+        if entry["id"] == "job_scheduler":
+            entry["args"] |= SCHEDULE
     write_json(local / "resources.json", resources)
-    _permit(local, download_job="n:submitter", operate="any")
+    _permit(local, download_job="n:submitter", operate="any", app_command="n:submitter")
     _quiet(local)
 
 
-def _own(kit: Path) -> tuple[bytes, bytes]:
+def own(kit: Path) -> tuple[bytes, bytes]:
     """A teacher's key and certificate."""
     return (kit / "startup" / "client.key").read_bytes(), (kit / "startup" / "client.crt").read_bytes()
 
 
-def _close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:
+def close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:
     """Allow one class: no shipped code, no shell, no shut-down from afar, no streams of logs. Add a policy."""
     local = kit / "local"
     resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
@@ -185,6 +199,7 @@ def _close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None
     _permit(local, download_job="none", operate="none")
     _quiet(local)
     (kit / "policy.toml").write_text(template([coordinator], teachers), encoding="utf-8")
+    write_json(kit / KIT, {"version": VERSION})
 
 
 def _permit(local: Path, **rights: str) -> None:
@@ -210,7 +225,7 @@ def _quiet(local: Path) -> None:
     write_json(local / "log_config.json", config)
 
 
-def _make_private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Close keys and kits to all but their owner."""
     for root, folders, files in os.walk(folder):
         for entry in folders:

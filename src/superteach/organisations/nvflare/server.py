@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,15 @@ class _Owing:
 class AuxLine:
     """NVFlare's auxiliary messages as a line: pushed, not polled."""
 
-    def __init__(self, engine: Any, fl_ctx: FLContext, abort_signal: Signal) -> None:
+    def __init__(
+        self,
+        engine: Any,
+        fl_ctx: FLContext,
+        abort_signal: Signal,
+        tell: Callable[[Sequence[str]], None] = lambda names: None,
+    ) -> None:
+        """`tell` hears for whom the line waits longer than for a look, and nobody once all have answered."""
+        self._tell = tell
         self._engine = engine
         self._fl_ctx = fl_ctx
         self._abort = abort_signal
@@ -109,6 +117,7 @@ class AuxLine:
                 self._check_abort()
                 for name in lost:
                     del waiting[name]
+                self._tell(list(waiting))
                 for name, owing in () if lost else waiting.items():  # at work, or gone?
                     if owing.look(self._send(name, b"", PATIENCE) is not None):
                         send(name)
@@ -118,6 +127,7 @@ class AuxLine:
             elif name in waiting:
                 waiting[name].missed += 1  # the next look says whether anybody is there
         self._gone |= set(requests) - set(found)
+        self._tell(())
         return found
 
     def _check_abort(self) -> None:
@@ -151,6 +161,7 @@ class AuxLine:
             self._check_abort()
             there = [name for name in missing if self._send(name, b"", 2.0) is not None]
             missing = [name for name in missing if name not in there]
+            self._tell(missing)
             if missing and time.monotonic() > end:
                 if drop:
                     self._gone |= set(missing)
@@ -164,9 +175,8 @@ class LessonController(Controller):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: Json = {"stage": "start", "rounds": 0, "queries": {}}
+        self._told: Json = {"stage": "start", "rounds": 0, "queries": {}, "promise": "", "waiting": []}
         self._asked: Counter[str] = Counter()
-        self._promise = "open"
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Let an administrator ask how far the lesson is."""
@@ -183,12 +193,7 @@ class LessonController(Controller):  # type: ignore[misc]
 
     def _watch(self, entry: Entry) -> None:
         self._asked[entry.query if entry.teacher is None else f"{entry.query} of {entry.teacher} alone"] += 1
-        self._told = {
-            "stage": entry.stage,
-            "rounds": entry.number,
-            "queries": dict(self._asked),
-            "promise": self._promise,
-        }
+        self._told |= {"stage": entry.stage, "rounds": entry.number, "queries": dict(self._asked)}
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Teach; whatever goes wrong is written beside the result, in words."""
@@ -196,11 +201,11 @@ class LessonController(Controller):  # type: ignore[misc]
         folder = Path(fl_ctx.get_workspace().get_run_dir(job)) / FOLDER
         folder.mkdir(exist_ok=True)
         unfinished = Path(fl_ctx.get_workspace().get_root_dir()) / UNFINISHED
-        line = AuxLine(fl_ctx.get_engine(), fl_ctx, abort_signal)
+        line = AuxLine(fl_ctx.get_engine(), fl_ctx, abort_signal, lambda names: self._told.update(waiting=list(names)))
         try:
             config = Path(fl_ctx.get_workspace().get_app_config_dir(job))
             order = Order(**json.loads((config / ORDER).read_text(encoding="utf-8")))
-            self._promise = order.settings.promise
+            self._told["promise"] = order.settings.promise
             line.wait_for(order.teachers, order.arrival, order.on_loss == "drop")
             conduct(line, job, order, folder, self._watch, unfinished)
         except TeacherLost as error:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import logging
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,10 @@ from superteach.types import Json
 
 CONNECT = 20.0
 POLL = 0.5
+LOOK = 3.0
+"""Seconds within which a teacher's process must answer to count as there; one that is there takes milliseconds."""
+TOLD = 5.0
+"""Seconds of waiting after which a command says for whom; then again after each ten times as many."""
 PATIENCE = 60.0
 """Seconds without a word from the server after which a lesson is not followed any longer."""
 ENDED = "FINISHED"
@@ -37,6 +42,8 @@ class Standing:
 
     project: Project
     connected: tuple[str, ...]
+    silent: tuple[str, ...]
+    """Those who have joined and do not answer now."""
     lessons: tuple[Json, ...]
 
 
@@ -50,7 +57,8 @@ class Desk:
     def standing(self, most: int = 5) -> Standing:
         """Return who has joined, and the latest lessons with what each was asked."""
         info = self._session.get_system_info()
-        connected = {entry.name for entry in info.client_info}
+        joined = [name for name in self.project.teachers if name in {entry.name for entry in info.client_info}]
+        there = self._answering(joined)
         lessons = []
         for job in self._session.list_jobs(limit=most, reverse=True) or []:
             told = {"lesson": job["job_id"], "status": job["status"], "when": job.get("submit_time", "")}
@@ -59,8 +67,22 @@ class Desk:
             elif job["status"] == "RUNNING":
                 told |= self.progress(job["job_id"])
             lessons.append(told)
-        roster = tuple(name for name in self.project.teachers if name in connected)
-        return Standing(self.project, roster, tuple(lessons))
+        connected = tuple(name for name in joined if name in there)
+        silent = tuple(name for name in joined if name not in there)
+        return Standing(self.project, connected, silent, tuple(lessons))
+
+    def _answering(self, names: Sequence[str]) -> set[str]:
+        """Ask teachers' own processes whether they are there: NVFlare's list keeps a dead one for minutes."""
+        if not names:
+            return set()
+        self._session.set_timeout(LOOK)
+        try:
+            told = self._session.get_client_job_status(list(names)) or []
+        except Exception:  # one of them has left in this moment: NVFlare asks nobody then
+            return set().union(*(self._answering([name]) for name in names)) if len(names) > 1 else set()
+        finally:
+            self._session.unset_timeout()
+        return {str(entry["client_name"]) for entry in told if entry.get("status") != "no_reply"}
 
     def progress(self, lesson: str) -> Json:
         """Ask a running lesson for its stage, rounds and queries; nothing where it cannot say."""
@@ -83,9 +105,11 @@ class Desk:
         except Exception as error:
             raise TeachingError(f"the server refuses the lesson: {error}") from None
 
-    def follow(self, lesson: str, watch: Callable[[Json], None] | None = None) -> Json:
-        """Wait for the end of a lesson; return what the server says of it."""
-        heard = time.monotonic()
+    def follow(
+        self, lesson: str, watch: Callable[[Json], None] | None = None, say: Callable[[str], None] | None = None
+    ) -> Json:
+        """Wait for the end of a lesson; return what the server says of it, and `say` for whom it waits where it is long."""
+        heard, began, next_word, waited = time.monotonic(), time.monotonic(), TOLD, ""
         while True:
             try:
                 meta: Json = self._session.get_job_meta(lesson)
@@ -106,20 +130,31 @@ class Desk:
                     f"the server was ended in the middle of lesson {lesson} and started again; wait until the teachers "
                     "have joined (superteach status) and repeat the command with --resume"
                 )
-            if watch is not None and meta["status"] == "RUNNING":
-                told = self.progress(lesson)
-                if told:
-                    watch(told)
+            told = self.progress(lesson) if meta["status"] == "RUNNING" else {}
+            if watch is not None and told:
+                watch(told)
+            waiting = _waiting(meta, told)
+            if waiting != waited:
+                began, next_word, waited = time.monotonic(), TOLD, waiting
+            if say is not None and waiting and time.monotonic() - began > next_word:
+                say(f"{waiting}, for {time.monotonic() - began:.0f} seconds now")
+                next_word *= 10
             time.sleep(POLL)
 
     def fetch(self, lesson: str, meta: Json, folder: Path) -> Path:
         """Bring a lesson's result here, or raise what ended it."""
         refused = [
-            detail.replace("NVFLARE_ERROR: ", "")
+            re.sub(r": .*No space left on device.*", ": its disk is full", detail.replace("NVFLARE_ERROR: ", ""))
             for detail in meta.get("job_deploy_detail", [])
             if not detail.endswith(": OK") and ": " in detail
         ]
         not_taken = TeachingError(f"the lesson was not taken on: {'; '.join(refused)}") if refused else None
+        if "SCHEDULE" in str(meta["status"]):  # nothing was begun
+            tries = [line for line in meta.get("schedule_history", []) if "exceeded" not in line]
+            raise TeachingError(
+                f"the lesson could not begin: {tries[-1] if tries else meta['status']}; see who is there (superteach "
+                "status) and repeat the command"
+            )
         try:
             place = Path(self._session.download_job_result(lesson, str(folder)))
         except Exception as error:  # a lesson that never began may have left nothing to fetch
@@ -221,19 +256,49 @@ def write_job(job: Path, order: Order) -> None:
     write_json(job / "meta.json", meta)
 
 
-def roster(standing: Standing, wanted: Sequence[str] | None) -> list[str]:
-    """Return the teachers of a lesson: the `wanted` ones, who must have joined, or all who have."""
-    if wanted is None:
-        if not standing.connected:
+def roster(
+    desk: Desk, wanted: Sequence[str] | None, on_loss: str, least: int, wait: float, say: Callable[[str], None]
+) -> list[str]:
+    """Return the teachers of a lesson: the `wanted` ones or all who have joined, who must answer now.
+
+    For one that does not the command ends, or goes on without it, or waits, as `on_loss` says.
+    """
+    end, names, next_word = time.monotonic() + wait, wanted, 0.0
+    while True:
+        standing = desk.standing(most=0)
+        names = list(names if names is not None else (*standing.connected, *standing.silent))
+        for name in names:
+            if name not in standing.project.teachers:
+                raise errors.SettingError(
+                    f"there is no teacher {name!r} in this federation; there are {', '.join(standing.project.teachers)}"
+                )
+        if not names:
             raise TeachingError(
                 "no teacher has joined; start one with  superteach join KIT --data FILE --target COLUMN"
             )
-        return list(standing.connected)
-    for name in wanted:
-        if name not in standing.project.teachers:
-            raise errors.SettingError(
-                f"there is no teacher {name!r} in this federation; there are {', '.join(standing.project.teachers)}"
-            )
-        if name not in standing.connected:
-            raise TeachingError(f"teacher {name} has not joined")
-    return list(wanted)
+        missing = [name for name in names if name not in standing.connected]
+        if not missing:
+            return sorted(names, key=standing.project.teachers.index) if wanted is None else names
+        reason = "has joined and does not answer now" if missing[0] in standing.silent else "has not joined"
+        rest = [name for name in names if name not in missing]
+        if on_loss == "drop" and len(rest) >= least:
+            say(f"Without {', '.join(missing)}: teacher {missing[0]} {reason}.")
+            return rest
+        if on_loss != "wait" or time.monotonic() > end:
+            others = f", or teach the others with --teachers {','.join(rest)}" if rest else ""
+            raise TeacherLost(missing[0], f"it {reason}; see that its process runs and repeat the command{others}")
+        if time.monotonic() > next_word:
+            left = max(end - time.monotonic(), 0.0)
+            say(f"Waiting for {', '.join(missing)}, {left:.0f} seconds more: teacher {missing[0]} {reason}.")
+            next_word = time.monotonic() + 10.0
+        time.sleep(POLL)
+
+
+def _waiting(meta: Json, told: Json) -> str:
+    """For whom a lesson waits, in words; nothing where it goes on."""
+    if told.get("waiting"):
+        return f"Waiting for {', '.join(told['waiting'])} (round {told['rounds'] + 1})"
+    if meta["status"] == "RUNNING":
+        return ""
+    tried = (meta.get("schedule_history") or ["the server has not begun it yet"])[-1]
+    return f"Waiting for the lesson to begin: {tried}"

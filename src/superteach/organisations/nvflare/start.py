@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from superteach.errors import SettingError
-from superteach.organisations.nvflare import JOINED, require
-from superteach.organisations.nvflare.kits import write_json
+from superteach.errors import SettingError, TeachingError
+from superteach.organisations.nvflare import HEARTBEAT, JOINED, require
+from superteach.organisations.nvflare.kits import KIT, write_json
 from superteach.organisations.site.rows import Holding, open_holding
+from superteach.processes.disk import hold, stamp
 from superteach.promises.policy import Policy, read_policy
+from superteach.versions import VERSION, misfit
 
 
 def prepare_teacher(
@@ -23,6 +26,7 @@ def prepare_teacher(
     require()
     startup = kit / "startup" / "fed_client.json"
     name, server = _read_startup(startup, "teacher")
+    _check_kit(kit)
     place = (kit / "policy.toml" if policy is None else policy).resolve()
     rules = read_policy(place)
     holding = open_holding(name, data, target, features)
@@ -35,14 +39,21 @@ def prepare_teacher(
         "features": None if features is None else list(features),
         "policy": str(place),
         "threads": threads,
+        "stamp": stamp(data),
     }
-    write_json(kit / "local" / JOINED, told)
+    try:
+        write_json(kit / "local" / JOINED, told)
+    except OSError as error:
+        raise SettingError(
+            f"{str(kit)!r} cannot be written: {error.strerror}; make room, or give it back its rights"
+        ) from None
     return name, server, holding, rules
 
 
 def become_teacher(kit: Path, name: str) -> NoReturn:
     """Replace this process by NVFlare's client."""
-    _become("client.client_train", kit, "fed_client.json", f"uid={name}", f"org={name}")
+    beat = f"heart_beat_interval={HEARTBEAT:g}"
+    _become("client.client_train", kit, "fed_client.json", f"uid={name}", f"org={name}", beat)
 
 
 def become_server(kit: Path) -> NoReturn:
@@ -56,6 +67,9 @@ def prepare_server(kit: Path) -> str:
     """Keep the server's files within its kit, wherever that lies now; return host and port."""
     require()
     server = _read_startup(kit / "startup" / "fed_server.json", "server")[1]
+    _check_kit(kit)
+    use_alone(kit, "this federation is served already")
+    _check_port(server)
     place = kit / "local" / "resources.json"
     resources = json.loads(place.read_text(encoding="utf-8"))
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str((kit / "snapshots").resolve())
@@ -64,6 +78,37 @@ def prepare_server(kit: Path) -> str:
             component["args"]["uri_root"] = str((kit / "jobs").resolve())
     write_json(place, resources)
     return server
+
+
+def use_alone(kit: Path, otherwise: str) -> None:
+    """Refuse a kit that another process of this machine uses; the lock lasts as long as this process, through exec too."""
+    if not (kit / "startup").is_dir():
+        return  # no kit: whoever reads it says so
+    handle, other = hold(kit / ".lock")
+    if handle < 0:
+        raise TeachingError(f"{otherwise}, by process {other}; end that one first")
+
+
+def _check_port(server: str) -> None:
+    """Refuse a port that somebody listens on: NVFlare would share it, and each would hear half of the teachers."""
+    host, _, port = server.rpartition(":")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1" if host == "localhost" else "", int(port)))
+        except OSError as error:
+            raise TeachingError(
+                f"port {port} cannot be opened ({error.strerror}): end what uses it, or found a federation with another one "
+                "(--port)"
+            ) from None
+
+
+def _check_kit(kit: Path) -> None:
+    """Refuse a kit of a version that does not fit."""
+    place = kit / KIT
+    made = json.loads(place.read_text(encoding="utf-8"))["version"] if place.exists() else VERSION
+    if odd := misfit("this program", VERSION, f"the kit {str(kit)!r} was made by one of version", made):
+        raise SettingError(odd)
 
 
 def _read_startup(path: Path, role: str) -> tuple[str, str]:

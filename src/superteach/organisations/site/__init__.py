@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeGuard
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach import extensions
@@ -48,13 +49,24 @@ from superteach.teacher import Teacher
 from superteach.teacher.inputs import make_teacher
 from superteach.teacher.state import State
 from superteach.types import Json
+from superteach.versions import VERSION, misfit
 from superteach.words import PROMISES
 
 _log = logging.getLogger(__name__)
 
 
 MOST_LESSONS = 64
-"""Lessons that one process of a site remembers; an honest job has one, and one more for each teacher that is dropped."""
+"""Lessons that one process of a site remembers; an honest job has one, and one more for each teacher that is dropped. Rows
+and state are kept of the one alone that was agreed on last."""
+FIELDS = {
+    "hello": ("lesson", "loss", "promise", "version"),
+    "agree": ("lesson", "loss", "columns", "classes", "position", "teachers", "first_id"),
+    "ask": ("lesson", "number", "query", "fields"),
+    "begin": ("lesson", "script", "columns", "classes", "names", "position", "hellos"),
+    "step": ("lesson", "number"),
+    "finish": ("lesson",),
+}
+"""What each kind of message may hold."""
 
 
 @dataclass
@@ -103,14 +115,15 @@ class Site:
         self._controller = ThreadpoolController()
 
     def answer(self, data: bytes) -> bytes:
-        """One message in, one message out, whatever comes in."""
+        """One message in, one message out, whatever comes in: nothing is raised."""
         with self._lock, self._controller.limit(limits=self.threads):
             return self._answer(data)
 
     def _answer(self, data: bytes) -> bytes:
         started = time.perf_counter()
-        facts: Json = {"coordinator": self.coordinator, "bytes_in": len(data)}
+        facts: Json = {"coordinator": self.coordinator}
         try:
+            facts["bytes_in"] = len(data) if isinstance(data, bytes | bytearray | memoryview) else 0
             message = wire.unpack(data)
             self.guard.check_coordinator(self.coordinator, self.fingerprint)
             facts |= {"kind": message.kind, "shape": [list(array.shape) for array in (*message.arrays, *message.words)]}
@@ -138,6 +151,7 @@ class Site:
         handler = handlers.get(message.kind)
         if handler is None:
             raise QueryRefused(f"a teacher does not take messages of kind {message.kind!r}")
+        _only(message)
         lesson = message.header.get("lesson")
         if not isinstance(lesson, str) or not 0 < len(lesson) <= 100 or not lesson.isprintable():
             raise QueryRefused("a message names its lesson")
@@ -158,6 +172,8 @@ class Site:
 
     def _met(self, lesson: str, header: Json) -> _Lesson:
         promise = header.get("promise")
+        if odd := misfit(f"teacher {self.name}", VERSION, "the coordinator", str(header.get("version"))[:40]):
+            raise QueryRefused(odd)
         if promise not in PROMISES:
             raise QueryRefused(f"a hello names the promise that is kept, one of {', '.join(PROMISES)}")
         self.guard.check_promise(promise)
@@ -166,7 +182,6 @@ class Site:
         return self._lessons.setdefault(lesson, _Lesson(lesson, promise))
 
     def _hello(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
-        _only(message.header, "lesson", "loss", "promise")
         loss = LOSSES.get(str(message.header.get("loss")))
         if loss is None:
             raise QueryRefused("a hello names the loss of the learner")
@@ -176,14 +191,14 @@ class Site:
         if known.promise == "open":
             if self._seal is None:
                 self._seal = self.holding.seal(self.secret)
-            return wire.pack_facts({**self.holding.schema(loss.classifies), "seal": self._seal})
+            return wire.pack_facts({**self.holding.schema(loss.classifies), "seal": self._seal, "version": VERSION})
         declared = self.guard.policy.declared
         if declared is None or (loss.classifies and declared.labels is None):
             missing = "the labels" if declared else "columns, target and size"
             raise QueryRefused(
                 f"its policy does not declare {missing} of its rows: its owner adds them with  {DECLARE}"
             )
-        told: Json = {**declared.schema(loss.classifies), "deliver": self.guard.policy.deliver}
+        told: Json = {**declared.schema(loss.classifies), "deliver": self.guard.policy.deliver, "version": VERSION}
         if self.ledger is not None and known.promise == "epsilon":
             told |= {"left": self.ledger.left(self._keys), "delta": self.ledger.delta}
         if self.rosters is not None and self.rosters.allowed:
@@ -200,7 +215,6 @@ class Site:
         header, declared = message.header, self.guard.policy.declared
         if known.follower is not None or known.promise == "open" or declared is None:
             raise QueryRefused(f"lesson {known.name!r} cannot begin " + ("twice" if known.follower else "so"))
-        _only(header, "lesson", "script", "columns", "classes", "names", "position", "hellos")
         columns, names, position = header.get("columns"), header.get("names"), header.get("position")
         if not (
             _texts(columns) and _texts(names) and isinstance(header.get("script"), dict) and len(message.arrays) == 1
@@ -229,12 +243,12 @@ class Site:
             bill = Bill(self.ledger, self._keys, known.name, about)
         guard = self.guard.under(script.terms, bill, self.rosters, known.name, hellos)
         teacher = self._teacher(columns, 0, script.learner.loss.name, header.get("classes"), guard).under(guard)
+        self._forget_others(known)
         known.follower = Follower(teacher, script, tuple(names), position, script.terms)
         return wire.pack_facts({})
 
     def _step(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
         follower, number = known.follower, message.header.get("number")
-        _only(message.header, "lesson", "number")
         if follower is None or known.finished is not None:
             raise QueryRefused(f"lesson {known.name!r} " + ("is over" if known.finished else "has not begun"))
         facts["number"] = number if type(number) is int else None
@@ -259,9 +273,18 @@ class Site:
         if not _texts(columns):
             raise QueryRefused("an agreement lists the columns")
         known.teacher = self._teacher(columns, first, str(header.get("loss")), header.get("classes"), self.guard)
+        self._forget_others(known)
         known.position, known.teachers = position, teachers
         known.state = known.teacher.start()
         return wire.pack_facts({})
+
+    def _forget_others(self, known: _Lesson) -> None:
+        """Let rows and state of earlier lessons go: what a coordinator can make a site remember has an end."""
+        for name, other in self._lessons.items():
+            if other is not known and (other.teacher or other.follower):
+                if other.follower is not None:
+                    other.follower.leave()
+                self._lessons[name] = _Lesson(name, other.promise, other.number, finished=other.finished or {})
 
     def _teacher(
         self, columns: list[str], first: int, name: str, classes: list[object] | None, guard: Guard
@@ -288,6 +311,9 @@ class Site:
         if number <= known.number:
             raise QueryRefused(f"round {number} was asked after round {known.number}")
         known.teacher.guard.admit(query, known.teacher.rows.features)
+        columns = known.teacher.rows.features
+        if odd := query.misfit(columns, columns + bool(known.state.scaling.constant), known.teachers):
+            raise QueryRefused(f"{query.name} does not fit this lesson: {odd}")
         known.state, sealed = known.teacher.answer(query, known.state, Turn(number, known.position, known.teachers))
         known.number = number
         return wire.pack_reply(sealed)
@@ -330,10 +356,15 @@ def _texts(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
 
 
-def _only(header: Json, *known: str) -> None:
+def _only(message: wire.Message) -> None:
     """Refuse what no message declares."""
-    if odd := sorted(set(header) - set(known)):
+    known, doubles = FIELDS[message.kind], {"ask": 64, "begin": 1}.get(message.kind, 0)
+    if odd := sorted(set(message.header) - set(known)):
         raise QueryRefused(f"such a message has {', '.join(known)}; {odd[0][:60]!r} does not fit")
+    if len(message.arrays) > doubles or (message.words and message.kind not in ("step", "finish")):
+        raise QueryRefused(f"a message of kind {message.kind!r} has no such arrays")
+    if message.kind == "begin" and not all(np.isfinite(array).all() for array in message.arrays):
+        raise QueryRefused("a goal is made of finite numbers")
 
 
 def _told(error: Exception) -> str:

@@ -43,7 +43,7 @@ class Follower:
     ) -> None:
         self.names, self.teacher, self.state = names, teacher, teacher.start()
         self._script, self._position, self._terms = script, position, terms
-        self._totals: queue.SimpleQueue[Words] = queue.SimpleQueue()
+        self._totals: queue.SimpleQueue[Words | None] = queue.SimpleQueue()
         self._said: queue.SimpleQueue[Spoken | BaseException | None] = queue.SimpleQueue()
         self._last: Spoken | None = None
         self._broken = False
@@ -63,7 +63,14 @@ class Follower:
         turn = Turn(number, self._position, len(self.names))
         self.state, sealed = self.teacher.answer(query, self.state, turn)
         self._said.put(Spoken(number, query.name, mark_of(query, number), sealed))
-        return self._terms.uncover(query, self._totals.get())
+        if (total := self._totals.get()) is None:
+            raise QueryRefused("this lesson was left for another one")
+        return self._terms.uncover(query, total)
+
+    def leave(self) -> None:
+        """End the script's thread, where there is one."""
+        self._broken = True
+        self._totals.put(None)
 
     def step(self, totals: tuple[Words, ...]) -> Spoken | None:
         """Go on with the total of the last round; what this teacher says next, None at the script's end."""

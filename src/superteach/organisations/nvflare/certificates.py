@@ -1,0 +1,226 @@
+"""Certificates after the founding: teachers who come later, keys made on site, renewal and revocation.
+
+The server lets each teacher in by one certificate alone (`ACCEPTED`), so a new one ends the old one, and taking a
+teacher off the list ends it at its next sign of life.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from superteach.errors import SettingError
+from superteach.organisations.nvflare import ACCEPTED, Foreign, require
+from superteach.organisations.nvflare.kits import (
+    FEDERATION,
+    Project,
+    check_project,
+    close_teacher,
+    make_private,
+    own,
+    provision,
+    read_project,
+    write_json,
+)  # fmt: skip
+from superteach.processes.disk import write_bytes
+from superteach.promises.rosters import Identity
+from superteach.types import Json
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+NEW_KEY = "client.key.new"
+"""A key whose certificate is asked for, beside the one in use."""
+
+
+def add(folder: Path, teacher: str) -> str:
+    """Make a kit for one more teacher; return its certificate's fingerprint."""
+    require()
+    from cryptography.x509 import load_pem_x509_certificate
+
+    project = read_project(folder)
+    if teacher in project.teachers:
+        raise SettingError(f"there is a teacher {teacher!r} in this federation already")
+    grown = check_project(replace(project, teachers=[*project.teachers, teacher]))
+    root = load_pem_x509_certificate(_authority(folder, project)["root_cert"].encode())
+    days = (root.not_valid_after_utc - root.not_valid_before_utc).days  # NVFlare wants to hear them again
+    kit = provision(grown, folder / "certificate-authority", days) / teacher
+    mark = Identity(*own(kit)).fingerprint
+    close_teacher(kit, project.coordinator, [*_accepted(folder).values(), mark])
+    shutil.move(kit, folder / "teachers" / teacher)
+    shutil.rmtree(kit.parent)  # kits of the others once more
+    make_private(folder)
+    write_json(folder / FEDERATION, asdict(grown))
+    _accept(folder, teacher, mark)
+    return mark
+
+
+def request(kit: Path) -> Path:
+    """Make a new key in a teacher's kit, which never leaves it, and a request to sign it."""
+    require()
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+    from cryptography.x509 import CertificateSigningRequestBuilder
+
+    old = _certificate(kit / "startup" / "client.crt")
+    key = generate_private_key(65537, 2048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    write_bytes(kit / "startup" / NEW_KEY, pem, private=True)
+    asked = CertificateSigningRequestBuilder(old.subject).sign(key, SHA256())
+    place = kit / f"{_name(old)}.csr"
+    place.write_bytes(asked.public_bytes(Encoding.PEM))
+    return place
+
+
+def sign(folder: Path, asked: Path, days: int) -> tuple[Path, str]:
+    """Sign a teacher's request; from now on the server takes this certificate of it alone. File and fingerprint."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509 import load_pem_x509_certificate, load_pem_x509_csr
+
+    project = read_project(folder)
+    try:
+        wanted = load_pem_x509_csr(asked.read_bytes())
+        valid = wanted.is_signature_valid
+    except (OSError, ValueError) as error:
+        raise SettingError(f"{str(asked)!r} is no request for a certificate: {error}") from None
+    name = _name(wanted)
+    if not valid or name not in project.teachers:
+        raise SettingError(f"{str(asked)!r} is for {name!r}, who is no teacher here, or is not signed with its own key")
+    stored = _authority(folder, project)
+    old = load_pem_x509_certificate(stored[name]["cert"].encode())
+    made = _reissued(old, wanted.public_key(), stored, days)
+    place = asked.with_suffix(".crt")
+    place.write_bytes(made.public_bytes(Encoding.PEM) + stored["root_cert"].encode())
+    mark = _mark(made)
+    _accept(folder, name, mark)
+    return place, mark
+
+
+def install(kit: Path, signed: Path) -> str:
+    """Put a signed certificate and its key in place of those of a kit; return its fingerprint."""
+    require()
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509 import load_pem_x509_certificates
+
+    startup = kit / "startup"
+    try:
+        made, root = load_pem_x509_certificates(signed.read_bytes())
+        key = (startup / NEW_KEY).read_bytes()
+        if root.public_key() != _certificate(startup / "rootCA.pem").public_key():
+            raise SettingError(f"{str(signed)!r} is signed by another authority than this kit's")
+        made.verify_directly_issued_by(root)
+        Identity(key, made.public_bytes(Encoding.PEM))  # the key is that of the certificate
+    except (OSError, ValueError, InvalidSignature) as error:
+        if isinstance(error, SettingError):
+            raise
+        raise SettingError(f"{str(signed)!r} does not fit the request that this kit made: {error}") from None
+    pem = made.public_bytes(Encoding.PEM)
+    for name, content in (("client.key", key), ("client.crt", pem), ("rootCA.pem", root.public_bytes(Encoding.PEM))):
+        write_bytes(startup / name, content, private=True)
+    os.unlink(startup / NEW_KEY)
+    return _mark(made)
+
+
+def revoke(folder: Path, teacher: str) -> None:
+    """Take a teacher off the server's list: it is not let in any more, and one that has joined is sent away."""
+    project, accepted = read_project(folder), _accepted(folder)
+    if teacher not in project.teachers:
+        raise SettingError(f"there is no teacher {teacher!r}; there are {', '.join(project.teachers)}")
+    accepted.pop(teacher, None)
+    write_json(folder / "server" / "local" / ACCEPTED, accepted)
+
+
+def renew(folder: Path, days: int) -> datetime:
+    """Sign the certificates of authority, server and coordinator anew, with their keys as they are; until when they hold."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509 import load_pem_x509_certificate
+
+    project = read_project(folder)
+    stored = _authority(folder, project)
+    root = load_pem_x509_certificate(stored["root_cert"].encode())
+    root = _reissued(root, root.public_key(), stored, days)
+    stored["root_cert"] = root.public_bytes(Encoding.PEM).decode()
+    for path in (folder / "server" / "startup" / "server.crt", folder / "coordinator" / "startup" / "client.crt"):
+        old = _certificate(path)
+        made = _reissued(old, old.public_key(), stored, days)
+        write_bytes(path, made.public_bytes(Encoding.PEM), private=True)
+        write_bytes(path.parent / "rootCA.pem", stored["root_cert"].encode(), private=True)
+    write_bytes(_state(folder, project), json.dumps(stored).encode(), private=True)
+    return root.not_valid_after_utc
+
+
+def _reissued(old: Certificate, key: Foreign, stored: Json, days: int) -> Certificate:
+    """The same subject and extensions for a key and from now on, signed by the authority."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    root = x509.load_pem_x509_certificate(stored["root_cert"].encode())
+    now, serial = datetime.now(UTC), x509.random_serial_number()
+    begins = now - timedelta(minutes=5)  # clocks differ
+    ends = begins + timedelta(days=days)
+    if old.subject != root.subject:
+        ends = min(ends, root.not_valid_after_utc)
+        if ends <= now:
+            raise SettingError("the authority's own certificate has ended: run  superteach federation renew  first")
+    made = x509.CertificateBuilder(root.subject, old.subject, key, serial, begins, ends)
+    for extension in old.extensions:
+        value = extension.value
+        if isinstance(value, x509.SubjectKeyIdentifier):
+            value = x509.SubjectKeyIdentifier.from_public_key(key)
+        made = made.add_extension(value, extension.critical)
+    signing: Foreign = load_pem_private_key(stored["root_pri_key"].encode(), None)
+    return made.sign(signing, SHA256())
+
+
+def _state(folder: Path, project: Project) -> Path:
+    return folder / "certificate-authority" / project.name / "state" / "cert.json"
+
+
+def _authority(folder: Path, project: Project) -> Json:
+    """Keys and certificates of the authority, which may be locked away."""
+    try:
+        stored: Json = json.loads(_state(folder, project).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingError(
+            f"{str(folder / 'certificate-authority')!r} is needed for this and cannot be read ({error}): put it back for as "
+            "long as it takes"
+        ) from None
+    return stored
+
+
+def _accepted(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = json.loads((folder / "server" / "local" / ACCEPTED).read_text(encoding="utf-8"))
+    return found
+
+
+def _accept(folder: Path, teacher: str, mark: str) -> None:
+    write_json(folder / "server" / "local" / ACCEPTED, {**_accepted(folder), teacher: mark})
+
+
+def _certificate(path: Path) -> Certificate:
+    from cryptography.x509 import load_pem_x509_certificate
+
+    try:
+        return load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise SettingError(f"no certificate can be read from {str(path)!r}: {error}") from None
+
+
+def _name(shown: Foreign) -> str:
+    from cryptography.x509 import NameOID
+
+    return str(shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+
+
+def _mark(shown: Certificate) -> str:
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    return f"sha256:{shown.fingerprint(SHA256()).hex()}"
