@@ -18,6 +18,7 @@ from superteach.errors import (
     BadReply,
     BudgetError,
     BudgetSpent,
+    DataError,
     GoalError,
     QueryRefused,
     SettingError,
@@ -410,6 +411,16 @@ def test_rows_that_contradict_what_is_declared_are_refused_at_home(rules, reason
     """Before the teacher joins."""
     with pytest.raises(SettingError, match=reason):
         town(**rules)
+
+
+def test_a_row_that_cannot_take_part_is_refused_at_home(town):
+    """Where it would fail when a lesson begins, whoever asks would learn that it is there."""
+    home, site = (here := town()).folder / "north", here.sites["north"]
+    columns = parquet.read_table(home / "rows.parquet").to_pydict()
+    columns["x1"][7] = 1e200
+    parquet.write_table(pa.table(columns), home / "rows.parquet")
+    with pytest.raises(DataError, match="column 'x1', row 7: .*too large to be squared"):
+        open_site(home, "north", site.guard.policy)
 
 
 def test_a_record_may_be_named_by_a_column(town, tmp_path):

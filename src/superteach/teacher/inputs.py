@@ -78,7 +78,7 @@ def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> 
     for part in parts:
         _check_shape(part, columns)
     for part in parts:
-        _check_finite(part, columns)
+        check_finite(part, columns)
     classes = find_classes(parts) if loss.classifies else None
     return [_teacher(part, loss, classes) for part in parts], classes
 
@@ -88,7 +88,7 @@ def make_teacher(
 ) -> Teacher:
     """Make a teacher of one part, with the two label values that all teachers have agreed on."""
     _check_shape(part, columns)
-    _check_finite(part, columns)
+    check_finite(part, columns)
     if not loss.classifies:
         return _teacher(part, loss, None, guard)
     if classes is None or len(classes) != 2:
@@ -171,7 +171,8 @@ def _check_shape(part: Part, columns: Sequence[str]) -> None:
         raise DataTypeError(f"teacher {part.name!r} has columns of type {part.features.dtype}; numbers are needed")
 
 
-def _check_finite(part: Part, columns: Sequence[str]) -> None:
+def check_finite(part: Part, columns: Sequence[str]) -> None:
+    """Refuse features that are no numbers, or too large to be squared."""
     most = np.float64(MOST)  # a plain float would be cast to float32, where it overflows
     features = part.take_features()
     values = features.data if sparse.issparse(features) else features
