@@ -16,6 +16,8 @@ BENCHMARKS = {
     "promises": promises.run,
     "imports": imports.run,
 }
+PARTS = {f"promises.{name}": part for name, part in promises.PARTS.items()}
+"""Single tables, measured where they are named."""
 
 
 def main() -> None:
@@ -24,14 +26,17 @@ def main() -> None:
         scale.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join(BENCHMARKS)} (default: all)")
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"any of {', '.join(BENCHMARKS | PARTS)} (default: all)"
+    )
     parser.add_argument("--quick", action="store_true", help="leave out the largest pools")
     arguments = parser.parse_args()
-    unknown = [name for name in arguments.names if name not in BENCHMARKS]
+    known = BENCHMARKS | PARTS
+    unknown = [name for name in arguments.names if name not in known]
     if unknown:
-        parser.error(f"no benchmark named {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+        parser.error(f"no benchmark named {unknown[0]!r}; there are {', '.join(known)}")
     for name in arguments.names or BENCHMARKS:
-        for table in BENCHMARKS[name](arguments.quick):
+        for table in [PARTS[name](arguments.quick)] if name in PARTS else BENCHMARKS[name](arguments.quick):
             show(table)
 
 

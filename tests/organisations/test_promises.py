@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from superteach.errors import (
     BadReply,
     BudgetError,
     BudgetSpent,
+    DataError,
     GoalError,
     QueryRefused,
     SettingError,
@@ -301,6 +303,35 @@ def test_a_teacher_out_of_step_is_named(town):
         teach(here, "epsilon")
 
 
+def other_total(message):
+    words = message.words[0].copy()
+    words[0] += np.uint64(1)
+    return wire.pack("step", message.header, [words])
+
+
+def other_terms(message):
+    script = message.header["script"]
+    script = {**script, "settings": {**script["settings"], "epsilon": 0.8}}
+    return wire.pack("begin", {**message.header, "script": script}, message.arrays)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "lie"), [("step", 4, other_total), ("begin", None, other_terms), (None, None, None)]
+)
+def test_teachers_that_were_told_different_things_share_no_masks(kind, number, lie, town):
+    """A part of the noise is enough beside those of the others alone: at other prices or terms they might add less."""
+    here = town()
+    here.line.change = lambda name, message, data: (
+        lie(message) if name == "west" and (message.kind, message.header.get("number")) == (kind, number) else data
+    )
+    with contextlib.suppress(SuperteachError):
+        teach(here, "epsilon", epsilon=0.9)
+    steps = [(wire.unpack(data), reply) for _, data, reply in here.line.sent if b'"step"' in data]
+    said = [wire.read_reply(reply).words for message, reply in steps if message.header["number"] == (number or 2)]
+    total = add_words(*said).view(np.int64)
+    assert (np.median(np.abs(total)) > 2.0**58) == (lie is not None)
+
+
 @pytest.mark.parametrize("round_", [1, 3])
 def test_a_lost_teacher_ends_the_lesson(round_, town):
     """The error says what was paid and how to go on without it; nobody is dropped on the way."""
@@ -381,6 +412,16 @@ def test_rows_that_contradict_what_is_declared_are_refused_at_home(rules, reason
     """Before the teacher joins."""
     with pytest.raises(SettingError, match=reason):
         town(**rules)
+
+
+def test_a_row_that_cannot_take_part_is_refused_at_home(town):
+    """Where it would fail when a lesson begins, whoever asks would learn that it is there."""
+    home, site = (here := town()).folder / "north", here.sites["north"]
+    columns = parquet.read_table(home / "rows.parquet").to_pydict()
+    columns["x1"][7] = 1e200
+    parquet.write_table(pa.table(columns), home / "rows.parquet")
+    with pytest.raises(DataError, match="column 'x1', row 7: .*too large to be squared"):
+        open_site(home, "north", site.guard.policy)
 
 
 def test_a_record_may_be_named_by_a_column(town, tmp_path):

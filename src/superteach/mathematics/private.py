@@ -9,7 +9,8 @@ Everything here is computed from noisy totals, so every teacher computes the sam
    by Newton's step, bent as the stand-ins are and as noisy sums say. `PullChange` follows short steps at little noise.
 4. `Bend` measures the curvature that turns the noise of the sums into a bound on the risk.
 
-What was estimated with noise is shrunk towards what was expected by as much as noise explains (James and Stein).
+What was estimated with noise is shrunk towards what was expected by as much as noise explains (James and Stein; steps
+direction by direction, as Tikhonov does).
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ MANY_STEPS = ((0.01, 0.0), (0.01, 0.0), (0.015, 0.005), (0.02, 0.01), (0.04, 0.0
 FEW_STEPS = ((0.03, 0.0), (0.1, 0.0), (0.53, 0.0))
 """Shares of each measurement of the lesson's sum, and of how it bends. Cheap ones bring prices near, the last settles them.
 Many help where noise is small (half the risk with 30 columns and 500,000 rows), few where it is not (with 5,000 rows)."""
-PRECISE = 0.03
-"""Error of log-odds that the last measurement is planned to leave, below which there are many steps."""
+PRECISE = 0.1
+"""Error of log-odds that the last measurement is planned to leave, below which there are many steps. With 0.03 goals that
+need long prices got few, and one lesson in seven of 30 columns and 500,000 rows ended 0.1 to 0.3 away; with 0.15 there is a
+tenth more risk in 5,000 rows."""
 CHANGES = (0.05, 0.03, 0.02, 0.02)
 """Shares of the measurements of changes, whose noise falls with the step."""
 STANDINS = 2_048
@@ -56,9 +59,14 @@ LONG = 2.0
 """Root mean square of log-odds over stand-ins beyond which planned prices are cut: longer ones are hard to settle."""
 STRIDE = 1.0
 """The most by which one step changes log-odds, as root mean square over stand-ins."""
-DAMPED = 0.1
-"""Share of its mean that is added to every curvature of prices: with 0.02 a third more risk in 5,000 rows, with 0.4 a fifth
-more in 50,000."""
+DAMPED = (0.2, 0.05)
+"""Share of its mean that is added to every curvature of prices, where they are not precise and where they are: with 0.05 a
+quarter more risk in 5,000 rows, with 0.1 a third more with 30 columns and 500,000 rows, where weak directions matter."""
+USUAL = 0.5
+"""A usual step before it is measured, as root mean square of log-odds over stand-ins; twice or half of it change little."""
+LEAST = 0.01
+"""Least share of their largest that squares of rows in any direction have, beside what noise explains. With 0.1 stand-ins
+bent too much in weak directions, and steps there were a tenth of what they should be."""
 MARGIN = 1.1
 """Factor on the stated risk for what first order and rounding leave out: without it 50 of 53 lessons were covered."""
 CERTAIN = 5.0
@@ -101,7 +109,8 @@ class _Plan:
     target: Array
     strength: Array
     """What each stand-in adds to the learner's curvature when it is surely chosen, in units W."""
-    steps: tuple[tuple[float, float], ...] = FEW_STEPS
+    precise: bool = False
+    """Whether the last measurement will leave little noise in prices."""
 
     def strongest(self, point: Array) -> float:
         """A curvature that a row in twenty exceeds."""
@@ -129,16 +138,17 @@ def agree(
     sketch = Sketch(model, weights, 2.0 * most * len(model), (COUNTS, SUMS, SQUARES, BENDS))
     plan = _planned(_drawn(sketch, ask(sketch), spread, rows), weights, penalty, penalty * model, size, rows, spread)
     cap, point, width = plan.cap, plan.point, len(plan.point)
-    for share, bent_share in plan.steps:
+    for share, bent_share in MANY_STEPS if plan.precise else FEW_STEPS:
         asked = Pull(point, cap, share, bent_share)
         told = ask(asked)
         total, variance = told[:width], spread(asked.releases[0]) ** 2
         bent = plan.bend(point)[1]
         if bent_share:
             bent = _shrunk_towards(bent, read_symmetric(told[width:], width), spread(asked.releases[1]))
-        bent = bent + np.eye(width) * (DAMPED * np.trace(bent) / width)
-        left = total - plan.target
-        wanted = total - left * _kept(left, width * variance)
+        bent = bent + np.eye(width) * (DAMPED[plan.precise] * np.trace(bent) / width)
+        # Of what is left, that which a likely step explains: a step as long as `USUAL`, against noise of this variance.
+        likely = variance / USUAL**2 * (plan.rows.T @ plan.rows) / STANDINS
+        wanted = total - bent @ np.linalg.solve(bent @ bent + likely, bent @ (total - plan.target))
         before, point = point, _moved(plan, point, bent, total - wanted)
     for share in CHANGES:
         changed = PullChange(before, point, cap, share)
@@ -205,7 +215,8 @@ def _drawn(sketch: Sketch, told: Array, spread: Spread, rows: int) -> _StandIns:
     long = np.maximum(np.linalg.norm(means, axis=1) * kept, 1e-300)
     means = means * (kept * np.minimum(1.0, 0.95 / long) * (counts > 0.0))[:, None]
     values, axes = np.linalg.eigh(squares - (means.T * share) @ means)
-    root = axes * np.sqrt(np.maximum(values, 0.1 * values.max()))
+    least = max(LEAST * values.max(), np.sqrt(width) * noise[2] / rows)
+    root = axes * np.sqrt(np.maximum(values, least))
     curvature = np.clip(bends / members, 0.0, 1.0)
     lots, half = np.random.default_rng(0), STANDINS // 2
     # Half of them mirror the other half, so that means are met.
@@ -246,7 +257,7 @@ def _planned(
             long = float(np.sqrt(np.mean(np.square(capped @ point)))) / LONG
             score = float(risk) * (1.0 + long**4) * (size / there) ** 2
             if score < best:
-                best, found = score, replace(plan, steps=MANY_STEPS if rough < PRECISE else FEW_STEPS)
+                best, found = score, replace(plan, precise=bool(rough < PRECISE))
     assert found is not None
     return found
 

@@ -60,6 +60,15 @@ class Masker:
         self.digest = hashlib.sha256(listed).hexdigest()
         self._secrets = {who: _agree(private, who, key) for who, key in self.roster if who != name}
         self._answered: dict[int, bytes] = {}
+        self._heard = b""
+
+    def hear(self, *told: bytes) -> None:
+        """Take what all teachers were told into every later mask: where one was told something else, none cancels.
+
+        A teacher's part of the noise is enough only beside the parts of the others, under the same terms at the same prices.
+        """
+        for data in told:
+            self._heard = hashlib.sha256(self._heard + hashlib.sha256(data).digest()).digest()
 
     @property
     def last(self) -> int:
@@ -90,7 +99,8 @@ class Masker:
 
     def info(self, round: int, peer: str) -> bytes:
         """All that a key of ChaCha20 is for, and for nothing else."""
-        return encoded("mask", self.lesson, self.attempt, self.digest, round, *sorted((self.name, peer)))
+        facts = self.lesson, self.attempt, self.digest, self._heard.hex(), round
+        return encoded("mask", *facts, *sorted((self.name, peer)))
 
 
 def _check_roster(roster: Sequence[tuple[str, bytes]], name: str, own: bytes, least: int) -> None:

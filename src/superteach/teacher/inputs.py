@@ -111,7 +111,7 @@ def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> 
     for part in parts:
         _check_shape(part, columns)
     for part in parts:
-        _check_finite(part, columns, parts)
+        check_finite(part, columns, parts)
     classes = find_classes(parts) if loss.classifies else None
     return [_teacher(part, loss, classes) for part in parts], classes
 
@@ -119,7 +119,7 @@ def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> 
 def make_unguarded(part: Part, columns: Sequence[str], loss: Loss, classes: Raw | None) -> Teacher:
     """Make a teacher of one part of a table whose label values are known."""
     _check_shape(part, columns)
-    _check_finite(part, columns)
+    check_finite(part, columns)
     return _teacher(part, loss, classes)
 
 
@@ -128,7 +128,7 @@ def make_teacher(
 ) -> Teacher:
     """Make a teacher of one part, with the two label values that all teachers have agreed on."""
     _check_shape(part, columns)
-    _check_finite(part, columns, [part])
+    check_finite(part, columns, [part])
     if not loss.classifies:
         return _teacher(part, loss, None, guard)
     if classes is None or len(classes) != 2:
@@ -144,7 +144,7 @@ def make_teacher(
 def check_part(part: Part, columns: Sequence[str], loss: Loss) -> None:
     """Check all of one part but its labels, which need the other parts."""
     _check_shape(part, columns)
-    _check_finite(part, columns)
+    check_finite(part, columns)
     part.take_costs()
     if not loss.classifies:
         _numbers(part, loss)
@@ -224,7 +224,7 @@ def _check_shape(part: Part, columns: Sequence[str]) -> None:
         raise DataTypeError(f"teacher {part.name!r} has columns of type {part.features.dtype}; numbers are needed")
 
 
-def _check_finite(part: Part, columns: Sequence[str], parts: Sequence[Part]) -> None:
+def check_finite(part: Part, columns: Sequence[str], parts: Sequence[Part]) -> None:
     """Refuse what is missing or cannot be squared; counts of missing values are those of all parts."""
     most = np.float64(MOST)  # a plain float would be cast to float32, where it overflows
     features = part.take_features()

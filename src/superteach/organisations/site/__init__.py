@@ -21,6 +21,7 @@ reason that holds no value of a row. Details of accidents stay in the teacher's 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import secrets
 import threading
@@ -242,6 +243,9 @@ class Site:
             about = {"coordinator": self.coordinator, "epsilon": script.terms.epsilon, "delta": script.terms.delta}
             bill = Bill(self.ledger, self._keys, known.name, about)
         guard = self.guard.under(script.terms, bill, self.rosters, known.name, hellos)
+        if guard.masker is not None:
+            told = json.dumps([header.get(part) for part in ("script", "names", "columns", "classes")], sort_keys=True)
+            guard.masker.hear(told.encode(), message.arrays[0].tobytes())
         teacher = self._teacher(columns, 0, script.learner.loss.name, header.get("classes"), guard).under(guard)
         self._forget_others(known)
         known.follower = Follower(teacher, script, tuple(names), position, script.terms)

@@ -23,7 +23,7 @@ from superteach.errors import QueryRefused, SettingError, listed
 from superteach.processes.disk import write_bytes
 from superteach.promises.policy import DECLARE, Label, Policy, schema_of
 from superteach.teacher.files import Pool, read_columns, read_pool
-from superteach.teacher.inputs import Part, find_classes
+from superteach.teacher.inputs import Part, check_finite, find_classes
 from superteach.types import Json, Positions, Raw
 
 _BLOCK_ROWS = 1 << 14
@@ -77,6 +77,9 @@ class Holding:
                     f"the file has the label {odd_labels[0]!r}, and the policy declares {list(declared.labels)}: mend "
                     "declared.labels, or the file"
                 )
+        check_finite(
+            self.pool.parts[0], self.pool.columns
+        )  # here, not when a lesson begins: who asks would learn of it
 
     def records(self, identity: str | None) -> list[Raw]:
         """All that the owner's table has of each row, or the one column that names it: for the ledger's keys."""
