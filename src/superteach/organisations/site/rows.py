@@ -77,9 +77,8 @@ class Holding:
                     f"the file has the label {odd_labels[0]!r}, and the policy declares {list(declared.labels)}: mend "
                     "declared.labels, or the file"
                 )
-        check_finite(
-            self.pool.parts[0], self.pool.columns
-        )  # here, not when a lesson begins: who asks would learn of it
+        # Here, not when a lesson begins: who asks would learn of it.
+        check_finite(self.pool.parts[0], self.pool.columns, self.pool.parts)
 
     def records(self, identity: str | None) -> list[Raw]:
         """All that the owner's table has of each row, or the one column that names it: for the ledger's keys."""
