@@ -38,7 +38,7 @@ check: $(READY)  ## lint, format, types
 	$(BIN)/mypy
 
 docs: $(DOCS)  ## the documentation as a site in docs-output, notebooks executed; nothing is fetched while it is built
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 figures: $(READY)  ## make pictures and transcripts of the docs anew
 	$(BIN)/python docs/figures.py

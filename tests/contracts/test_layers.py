@@ -31,7 +31,7 @@ PRODUCT = [name for name in MODULES if name.split(".")[0] == "superteach"]
 ROOMS = (
     "mathematics", "line", "coordinator", "teacher", "promises", "engines", "organisations", "faces", "report", "processes",
 )  # fmt: skip
-USERS = ("datasets", "goals", "losses", "queries", "solvers", "spark")
+USERS = ("datasets", "goals", "losses", "mlflow", "queries", "solvers", "spark")
 """Modules that users import; the rooms import from each other."""
 OUTSIDE = {"superteach", "superteach.__main__", "superteach.errors", "superteach.extensions", "superteach.lesson",
            "superteach.settings", "superteach.types", "superteach.versions", "superteach.words"}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from superteach.errors import counted
 from superteach.report.words import asked, interruption
 from superteach.settings import in_options
-from tests.end_to_end.orders import USUAL, assert_refused, contents, files_of, run
+from tests.end_to_end.orders import USUAL, assert_refused, command, contents, files_of, run
 
 _WRONG = re.compile(r"(?<![\d,.])1 (?:rows|teachers|questions|queries|columns|figures|rounds|sizes)\b")
 
@@ -138,3 +139,20 @@ def test_a_binary_file_named_csv_prints_no_bytes(tmp_path: Path, content: bytes)
     refused = run("teach", tmp_path / "noise.csv", *USUAL, "--out", tmp_path / "out")
     assert_refused(refused, "noise.csv")
     assert refused.stderr.rstrip("\n").isprintable()
+
+
+def test_badly_scaled_columns_bring_no_foreign_warnings(tmp_path: Path) -> None:
+    """A lesson, or one line that says what to do; nothing of NumPy's before it."""
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    columns = {f"x{number}": data.data[:, number] for number in range(5)}
+    pyarrow.csv.write_csv(pa.table({**columns, "label": data.target, "site": np.arange(569) % 3}), tmp_path / "own.csv")
+    order = ["--owner", "site", "--target", "label", "--learner", "logistic", "--goal", "perturbed", "--budget", "0.1"]
+    ended = subprocess.run(
+        command("teach", tmp_path / "own.csv", *order, "--out", tmp_path / "out"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert re.fullmatch(r"(error: [^\n]+try --standardize\n)?", ended.stderr), ended.stderr

@@ -15,7 +15,7 @@ from superteach.coordinator.classroom import Classroom, enter
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.goals import CheckedGoal, Goal, MovableGoal, check_goal, check_vector
 from superteach.coordinator.methods.base import Chooser
-from superteach.errors import SettingError
+from superteach.errors import SettingError, TeachingError
 from superteach.lesson import Lesson
 from superteach.line.queries import ChosenCost, Recall
 from superteach.mathematics.learner import Learner
@@ -61,7 +61,11 @@ def teach(
     told = federation.teachers, method.name, settings.promise, settings.budget
     _LOG.info("a lesson over %d teachers begins: method %s, promise %s, budget %s", *told)
     given_back = _promised if settings.promise != "open" else _open
-    lesson = given_back(federation, student, wanted, settings, started).named(columns)
+    try:
+        lesson = given_back(federation, student, wanted, settings, started).named(columns)
+    except np.linalg.LinAlgError as error:
+        cause = "very large or badly scaled columns are the usual cause, try standardize=True"
+        raise TeachingError(f"sums over rows cannot be solved for a model ({error}); {cause}") from error
     if settings.promise == "open":
         lesson = lesson.with_model(learner, classes)
     _LOG.info(

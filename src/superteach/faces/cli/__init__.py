@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -185,6 +186,7 @@ federation.add_commands(app)
 
 def main() -> None:
     """Run the command line."""
+    warnings.simplefilter("ignore", RuntimeWarning)  # sums that overflow end with a sentence of our own
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

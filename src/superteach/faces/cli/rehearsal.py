@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -20,13 +19,13 @@ from superteach.lesson import Entry, to_json
 from superteach.mathematics.learner import Learner
 from superteach.report.markup import size_text
 from superteach.report.words import exposure
-from superteach.settings import Settings
+from superteach.settings import Budget, Settings
 from superteach.teacher.inputs import Part, make_teachers
 from superteach.types import Array, Json
 from superteach.words import PROMISES
 
 MOST = 5000
-"""Rows that are invented at most. Rounds hardly depend on their number: 31 to 36 for 1,000 to 100,000 (superteach teach)."""
+"""Rows that are invented at most, so that a rehearsal takes seconds; not measured how rounds depend on their number."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Shape:
     """Whether that is known, or assumed."""
 
 
-def rehearse(shape: Shape, learner: Learner, goal: Any, settings: Settings, round_seconds: float = 0.0) -> Json:
+def rehearse(shape: Shape, learner: Learner, goal: object, settings: Settings, round_seconds: float = 0.0) -> Json:
     """Teach the lesson on invented rows; return what it took: rounds, bytes, seconds and queries."""
     if shape.known:
         counts_of(settings.budget, shape.rows, shape.columns)  # refuses what all rows are too few for
@@ -122,7 +121,7 @@ def _federation(shape: Shape, rows: int, learner: Learner) -> Federation:
     return Federation(InProcess(make_teachers(parts, columns, learner.loss)[0]))
 
 
-def _goal(goal: Any, shape: Shape, learner: Learner) -> Any:
+def _goal(goal: object, shape: Shape, learner: Learner) -> object:
     """Take a goal that asks as many questions: itself where it is fitted on teachers' rows, else a vector."""
     if isinstance(goal, PerturbedFit | MaxAUC):
         return goal
@@ -133,9 +132,9 @@ def _goal(goal: Any, shape: Shape, learner: Learner) -> Any:
 def _scaled(settings: Settings, shape: Shape, rows: int) -> Settings:
     """Turn counts of rows into as many of the invented ones."""
 
-    def scaled(budget: Any) -> Any:
+    def scaled(budget: Budget) -> Budget:
         if isinstance(budget, tuple):
-            return tuple(map(scaled, budget))
+            return scaled(budget[0]), scaled(budget[1])
         return max(1, round(budget * rows / shape.rows)) if isinstance(budget, int) else budget
 
     return replace(settings, budget=scaled(settings.budget))
