@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from superteach import SuperTeacher
 from superteach_lab.data import load_adult
 
-SIZES = (300, 1000, 3000)
+SIZES = (300, 1000)
 
 
 def pipeline() -> Pipeline:
