@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from superteach import extensions
 from superteach.errors import MissingExtra, SettingError
-from superteach.types import Array, is_whole
+from superteach.types import Array, Foreign, Raw, is_whole
 
 Owners = npt.NDArray[np.int64]
 
@@ -29,7 +29,7 @@ def __getattr__(name: str) -> Any:
 
 def make_classification_pool(
     rows: int = 5000, features: int = 10, teachers: int = 5, random_state: int = 0, *, as_frame: bool = False
-) -> tuple[Any, Any, Owners]:
+) -> tuple[Foreign, Foreign, Owners]:
     """Return X, y, owner with x_j ~ N(m_k, I), m_k ~ N(0, 0.5² I), y_j = k mod 2 for the cluster k of row j.
 
     With as_frame=True X is a pandas DataFrame with columns x0, x1, … and y a Series.
@@ -48,7 +48,7 @@ def make_regression_pool(
     random_state: int = 0,
     *,
     as_frame: bool = False,
-) -> tuple[Any, Any, Owners]:
+) -> tuple[Foreign, Foreign, Owners]:
     """Return X, y, owner with x_j ~ N(m_k, I), m_k ~ N(0, I), y_j = x_j'w + noise·ε_j, w ~ N(0, 10² I), ε ~ N(0, 1)."""
     generator = _generator(rows, features, teachers, random_state)
     if not (isinstance(noise, int | float | np.number) and np.isfinite(noise) and noise >= 0.0):
@@ -61,7 +61,7 @@ def make_regression_pool(
     return *_form(X, y, as_frame), owner
 
 
-def as_tables(X: npt.NDArray[Any], y: npt.NDArray[Any], names: Sequence[str]) -> tuple[Any, Any]:
+def as_tables(X: Raw, y: Raw, names: Sequence[str]) -> tuple[Foreign, Foreign]:
     """Return rows as a pandas DataFrame with named columns of their own types, and targets as a Series."""
     try:
         import pandas
@@ -71,7 +71,7 @@ def as_tables(X: npt.NDArray[Any], y: npt.NDArray[Any], names: Sequence[str]) ->
     return (frame.infer_objects() if X.dtype == object else frame), pandas.Series(y, name="target")
 
 
-def _form(X: Array, y: npt.NDArray[Any], as_frame: bool) -> tuple[Any, Any]:
+def _form(X: Array, y: Raw, as_frame: bool) -> tuple[Foreign, Foreign]:
     return as_tables(X, y, [f"x{place}" for place in range(X.shape[1])]) if as_frame else (X, y)
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from superteach.errors import DataError, LearnerError, SettingError, reason_of, shorten
 from superteach.processes.disk import write_text
-from superteach.types import Array, Positions
+from superteach.types import Array, Foreign, Labels, Positions
 from superteach.words import Words
 
 TAUGHT = 0.01
@@ -114,7 +114,7 @@ class Lesson:
     """Names of the coefficients, the intercept's not among them; empty where columns have none."""
     pool_model: Array | None = None
     """The learner's model on every row, in the same units; None where nobody has fitted it."""
-    model_: Any = None
+    model_: Foreign = None
     """The taught model as a fitted estimator of the learner's own class, or a fitted Pipeline; not in files."""
 
     def __repr__(self) -> str:
@@ -130,13 +130,13 @@ class Lesson:
 
         return html_of(self)
 
-    def plot(self) -> Any:
+    def plot(self) -> Foreign:
         """Draw risks and coefficients of all rows and of the lesson; return matplotlib's figure (extra `plot`)."""
         from superteach.report.glance import figure_of
 
         return figure_of(self)
 
-    def to_frame(self, what: str = "coefficients") -> Any:
+    def to_frame(self, what: str = "coefficients") -> Foreign:
         """Return "coefficients" (goal, all rows, taught), "path" (sizes and risks) or "ledger" (rounds) as a data frame.
 
         It is a pandas one, or a polars one where pandas is not installed.
@@ -145,16 +145,18 @@ class Lesson:
 
         return frame_of(self, what)
 
-    def named(self, columns: Sequence[Any]) -> Lesson:
+    def named(self, columns: Sequence[object]) -> Lesson:
         """The same lesson, with names for its coefficients where columns have names."""
-        return replace(self, columns=tuple(columns) if all(isinstance(one, str) for one in columns) else ())
+        return replace(self, columns=tuple(map(str, columns)) if all(isinstance(one, str) for one in columns) else ())
 
-    def with_model(self, estimator: Any, classes: Any) -> Lesson:
+    def with_model(self, estimator: Foreign, classes: Labels | None) -> Lesson:
         """The same lesson, with the taught model as a fitted estimator like the one given (a Learner: without)."""
         if not hasattr(estimator, "fit"):
             return self
-        from sklearn.base import clone
+        from sklearn.base import clone, is_classifier
 
+        if classes is None and is_classifier(estimator):
+            return self  # nobody has said what the labels are
         model = clone(estimator)
         # A fit on rows of zeros sets whatever the class needs to predict; then the taught numbers take its place.
         labels = np.ones(2) if classes is None else np.asarray(classes)
@@ -289,7 +291,7 @@ class Lesson:
         self,
         path: str | Path,
         *,
-        against: Any = None,
+        against: Foreign = None,
         columns: Sequence[str] | None = None,
         contributions: Mapping[str, int] | None = None,
         title: str = "Lesson report",

@@ -18,6 +18,8 @@ Mask = npt.NDArray[np.bool_]
 """One truth value per row."""
 Labels = Raw | Sequence[float | str]
 """The two values of labels, the second of them positive."""
+Foreign = Any
+"""A value of somebody else's package, which is not ours to type: a data frame, an estimator, a figure."""
 Json = dict[str, Any]
 """An object of JSON, as it was read or as it will be written."""
 

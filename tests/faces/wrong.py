@@ -142,7 +142,7 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
     (r"sample_weight has shape \(40, 1\)", {"sample_weight": np.ones((ROWS, 1))}),
     (r"sample_weight.*no number", {"sample_weight": ["much"] * ROWS}),
     (r"row 'p2': sample_weight is -1", {"sample_weight": spoilt(np.ones(ROWS), 2, None, -1.0)}),
-    (r"row 'p2': sample_weight is 0.*drop", {"sample_weight": spoilt(np.ones(ROWS), 2, None, 0.0)}),
+    (r"row 'p2': sample_weight is zero.*drop", {"sample_weight": spoilt(np.ones(ROWS), 2, None, 0.0)}),
     (r"row 'p2': sample_weight is nan", {"sample_weight": spoilt(np.ones(ROWS), 2, None, np.nan)}),
     (r"row 'p2': sample_weight is inf", {"sample_weight": spoilt(np.ones(ROWS), 2, None, np.inf)}),
     (r"PoissonRegressor.*weight", {"learner": PoissonRegressor(), "y": np.abs(T), "sample_weight": np.ones(ROWS)}),

@@ -221,9 +221,9 @@ def load_adult(path: Any = None, *, subset: str = "train", return_X_y: bool = Fa
     y = np.char.startswith(columns["income"], ">50K").astype(np.int8)
     X = np.empty((len(y), len(catalogue.ADULT_FEATURES)), dtype=object)
     for place, name in enumerate(catalogue.ADULT_FEATURES):
-        X[:, place] = (
-            np.where(columns[name] == "", None, columns[name]) if name in catalogue.ADULT_TEXTS else columns[name]
-        )
+        X[:, place] = columns[name]
+        if name in catalogue.ADULT_TEXTS:
+            X[columns[name] == "", place] = None
     return _bunch(known, [source], X, y, catalogue.ADULT_FEATURES, None, (return_X_y, as_frame))
 
 

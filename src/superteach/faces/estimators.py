@@ -9,7 +9,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from superteach.mathematics.losses import Logistic, Poisson
 from superteach.settings import Given, Settings, check_whole
 from superteach.teacher.inputs import Part, find_missing, split_by_owner
 from superteach.teacher.large import LargePool
-from superteach.types import Array, Raw, is_number
+from superteach.types import Array, Foreign, Raw, is_number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -176,7 +176,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         common = Part("", X_checked, y_checked, None, None, costs, weights, index_of(X))
         prepared = None
         if before is None:
-            columns: list[Any] = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
+            columns: list[Foreign] = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
             parts = [
                 replace(common, name=name, ids=rows, rows=None if len(named) == 1 else rows)
                 for name, rows in zip(named, members, strict=True)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
-from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -29,10 +28,8 @@ from sklearn.utils.validation import check_is_fitted
 from superteach.coordinator.goals import FromData
 from superteach.errors import DataError, DataTypeError, GoalError, InputError, LearnerError, listed, reason_of, shorten
 from superteach.faces.tables import take_rows
-from superteach.types import Array, Raw
+from superteach.types import Array, Foreign, Raw
 
-Table: TypeAlias = Any
-"""Rows in a container of NumPy, SciPy, pandas or polars, or somebody's transformer of them: neither is ours to type."""
 AFFINE = 1e-6
 """Share of a column's range by which it may differ from a line through another pipeline's column of that name: rounding of
 two ways to the same scale is below 1e-9, and another knot or category is above 1e-2."""
@@ -54,13 +51,15 @@ def split(learner: BaseEstimator) -> tuple[Pipeline | None, str, BaseEstimator]:
 class Prepared:
     """Transformers as all teachers apply them, and each teacher's rows behind them."""
 
-    def __init__(self, before: Pipeline, tables: Sequence[Table], names: Sequence[str], last: str, open_: bool) -> None:
+    def __init__(
+        self, before: Pipeline, tables: Sequence[Foreign], names: Sequence[str], last: str, open_: bool
+    ) -> None:
         self._tables, self._names, self._last = tables, names, last
         self.transformer: Pipeline = _Settling(names, open_).settle(before, list(tables), "the Pipeline")
         self.features = [apply(self.transformer, table, name) for table, name in zip(tables, names, strict=True)]
         self.columns = names_of(self.transformer, self.features[0].shape[1])
 
-    def with_last(self, model: Table) -> Pipeline:
+    def with_last(self, model: Foreign) -> Pipeline:
         """The transformers with a fitted model behind them."""
         if not hasattr(self.transformer.transform(take_rows(self._tables[0], np.arange(1))), "columns"):
             del model.feature_names_in_  # it is handed arrays, whose columns have no names
@@ -73,7 +72,7 @@ class Prepared:
         return translate(goal, self.features, self.columns, self._tables, self._names)
 
 
-def names_of(transformer: Table, width: int) -> list[str]:
+def names_of(transformer: Foreign, width: int) -> list[str]:
     """Names of the columns that a transformer makes; x0, x1, … where it has none for them."""
     with suppress(Exception):  # whatever a transformer of somebody else raises, names are a courtesy
         found = [str(name) for name in transformer.get_feature_names_out()]
@@ -88,7 +87,7 @@ class _Settling:
     def __init__(self, names: Sequence[str], open_: bool) -> None:
         self._names, self._open = names, open_
 
-    def settle(self, transformer: Table, tables: list[Table], where: str) -> Table:
+    def settle(self, transformer: Foreign, tables: list[Foreign], where: str) -> Foreign:
         """Return a transformer that is fitted; one that already is comes back as it is."""
         if isinstance(transformer, Pipeline):
             return self._pipeline(transformer, tables, where)
@@ -111,7 +110,7 @@ class _Settling:
         with _named(f"{where}: {type(transformer).__name__}"):
             return rule(transformer, tables)
 
-    def _pipeline(self, pipeline: Pipeline, tables: list[Table], where: str) -> Pipeline:
+    def _pipeline(self, pipeline: Pipeline, tables: list[Foreign], where: str) -> Pipeline:
         steps = []
         for place, (name, step) in enumerate(pipeline.steps):
             if step is None or step == "passthrough":
@@ -125,9 +124,9 @@ class _Settling:
                 tables = [_transform(found, table, owner) for table, owner in zip(tables, self._names, strict=True)]
         return Pipeline(steps)
 
-    def _by_column(self, whole: ColumnTransformer, tables: list[Table], where: str) -> ColumnTransformer:
+    def _by_column(self, whole: ColumnTransformer, tables: list[Foreign], where: str) -> ColumnTransformer:
         """Settle each part on its columns; the parts are frozen while scikit-learn puts them together."""
-        settled: dict[str, Table] = {}
+        settled: dict[str, Foreign] = {}
         with _named(where):
             outline = clone(whole).set_params(
                 transformers=[(name, "passthrough", columns) for name, _, columns in whole.transformers]
@@ -152,7 +151,7 @@ class _Settling:
         return found
 
 
-def _scaler(scaler: StandardScaler, tables: list[Table]) -> StandardScaler:
+def _scaler(scaler: StandardScaler, tables: list[Foreign]) -> StandardScaler:
     """Means and deviations of all rows, from every teacher's counts, means and variances."""
     found = clone(scaler)
     for table in tables:
@@ -160,7 +159,7 @@ def _scaler(scaler: StandardScaler, tables: list[Table]) -> StandardScaler:
     return found
 
 
-def _encoder(encoder: OneHotEncoder, tables: list[Table]) -> OneHotEncoder:
+def _encoder(encoder: OneHotEncoder, tables: list[Foreign]) -> OneHotEncoder:
     """Categories as declared, or all that some teacher has."""
     found = clone(encoder)
     if encoder.min_frequency is not None or encoder.max_categories is not None:
@@ -183,7 +182,7 @@ def _encoder(encoder: OneHotEncoder, tables: list[Table]) -> OneHotEncoder:
     return found.fit(_like(tables[0], [np.resize(column, longest) for column in columns]))
 
 
-def _imputer(imputer: SimpleImputer, tables: list[Table]) -> SimpleImputer:
+def _imputer(imputer: SimpleImputer, tables: list[Foreign]) -> SimpleImputer:
     """What to fill in: means from sums, the most frequent value from counts, or a constant."""
     found = clone(imputer)
     if imputer.strategy == "constant":
@@ -196,7 +195,7 @@ def _imputer(imputer: SimpleImputer, tables: list[Table]) -> SimpleImputer:
             raise DataError(f"column {name!r} holds no value at all, so it has no mean; drop it")
         return found.fit(_like(tables[0], [np.array([mean]) for mean in means]))
     if imputer.strategy == "most_frequent":
-        counts: list[Counter[Table]] = [Counter() for _ in range(tables[0].shape[1])]
+        counts: list[Counter[Foreign]] = [Counter() for _ in range(tables[0].shape[1])]
         for table in tables:
             for count, column in zip(counts, _each_column(table), strict=True):
                 values, number = np.unique(column[_there(column)], return_counts=True)
@@ -213,14 +212,14 @@ def _imputer(imputer: SimpleImputer, tables: list[Table]) -> SimpleImputer:
     )
 
 
-_RULES: dict[type, Callable[[Table, list[Table]], Table]] = {
+_RULES: dict[type, Callable[[Foreign, list[Foreign]], Foreign]] = {
     StandardScaler: _scaler,
     OneHotEncoder: _encoder,
     SimpleImputer: _imputer,
 }
 
 
-def _is_fitted(transformer: Table) -> bool:
+def _is_fitted(transformer: Foreign) -> bool:
     try:
         check_is_fitted(transformer)
     except (NotFittedError, TypeError):
@@ -235,7 +234,7 @@ def _there(column: Raw) -> Raw:
     return ~np.array([value is None or value != value for value in column], dtype=bool)
 
 
-def _each_column(table: Table) -> list[Raw]:
+def _each_column(table: Foreign) -> list[Raw]:
     if hasattr(table, "iloc"):
         return [np.asarray(table.iloc[:, place]) for place in range(table.shape[1])]
     if hasattr(table, "get_columns"):
@@ -243,14 +242,14 @@ def _each_column(table: Table) -> list[Raw]:
     return list(np.asarray(table).T)
 
 
-def _like(table: Table, columns: list[Raw]) -> Table:
+def _like(table: Foreign, columns: list[Raw]) -> Foreign:
     """A table of the same kind and the same names."""
     if hasattr(table, "columns"):
         return type(table)(dict(zip(table.columns, columns, strict=True)))
     return np.column_stack(columns)
 
 
-def _take_columns(table: Table, columns: Table) -> Table:
+def _take_columns(table: Foreign, columns: Foreign) -> Foreign:
     from sklearn.utils import _safe_indexing
 
     return _safe_indexing(table, columns, axis=1)
@@ -267,18 +266,18 @@ def _named(where: str) -> Iterator[None]:
         raise DataError(f"{where} does not suit these rows: {reason_of(error)}") from None
 
 
-def apply(transformer: Table, table: Table, name: str) -> Table:
+def apply(transformer: Foreign, table: Foreign, name: str) -> Foreign:
     """Return one teacher's rows behind a pipeline, as a matrix of numbers."""
     return _numbers(_transform(transformer, table, name), name)
 
 
-def _transform(transformer: Table, table: Table, name: str) -> Table:
+def _transform(transformer: Foreign, table: Foreign, name: str) -> Foreign:
     """One teacher's rows behind a transformer."""
     with _named(f"teacher {name!r}: {type(transformer).__name__}"):
         return transformer.transform(table)
 
 
-def _numbers(made: Table, name: str) -> Table:
+def _numbers(made: Foreign, name: str) -> Foreign:
     """What a pipeline made, as a matrix of numbers."""
     if sparse.issparse(made):
         return made.tocsr()
@@ -298,7 +297,11 @@ def _numbers(made: Table, name: str) -> Table:
 
 
 def translate(
-    goal: Table, features: Sequence[Table], columns: Sequence[object], tables: Sequence[Table], names: Sequence[str]
+    goal: Foreign,
+    features: Sequence[Foreign],
+    columns: Sequence[object],
+    tables: Sequence[Foreign],
+    names: Sequence[str],
 ) -> object:
     """Read a fitted pipeline as its last model, with coefficients for our columns.
 
@@ -349,7 +352,7 @@ def _match_names(theirs: Sequence[str], columns: Sequence[object]) -> list[int]:
     return [theirs.index(name) for name in ours]
 
 
-def _lines(inside: Table, outside: Table, order: list[int], columns: Sequence[object]) -> tuple[Array, Array]:
+def _lines(inside: Foreign, outside: Foreign, order: list[int], columns: Sequence[object]) -> tuple[Array, Array]:
     """o = a s + c for every column."""
     factor, shift = np.ones(len(order)), np.zeros(len(order))
     for place, other in enumerate(order):
@@ -370,15 +373,15 @@ def _lines(inside: Table, outside: Table, order: list[int], columns: Sequence[ob
     return factor, shift
 
 
-def _stacked(parts: Sequence[Table]) -> Table:
+def _stacked(parts: Sequence[Foreign]) -> Foreign:
     return sparse.vstack(parts, format="csc") if sparse.issparse(parts[0]) else np.vstack(parts)
 
 
-def _column(matrix: Table, place: int) -> Array:
+def _column(matrix: Foreign, place: int) -> Array:
     some = matrix[:, [place]]
     return np.asarray(some.toarray() if sparse.issparse(some) else some, dtype=np.float64).ravel()
 
 
-def tables_of(table: Table, members: Sequence[Table]) -> list[Table]:
+def tables_of(table: Foreign, members: Sequence[Foreign]) -> list[Foreign]:
     """Each teacher's own rows, in the container they came in."""
     return [table] if len(members) == 1 else [take_rows(table, rows) for rows in members]

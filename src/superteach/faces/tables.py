@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 
 from superteach.errors import DataError, DataTypeError, shorten
 from superteach.teacher.inputs import find_missing
-from superteach.types import Positions, Raw
+from superteach.types import Foreign, Positions, Raw
 
 Rows = TypeVar("Rows")
 _REMEDY = {
@@ -71,10 +71,10 @@ def check_numbers(table: object) -> None:
         for row in np.flatnonzero(~find_missing(values)):
             try:
                 float(values[row])
-            except (TypeError, ValueError, OverflowError):
+            except (TypeError, ValueError, OverflowError) as error:
                 value = values[row : row + 1].tolist()[0]
                 kind = type(value).__name__
-                what = "text" if isinstance(value, str) else f"a value of type {kind}"
+                what = "text" if isinstance(value, str) else f"a value of type {kind} ({error})"
                 remedy = _REMEDY["times" if "date" in kind or "Time" in kind else "text"]
                 shown, place = shorten(repr(value), 40), name_row(table, int(row))
                 raise DataTypeError(
@@ -110,7 +110,7 @@ def take_rows(table: Rows, rows: Positions) -> Rows:
     return taken
 
 
-def _columns(table: Any) -> Iterator[tuple[Any, Raw]]:
+def _columns(table: Foreign) -> Iterator[tuple[Foreign, Raw]]:
     """Each column with its name, or its number where it has none."""
     if isinstance(table, np.ndarray):
         if table.ndim == 2 and table.dtype.kind not in "biufc":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from superteach.errors import MissingExtra, SettingError
 from superteach.report.markup import join, number, tag
+from superteach.types import Foreign
 
 if TYPE_CHECKING:
     from superteach.lesson import Lesson
@@ -37,7 +38,7 @@ def html_of(lesson: Lesson) -> str:
     return str(tag("table", join([tag("tr", join([tag("th", name), tag("td", value)])) for name, value in rows])))
 
 
-def frame_of(lesson: Lesson, what: str) -> Any:
+def frame_of(lesson: Lesson, what: str) -> Foreign:
     """Coefficients, path or ledger as a data frame."""
     if what == "coefficients":
         pool = np.full(len(lesson.goal), np.nan) if lesson.pool_model is None else lesson.pool_model
@@ -55,7 +56,7 @@ def frame_of(lesson: Lesson, what: str) -> Any:
     raise MissingExtra("pandas or polars", "frame", "a data frame of a lesson")
 
 
-def figure_of(lesson: Lesson) -> Any:
+def figure_of(lesson: Lesson) -> Foreign:
     """Risk of all rows and of the lesson, and the coefficients of both beside the goal's."""
     if not lesson.delivered:
         raise SettingError("nobody has looked at this lesson, so there is nothing to draw; see its verdict")

@@ -18,7 +18,7 @@ from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
 from superteach.promises.guard import Guard
 from superteach.teacher import Teacher
-from superteach.types import Array, Mask, Positions, Raw
+from superteach.types import Array, Foreign, Mask, Positions, Raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Part:
         """Return the owner's rows × columns."""
         return self.features if self.rows is None else self.features[self.rows]
 
-    def with_own(self, name: str, rows: Positions, features: Any) -> Part:
+    def with_own(self, name: str, rows: Positions, features: Foreign) -> Part:
         """The part of one owner among everybody's rows, with features made for it alone."""
         costs, weights = (None if one is None else np.asarray(one)[rows] for one in (self.costs, self.weights))
         index = rows if self.index is None else self.index[rows]
@@ -75,9 +75,10 @@ class Part:
         weights = self._numbers(self.weights, "sample_weight")
         if weights is not None and not (usable := (weights > 0.0) & (weights <= MOST)).all():
             bad = int(np.argmin(usable))
+            seen = f"{weights[bad]:g}" if weights[bad] else "zero"
             raise DataError(
-                f"teacher {self.name!r}, {self.row(bad)}: sample_weight is {weights[bad]:g}, a finite number above 0 is "
-                "needed; drop rows that are to count nothing"
+                f"teacher {self.name!r}, {self.row(bad)}: sample_weight is {seen}, a finite number above 0 is needed; drop "
+                "rows, or a class of them, that are to count nothing"
             )
         return weights
 

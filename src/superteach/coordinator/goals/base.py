@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,7 @@ from superteach.coordinator.classroom import Classroom
 from superteach.errors import GoalError, listed
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST
-from superteach.types import Array, Labels
+from superteach.types import Array, Foreign, Labels
 
 INTERCEPT = "intercept"
 """What a goal by column name calls the intercept."""
@@ -104,7 +104,7 @@ def _by_name(named: dict[object, object], columns: Sequence[object], intercept: 
     return [*values, offset] if intercept else values
 
 
-def in_order(named: Mapping[Any, Value], columns: Sequence[Any], where: str) -> list[Value]:
+def in_order(named: Mapping[Foreign, Value], columns: Sequence[Foreign], where: str) -> list[Value]:
     """Values by column name in the order of `columns`; other names are refused."""
     missing = [column for column in columns if column not in named]
     extra = [name for name in named if name not in columns]
