@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -80,7 +79,6 @@ class TeacherExecutor(Executor):  # type: ignore[misc]
 
 def open_site(kit: Path, name: str, coordinator: str, fingerprint: str) -> Site:
     """Open the site of a teacher from its kit, as `superteach join` has set it up."""
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # PyArrow would import it: 48 MB that nobody uses
     told = json.loads((kit / "local" / JOINED).read_text(encoding="utf-8"))
     guard = Guard(read_policy(told["policy"]), Audit(kit / AUDIT))
     try:
