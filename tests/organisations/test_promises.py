@@ -420,7 +420,7 @@ def test_a_row_that_cannot_take_part_is_refused_at_home(town):
     columns = parquet.read_table(home / "rows.parquet").to_pydict()
     columns["x1"][7] = 1e200
     parquet.write_table(pa.table(columns), home / "rows.parquet")
-    with pytest.raises(DataError, match="column 'x1', row 7: .*too large to be squared"):
+    with pytest.raises(DataError, match=r"column 'x1', row 7: .*too large to be squared"):
         open_site(home, "north", site.guard.policy)
 
 
