@@ -37,7 +37,8 @@ def both(X, y, folder, kind=np.float64):
     parts = np.array_split(np.arange(len(y)), K)
     teachers = [st.Teacher(f"t{i}", X[part].astype(kind), y[part], part) for i, part in enumerate(parts)]
     store = Store(folder)
-    return st.InProcess(teachers), st.InProcess([Paged(one, store, int(part[0])) for one, part in zip(teachers, parts)])
+    away = [Paged(one, store, int(part[0])) for one, part in zip(teachers, parts, strict=True)]
+    return st.InProcess(teachers), st.InProcess(away)
 
 
 @pytest.mark.parametrize("kind", sorted(LOSSES))
@@ -57,7 +58,10 @@ def test_float32_sums_are_near_those_of_float64(kind, pool, tmp_path):
     _, disk = both(X, y, tmp_path, np.float32)
     loss = LOSSES[kind]()
     for query in talk_on(loss):
-        if query.name in ("Prepare", "loss moments", "square moments", "Compare") and getattr(query, "rows", "all") == "all":
+        if (
+            query.name in ("Prepare", "loss moments", "square moments", "Compare")
+            and getattr(query, "rows", "all") == "all"
+        ):
             asked = asked_of(memory, query)
             one, other = memory.sum(asked, 1), disk.sum(asked, 1)
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 * np.abs(one).max())
