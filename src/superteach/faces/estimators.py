@@ -26,12 +26,13 @@ from superteach.mathematics.learner import Learner
 from superteach.mathematics.losses import Logistic, Poisson
 from superteach.settings import Given, Settings, check_whole
 from superteach.teacher.inputs import Part, find_missing, split_by_owner
-from superteach.teacher.large import LargePool
 from superteach.types import Array, Raw
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
     from sklearn.utils import Tags
+
+    from superteach.teacher.large import LargePool
 
 Teachable: TypeAlias = BaseEstimator | Learner | None
 """What can be a learner; None is LogisticRegression()."""
