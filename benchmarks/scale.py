@@ -59,7 +59,7 @@ def make(rows: int, folder: Path, width: int = 10, files: int = FILES) -> Path:
 
 
 def plain_pass(folder: Path, width: int = 10) -> tuple[float, float]:
-    """Seconds, and processor seconds, of reading a folder once, and one dot product for every row in float64; a thread for each core."""
+    """Seconds, and processor seconds, of reading a folder once and one dot product a row; a thread for each core."""
     point = np.linspace(-1.0, 1.0, width)
 
     def read(place: tuple[Path, int]) -> float:
@@ -98,7 +98,7 @@ def _taught(folder: Path, out: Path, budget: str) -> tuple[float, float, float, 
 def out_of_core(folder: Path, budget: str = "0.01") -> Iterator[Measurements]:
     """A whole command, from Parquet to the chosen rows on disk, beside one plain pass over the same files."""
     table = Measurements(
-        f"Out of core, d = 10, {float(budget):.2g} of the rows: read, taught and written, beside a plain pass; CPU: processor time",
+        f"Out of core, d = 10, {float(budget):.2g} of the rows: read, taught, written, beside a plain pass (CPU: processor)",
         (
             "rows", "plain, s", "CPU", "all, s", "CPU", "all / plain", "CPU / CPU", "ns a row", "CPU ns a row", "peak, GB",
             "risk of all", "risk",

@@ -12,6 +12,8 @@ Array = npt.NDArray[np.float64]
 """Numbers."""
 Raw = npt.NDArray[Any]
 """Values as their owner hands them in, of any type."""
+Matrix = Any
+"""Rows × columns, dense or in one of SciPy's compressed forms, which have no types."""
 Positions = npt.NDArray[np.int64]
 """Row numbers within one teacher, or owners of rows."""
 Mask = npt.NDArray[np.bool_]

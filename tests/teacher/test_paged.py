@@ -37,7 +37,8 @@ def both(X, y, folder, kind=np.float64):
     parts = np.array_split(np.arange(len(y)), K)
     teachers = [st.Teacher(f"t{i}", X[part].astype(kind), y[part], part) for i, part in enumerate(parts)]
     store = Store(folder)
-    return st.InProcess(teachers), st.InProcess([Paged(one, store, int(part[0])) for one, part in zip(teachers, parts)])
+    away = [Paged(one, store, int(part[0])) for one, part in zip(teachers, parts, strict=True)]
+    return st.InProcess(teachers), st.InProcess(away)
 
 
 @pytest.mark.parametrize("kind", sorted(LOSSES))

@@ -189,7 +189,7 @@ def _files(
     pool = read_pool(files, target, owner, names, not student.loss.classifies)
     classes = find_classes(pool.parts) if student.loss.classifies else None
     numeric = classes is None
-    wanted = None if goal == "perturbed" else make_goal(goal, 0, pool, target, numeric, intercept, classes)
+    wanted = None if goal == "perturbed" else make_goal(goal, 0, pool.columns, target, numeric, intercept, classes)
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, pool.columns, classes)
     described = {

@@ -30,12 +30,13 @@ from superteach.mathematics.learner import Learner
 from superteach.mathematics.losses import Logistic, Poisson
 from superteach.settings import Given, Settings, check_whole
 from superteach.teacher.inputs import Part, find_missing, split_by_owner
-from superteach.teacher.large import LargePool
 from superteach.types import Array, Foreign, Raw, is_number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
     from sklearn.utils import Tags
+
+    from superteach.teacher.large import LargePool
 
 Teachable: TypeAlias = BaseEstimator | Learner | None
 """What can be a learner; None is LogisticRegression()."""
@@ -126,7 +127,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
             taught = OneProcess(pool, columns, student, self.engine).teach(self.goal, watch, settings)
             self.sample_indices_, self.teachers_ = pool.numbers(taught.chosen), np.array(taught.lesson.teachers)
-            self.transformer_, prepared = None, None
+            self.transformer_: Foreign = None
+            prepared = None
         else:
             taught, prepared = self._taught_in_memory(X, y, groups, costs, sample_weight, student, settings, watch)
         lesson, classes = taught.lesson.with_model(estimator, taught.classes), taught.classes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -21,12 +21,13 @@ from superteach.line.messages import Answers
 from superteach.line.queries import Take
 from superteach.mathematics.learner import Learner
 from superteach.settings import Given, Settings
-from superteach.teacher import Teacher
 from superteach.teacher.inputs import Part, make_teachers
-from superteach.teacher.large import LargeArray, LargePool, ParquetTable, is_large, parquet_files
 from superteach.types import Positions
 
-Opens = Callable[[Sequence[Teacher]], InProcess]
+if TYPE_CHECKING:
+    from superteach.teacher.large import LargeArray, LargePool, ParquetTable
+
+Opens = Callable[[Sequence[Any]], InProcess]
 """How an engine is named: by whatever makes one of teachers, `InProcess` or `Torch("cuda")`."""
 
 
@@ -42,6 +43,10 @@ def check_open(settings: Settings) -> None:
 def find_large(X: object, y: object, groups: object, costs: object) -> ParquetTable | LargeArray | None:
     """What is to stay on disk: a path or a pyarrow Dataset, or an array in a file that is large for this memory."""
     listed = getattr(X, "files", None) if hasattr(X, "to_batches") else None
+    if not isinstance(X, str | Path | np.memmap) and listed is None:
+        return None
+    from superteach.teacher.large import LargeArray, ParquetTable, is_large, parquet_files  # pyarrow is heavy
+
     if isinstance(X, str | Path) or listed is not None:
         if not isinstance(y, str):
             raise DataTypeError(f"y is {type(y).__name__}; for rows in files y is the name of the target column")
@@ -73,10 +78,10 @@ class OneProcess:
         self._given, self.learner = learner, Learner.of(learner)
         self.columns = columns
         self._teachers: Sequence[Answers]
-        if isinstance(parts, LargePool):
-            self._teachers, self.classes = parts.teachers, parts.classes
-        else:
+        if isinstance(parts, Sequence):
             self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
+        else:
+            self._teachers, self.classes = parts.teachers, parts.classes
 
     def teach(
         self,

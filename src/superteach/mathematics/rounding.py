@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from scipy.spatial import cKDTree
 from scipy.special import expit, logit
 
 from superteach.line.queries.match import BINS, PER_OCTAVE, Instruction, Report
-from superteach.types import Array, Mask, Positions
+from superteach.types import Array, Mask, Matrix, Positions
 
 THIN, AMPLE = 0.25, 1_000
 """Rows with a smaller fraction become 0 or THIN, by lot, so that about n/THIN rows stay in play, and AMPLE where the lesson
@@ -72,7 +71,7 @@ def thinning(size: int) -> float:
 class InPlay:
     """One owner's rows in play. Settling gives another `InPlay`; this one stays as it was."""
 
-    rows: Any
+    rows: Matrix
     """a_j of the free rows; in compressed form where they are wide and sparse, and settled plainly."""
     fractions: Array
     classes: npt.NDArray[np.int64]
@@ -86,7 +85,9 @@ class InPlay:
     """Orders obeyed so far."""
 
     @classmethod
-    def begin(cls, rows: Any, fractions: Array, index: Positions, longest: float, draw: np.random.Generator) -> InPlay:
+    def begin(
+        cls, rows: Matrix, fractions: Array, index: Positions, longest: float, draw: np.random.Generator
+    ) -> InPlay:
         """Sort rows into classes of length; a quarter octave of chance in the order breaks ties."""
         length = lengths(rows)
         octaves = np.log2(longest / np.maximum(length, 1e-300)) + 0.5 * draw.random(len(length))
@@ -318,14 +319,14 @@ def settle_plainly(play: InPlay, target: Array, size: int) -> Mask:
     return taken
 
 
-def lengths(rows: Any) -> Array:
+def lengths(rows: Matrix) -> Array:
     """‖w_j‖ of rows (w_j, 1), dense or sparse."""
     if sparse.issparse(rows):
         return np.asarray(sparse.linalg.norm(rows[:, :-1], axis=1))
     return np.asarray(np.linalg.norm(rows[:, :-1], axis=1))
 
 
-def _sparsely(moves: Any, fractions: Array, left: Array) -> Mask:
+def _sparsely(moves: Matrix, fractions: Array, left: Array) -> Mask:
     """`one_by_one` for rows in compressed form: each looks at its own entries of the residual alone."""
     taken, left = np.empty(len(fractions), dtype=bool), left.copy()
     half = (0.5 - fractions) * np.asarray(moves.multiply(moves).sum(axis=1)).ravel()

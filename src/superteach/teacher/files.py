@@ -83,7 +83,7 @@ class FileSource:
 
     def line(self, row: int) -> str:
         """Where a row of a CSV file stands in it, for an editor."""
-        if _is_parquet(self.path):
+        if is_parquet(self.path):
             return ""
         with self.path.open(encoding="utf-8", errors="replace", newline="") as file:
             lines = plain_csv.reader(file)

@@ -50,7 +50,7 @@ class Part:
         """Return the owner's rows × columns."""
         return self.features if self.rows is None else self.features[self.rows]
 
-    def with_own(self, name: str, rows: Positions, features: Foreign) -> Part:
+    def with_own(self, name: str, rows: npt.NDArray[np.integer], features: Foreign) -> Part:
         """The part of one owner among everybody's rows, with features made for it alone."""
         costs, weights = (None if one is None else np.asarray(one)[rows] for one in (self.costs, self.weights))
         index = rows if self.index is None else self.index[rows]
@@ -120,7 +120,7 @@ def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> 
 def make_unguarded(part: Part, columns: Sequence[str], loss: Loss, classes: Raw | None) -> Teacher:
     """Make a teacher of one part of a table whose label values are known."""
     _check_shape(part, columns)
-    check_finite(part, columns)
+    check_finite(part, columns, [part])
     return _teacher(part, loss, classes)
 
 
@@ -145,7 +145,7 @@ def make_teacher(
 def check_part(part: Part, columns: Sequence[str], loss: Loss) -> None:
     """Check all of one part but its labels, which need the other parts."""
     _check_shape(part, columns)
-    check_finite(part, columns)
+    check_finite(part, columns, [part])
     part.take_costs()
     if not loss.classifies:
         _numbers(part, loss)

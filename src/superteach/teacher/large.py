@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -171,6 +171,9 @@ class ParquetTable:
                 if before + rows >= most * (len(found) + 1) - 0.5 * count:
                     found.append((stretches, rows))
                     before, rows, stretches = before + rows, 0, []
+        if rows and found and 2 * rows < most:  # a few rows left over would round badly alone
+            before_them, count = found.pop()
+            return [*found, ([*before_them, *stretches], count + rows)]
         return [*found, (stretches, rows)] if rows else found
 
     def find_classes(self) -> Raw:
@@ -358,7 +361,9 @@ class _Refill:
         return _Chunk([values[:most] for values in left.columns], left.target[:most])
 
 
-def _store(folder: Path | None, beside: Path | None, rows: int, width: int, kind: type[np.floating[Any]]) -> Store:
+def _store(
+    folder: Path | None, beside: Path | None, rows: int, width: int, kind: type[np.float32 | np.float64]
+) -> Store:
     """A store beside the data, or where temporary files go, if there is room for it."""
     places = [folder] if folder is not None else [beside, Path(tempfile.gettempdir())]
     able = [place for place in places if place is not None and os.access(place, os.W_OK)]

@@ -135,7 +135,7 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, protocol=5, buffer_callback=outside)
         self._rows = rows
 
-    def persistent_id(self, obj: Any) -> str | None:
+    def persistent_id(self, obj: object) -> str | None:
         return "rows" if self._rows is not None and obj is self._rows else None
 
 
@@ -144,7 +144,7 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file, buffers=maps)
         self._rows = rows
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, pid: object) -> Rows | None:
         return self._rows
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from superteach.mathematics.rounding import InPlay
 from superteach.teacher import ranks
 from superteach.teacher.rows import Block, LiftedBlock, Rows, SparseBlock, length_of
 from superteach.teacher.state import Answer, State, known
-from superteach.types import Array, Positions
+from superteach.types import Array, Matrix, Positions
 
 if TYPE_CHECKING:
     from superteach.teacher import Teacher
@@ -332,7 +332,7 @@ def _bring(
     return begun, np.flatnonzero(everywhere < idle_class)
 
 
-def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.intp], counted: bool) -> Any:
+def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.intp], counted: bool) -> Matrix:
     """(M g_j, 1) of some of the rows drawn; sparse where the rows are and M is a diagonal."""
     found, pieces, start = None, [], 0
     for where, block in drawing.rows.blocks(state.scaling, some.astype(np.int64)):

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from superteach.mathematics.problem import Scaling
-from superteach.types import Array, Positions
+from superteach.types import Array, Matrix, Positions
 
 _BLOCK_NUMBERS = 1 << 19
 _MOST_BLOCK_ROWS = 1 << 15
@@ -97,7 +96,7 @@ class DenseBlock:
 class SparseBlock:
     """Some rows in compressed form; centring is carried out on the products, never on the rows."""
 
-    matrix: Any
+    matrix: Matrix
     scaling: Scaling
 
     def times(self, point: Array) -> Array:
@@ -119,7 +118,7 @@ class SparseBlock:
             total = total / scale
         return np.append(total, constant * mass) if constant else total
 
-    def sparsely(self, diagonal: Array) -> Any:
+    def sparsely(self, diagonal: Array) -> Matrix:
         """The same as `mapped` for the diagonal of a matrix, in compressed form; None where centring fills all entries."""
         constant, scale = self.scaling.constant, self.scaling.scale
         if self.scaling.centre is not None:
@@ -212,7 +211,7 @@ def _bordered(core: Array, border: Array, corner: float) -> Array:
 class Rows:
     """All rows of one teacher; immutable."""
 
-    def __init__(self, features: Any) -> None:
+    def __init__(self, features: Matrix) -> None:
         """Take rows × features, dense or sparse; dense rows are held column by column."""
         if sparse.issparse(features):
             self._matrix = features.tocsr()
@@ -231,7 +230,7 @@ class Rows:
         """Which of the columns are rows of this part; None: all."""
 
     @property
-    def dense(self) -> npt.NDArray[np.floating[Any]] | None:
+    def dense(self) -> Raw | None:
         """Features × rows as they are held; None where rows are sparse."""
         return self._columns
 
@@ -260,7 +259,7 @@ class Rows:
             where: Where = slice(start, stop) if chosen is None else chosen[start:stop]
             yield where, self._block(where, scaling, spare)
 
-    def _slice(self, where: Where) -> Any:
+    def _slice(self, where: Where) -> Matrix:
         """Some rows in compressed form; those that follow each other are not copied."""
         whole = self._matrix
         if not isinstance(where, slice):

@@ -22,7 +22,7 @@ from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal, mak
 from superteach.faces.cli.large import find_table, unfinished, write_large
 from superteach.faces.cli.report import page_of_stored
 from superteach.faces.cli.request import Request
-from superteach.faces.oneprocess import OneProcess
+from superteach.faces.oneprocess import OneProcess, check_open
 from superteach.lesson import Entry, Lesson, Taught, to_json, write_json, write_model
 from superteach.mathematics.learner import Learner
 from superteach.processes.patience import persevere
@@ -98,10 +98,7 @@ def _run(request: Request, place: Path) -> None:
 
     if table is not None:
         settings = request.made(rounding="alone")
-        if settings.promise != "open":
-            raise SettingError(
-                f"--promise {settings.promise} is for owners whose rows fit in memory; use --promise open"
-            )
+        check_open(settings)
         if request.dry_run:
             rehearse(["rows on disk"], table.columns, table.rows, None)
             return
