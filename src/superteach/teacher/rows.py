@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from superteach.mathematics.problem import Scaling
-from superteach.types import Array, Matrix, Positions
+from superteach.types import Array, Matrix, Positions, Raw
 
 _BLOCK_NUMBERS = 1 << 19
 _MOST_BLOCK_ROWS = 1 << 15
