@@ -54,7 +54,7 @@ TALK: list[Query] = [
     queries.Recall("search", True),
     queries.AskMoments("loss", "chosen", POINT, 2),
     queries.AskValues("loss", "chosen", POINT, GOAL, np.array([1.0])),
-    queries.Compare(POINT, GOAL, 0.1),
+    queries.Compare(POINT, GOAL, np.array([0.1])),
     BALANCE,
     queries.Draw(np.linspace(-2.0, 1.0, OCTAVES), 0.25, 5),
     queries.AskMoments("relax", "drawn", np.append(POINT, 0.1), 2),

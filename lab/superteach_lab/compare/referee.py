@@ -73,7 +73,7 @@ class Referee:
         self._rows, self._grace, self._processor = len(y), grace, processor
         self._federation = _federation(X, y, np.asarray(owner))
         self._room = enter(self._federation, self._learner, None, standardize=False)
-        wanted = check_goal(goal, X.shape[1], self._learner.intercept != "none")
+        wanted = check_goal(goal, X.shape[1], self._learner)
         self._goal = wanted if isinstance(wanted, np.ndarray) else wanted.vector(self._room)
         self._task = Task(X, y, np.array(owner, dtype=np.int64), self._learner, self._goal, seconds)
 

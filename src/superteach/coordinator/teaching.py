@@ -39,13 +39,15 @@ def teach(
     """
     started = time.perf_counter()
     student = Learner.of(learner)
+    if classes is not None and student.loss.classifies:
+        student = student.over(len(classes) if len(classes) > 2 else 1)
     if settings is None:
         settings = Settings(**given)
     elif given:
         raise SettingError(f"give settings as a whole or one by one, not both: {', '.join(given)} is given too")
     settings = settings.for_learner(student)
     method = methods.find(settings.method)
-    wanted = check_goal(goal, federation.features, student.intercept != "none", classes)
+    wanted = check_goal(goal, federation.features, student, classes)
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, range(federation.features) if columns is None else columns, classes)
     method.check(settings, student, federation)
@@ -56,7 +58,8 @@ def teach(
     sizes = method.sizes(settings, room)
     raw_goal = _vector(wanted, room)
     inside_goal = room.scaling.inside(raw_goal)
-    pool = room.fit_pool()
+    # Curvatures of several outputs are dear, and a fit from a goal nearby needs few of them.
+    pool = room.fit_pool(inside_goal if student.outputs > 1 else None)
 
     chooser = method.start(room, inside_goal, settings)
     if settings.budget == "smallest":
@@ -65,13 +68,13 @@ def teach(
         walk = path.lowest(room, chooser, sizes, raw_goal)
 
     federation.stage = "metrics"
-    agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies)
+    agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
     cost: float | None = federation.sum(ChosenCost())
     outcome = chooser.outcome
     raw_model = room.scaling.raw(walk.model)
     return Lesson(
-        model=raw_model,
-        goal=raw_goal,
+        model=student.shaped(raw_model),
+        goal=student.shaped(raw_goal),
         intercept=student.intercept != "none",
         size=walk.size,
         rows=room.rows,
@@ -112,4 +115,4 @@ def _vector(wanted: Array | Goal, room: Classroom) -> Array:
     if isinstance(wanted, np.ndarray):
         return wanted
     room.federation.stage = "goal"
-    return check_vector(wanted.vector(room), room.federation.features, room.learner.intercept != "none")
+    return check_vector(wanted.vector(room), room.federation.features, room.learner)

@@ -29,6 +29,8 @@ class OneProcess:
         self.learner = Learner.of(learner)
         self.columns = columns
         self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
+        outputs = parts[0].targets if self.classes is None else len(self.classes)
+        self.learner = self.learner.over(1 if self.classes is not None and outputs == 2 else outputs)
 
     def teach(
         self,

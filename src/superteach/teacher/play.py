@@ -21,8 +21,9 @@ from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
 from superteach.teacher import ranks
-from superteach.teacher.rows import Block, LiftedBlock, Rows, length_of
+from superteach.teacher.rows import Block, LiftedBlock, Rows, length_of, pull_squares, pulls_mapped
 from superteach.teacher.state import Answer, State, known
+from superteach.teacher.sums import over_outputs
 from superteach.types import Array, Positions
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ COST = 8.0
 
 @dataclass(frozen=True, eq=False)
 class Balancing:
-    """Every row's slope −ℓ'(x_j'θ), and the octave of its pull's length."""
+    """Every row's slope −ℓ'(x_j'θ) (outputs × rows where there are several), and the octave of its pull's length."""
 
     slope: Array
     octave: npt.NDArray[np.int8]
@@ -58,10 +59,12 @@ class Drawing:
 def balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) -> Answer:
     """Take pulls at a model."""
     loss: Loss = known(state.loss, "loss")
-    slope, octave = np.empty(teacher.rows.count), np.zeros(teacher.rows.count, dtype=np.int8)
+    count = teacher.rows.count
+    slope, octave = np.empty(count if loss.outputs == 1 else (loss.outputs, count)), np.zeros(count, dtype=np.int8)
     for where, block in teacher.rows.blocks(state.scaling):
-        slope[where] = -loss.gradient(block.times(query.model), teacher.target[where])
-        octave[where] = octaves(slope[where], block, query.metric)
+        at = over_outputs(block, loss.outputs).times(query.model)
+        slope[..., where] = -loss.gradient(at, teacher.target[where])
+        octave[where] = octaves(slope[..., where], block, query.metric)
     counts = np.bincount(octave, minlength=OCTAVES).astype(np.float64)
     return replace(state, balance=Balancing(slope, octave), drawing=None, fractions=None, play=None), counts
 
@@ -69,7 +72,10 @@ def balance(teacher: Teacher, query: queries.Balance, state: State, turn: Turn) 
 def octaves(slope: Array, block: Block, metric: Array) -> npt.NDArray[np.int8]:
     """Octaves of the lengths of pulls in a metric."""
     with np.errstate(divide="ignore"):
-        length = np.log2(np.abs(slope)) + 0.5 * np.log2(block.squares(metric))
+        if slope.ndim == 2:
+            length = 0.5 * np.log2(pull_squares(block, slope, metric))
+        else:
+            length = np.log2(np.abs(slope)) + 0.5 * np.log2(block.squares(metric))
     return np.asarray(np.clip(np.floor(length) - SHORTEST, 0, OCTAVES - 1), dtype=np.int8)
 
 
@@ -84,7 +90,7 @@ def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> Ans
     if query.least > 0.0:
         stays = np.flatnonzero(_lots(teacher, query.seed) * query.least < expit(odds))
         raised = np.maximum(odds[stays], logit(query.least))
-        drawing = Drawing(teacher.rows.part(stays), stays, pulls.slope[stays], raised)
+        drawing = Drawing(teacher.rows.part(stays), stays, pulls.slope[..., stays], raised)
     slack = np.maximum(-drawing.odds, 0.0).sum()
     return replace(state, drawing=drawing, fractions=None, play=None), np.array(
         [drawing.rows.count, slack], dtype=np.float64
@@ -96,7 +102,8 @@ def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> A
     drawing: Drawing = known(state.drawing, "rows drawn")
     fractions = np.empty(drawing.rows.count)
     for where, block in drawing.rows.blocks(state.scaling):
-        fractions[where] = expit(drawing.odds[where] + LiftedBlock(block, drawing.slope[where]).times(query.point))
+        lifted = LiftedBlock(block, drawing.slope[..., where])
+        fractions[where] = expit(drawing.odds[where] + lifted.times(query.point))
     return replace(state, fractions=fractions, play=None), np.array([fractions.sum()])
 
 
@@ -222,13 +229,17 @@ def take(teacher: Teacher, query: queries.Take, state: State, turn: Turn) -> Ans
 
 def bound(teacher: Teacher, query: queries.Bound, state: State, turn: Turn) -> Answer:
     """How far a proof reaches."""
-    slope, most = known(state.balance, "pulls").slope, known(state.loss, "loss").most_curvature
+    slope, loss = known(state.balance, "pulls").slope, known(state.loss, "loss")
+    most = loss.most_curvature
     if not np.isfinite(most):
         raise QueryRefused("pulls of this loss change without bound, so no proof reaches beyond the goal")
     totals = np.zeros(len(query.radii))
     for where, block in teacher.rows.blocks(state.scaling):
-        reached = LiftedBlock(block, slope[where]).times(query.direction)
-        along = np.abs(block.times(query.direction[:-1])) * np.sqrt(block.squares(query.measure))
+        reached = LiftedBlock(block, slope[..., where]).times(query.direction)
+        along = np.abs(over_outputs(block, loss.outputs).times(query.direction[:-1]))
+        if loss.outputs > 1:  # ‖Ux‖ for the directions U of all outputs
+            along = np.linalg.norm(along, axis=0)
+        along = along * np.sqrt(block.squares(query.measure))
         for k, radius in enumerate(query.radii):
             totals[k] += np.maximum(reached + radius * most * along, 0.0).sum()
     return state, totals
@@ -290,7 +301,7 @@ def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.i
     start = 0
     for where, block in drawing.rows.blocks(state.scaling, some.astype(np.int64)):
         stop = start + length_of(where)
-        np.multiply(block.mapped(metric), drawing.slope[where][:, None], out=found[start:stop, :-1])
+        found[start:stop, :-1] = pulls_mapped(block, drawing.slope[..., where], metric)
         start = stop
     return found
 
@@ -298,9 +309,9 @@ def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.i
 def _fractional_sum(teacher: Teacher, state: State, metric: Array, counted: bool) -> Array:
     """Σ b_j (M g_j, 1) over the rows drawn."""
     drawing, fractions = known(state.drawing, "rows drawn"), known(state.fractions, "prices")
-    total = np.zeros(len(metric))
+    total = np.zeros(metric.shape[-1])
     for where, block in drawing.rows.blocks(state.scaling):
-        total += block.weighted_sum(drawing.slope[where] * fractions[where])
+        total += block.weighted_sum(drawing.slope[..., where] * fractions[where]).ravel()
     moved = metric * total if metric.ndim == 1 else metric @ total
     return np.append(moved, fractions.sum() * counted)
 

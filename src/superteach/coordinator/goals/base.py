@@ -31,7 +31,7 @@ class CheckedGoal(Goal, Protocol):
         """Raise a GoalError; `columns` are names or numbers, `classes` the two labels where they are known."""
 
 
-def check_goal(goal: object, features: int, intercept: bool, classes: Labels | None = None) -> Array | Goal:
+def check_goal(goal: object, features: int, learner: Learner, classes: Labels | None = None) -> Array | Goal:
     """Return the goal as a vector of the right length, or as a Goal that will give one later."""
     if goal is None:
         raise GoalError(
@@ -42,19 +42,29 @@ def check_goal(goal: object, features: int, intercept: bool, classes: Labels | N
     if isinstance(goal, Goal):
         return goal
     if hasattr(goal, "predict") or hasattr(goal, "coef_"):
-        return check_vector(_from_model(goal, intercept, classes), features, intercept)
-    return check_vector(goal, features, intercept)
+        return check_vector(_from_model(goal, learner, classes), features, learner)
+    return check_vector(goal, features, learner)
 
 
-def check_vector(goal: object, features: int, intercept: bool) -> Array:
-    """Return a goal as float64, after checking its length and its values."""
+def check_vector(goal: object, features: int, learner: Learner) -> Array:
+    """Return a goal as float64, after checking its length and its values; of several outputs, one after the other.
+
+    Softmax predicts the same where all classes are shifted alike: such a goal is taken with classes that add up to 0.
+    """
     try:
         vector = _real(goal).ravel()
     except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"the goal must be a vector of numbers, got {type(goal).__name__}: {error}") from None
-    width = features + intercept
-    if len(vector) != width:
+    intercept, outputs = learner.intercept != "none", learner.outputs
+    width = outputs * (features + intercept)
+    if len(vector) != width or (outputs > 1 and np.ndim(goal) > 1 and np.shape(goal)[0] != outputs):
         tail = " plus one for the intercept, last" if intercept else ""
+        if outputs > 1:
+            what = "class" if learner.loss.classifies else "target"
+            raise GoalError(
+                f"the goal has shape {np.shape(goal)}, expected ({outputs}, {features + intercept}): a row for each {what}, "
+                f"in it one number for each of {features} columns{tail}"
+            )
         raise GoalError(
             f"the goal has {len(vector)} entries, expected {width}: one for each of {features} columns{tail}"
         )
@@ -62,7 +72,7 @@ def check_vector(goal: object, features: int, intercept: bool) -> Array:
     if not usable.all():
         worst = int(np.argmin(usable))
         raise GoalError(f"the goal has a NaN, infinite or huge value at position {worst}: {vector[worst]}")
-    return vector
+    return learner.centred(vector)
 
 
 def _real(values: object) -> Array:
@@ -72,8 +82,8 @@ def _real(values: object) -> Array:
     return array.astype(np.float64)
 
 
-def _from_model(model: object, intercept: bool, classes: Labels | None) -> Array:
-    name = type(model).__name__
+def _from_model(model: object, learner: Learner, classes: Labels | None) -> Array:
+    name, outputs = type(model).__name__, learner.outputs
     if not hasattr(model, "coef_"):
         raise GoalError(f"the goal {name} has no coef_: fit it first, or give a linear model")
     try:
@@ -81,16 +91,19 @@ def _from_model(model: object, intercept: bool, classes: Labels | None) -> Array
         offset = _real(getattr(model, "intercept_", 0.0)).ravel()
     except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"the goal {name} has coefficients that are no numbers: {error}") from None
-    if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != 1):
-        raise GoalError(f"the goal {name} has coefficients of shape {slope.shape}; one row of them is expected")
+    if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != outputs) or (slope.ndim < 2 and outputs > 1):
+        rows = "one row of them is" if outputs == 1 else f"{outputs} rows of them are"
+        raise GoalError(f"the goal {name} has coefficients of shape {slope.shape}; {rows} expected")
     theirs = getattr(model, "classes_", None)
     if classes is not None and theirs is not None and not np.array_equal(theirs, classes):
         raise GoalError(f"the goal {name} was fitted on labels {list(theirs)}, the rows have {list(classes)}")
-    if intercept:
+    if learner.intercept != "none":
+        if outputs > 1:
+            return np.column_stack([slope, np.broadcast_to(offset, outputs)])
         return np.append(slope.ravel(), offset)
     if np.any(offset):
         raise GoalError(
             f"the goal {name} has an intercept of {offset[0]:g}, but the learner fits none: "
             "use fit_intercept=True in the learner or fit_intercept=False in the goal"
         )
-    return slope.ravel()
+    return slope if outputs > 1 else slope.ravel()

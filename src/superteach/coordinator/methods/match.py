@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach.coordinator import metrics
-from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
+from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.methods import small
 from superteach.coordinator.methods.outcome import Outcome
 from superteach.lesson import Certificate
@@ -105,12 +105,35 @@ class Matcher(Search):
         """How coefficients on scaled columns become raw ones."""
         return self._room.scaling.to_raw(len(self._goal))
 
+    @cached_property
+    def _lens(self) -> Array:
+        """What is made small where the goal is out of reach: R with ‖R(θ − θ*)‖ the risk, of several outputs the distance in
+        predictions over the pool.
+        """
+        learner = self._room.learner
+        if learner.outputs == 1:
+            return self._measure
+        width = len(self._goal) // learner.outputs
+        import os
+        if os.environ.get("LENS") == "fisher":
+            assert self._pool_curvature is not None
+            basis = prices.contrasts(learner.outputs, width) if learner.loss.shifts else np.eye(len(self._goal))
+            v, a = np.linalg.eigh(basis @ self._pool_curvature @ basis.T / self._room.rows)
+            return np.asarray((a * np.sqrt(np.maximum(v, 0.0))) @ a.T) @ basis
+        sums = self._room.federation.sum(AskMoments("square", "all", np.zeros(width), 2))
+        assert sums.curvature is not None
+        values, axes = np.linalg.eigh(sums.curvature / self._room.rows)
+        root = (axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T
+        basis = prices.contrasts(learner.outputs, 1) if learner.loss.shifts else np.eye(learner.outputs)
+        return np.kron(basis, root)
+
     @property
     def _change(self) -> Array | None:
         """R: ‖R x‖ bounds how much x'θ changes where the raw model moves by 1; a vector is its diagonal, None: not known."""
-        scaling, width = self._room.scaling, len(self._goal)
-        if width <= NEWTON_WIDTH:
-            return np.asarray(np.linalg.pinv(self._measure).T, dtype=np.float64)
+        scaling, width = self._room.scaling, len(self._goal) // self._room.learner.outputs
+        if not self._room.wide:
+            one = self._measure[:width, :width]  # every output has the same
+            return np.asarray(np.linalg.pinv(one).T, dtype=np.float64)
         return np.ones(width) if scaling.scale is None and scaling.constant in (0.0, 1.0) else None
 
     def announce(self, sizes: list[int]) -> list[int]:
@@ -121,7 +144,7 @@ class Matcher(Search):
     @property
     def _small(self) -> bool:
         """Whether rows may be looked at in one place, and are so few that the true risk can be searched."""
-        return self._together and self._room.rows <= small.SMALL
+        return self._together and self._room.rows <= small.SMALL and self._room.learner.outputs == 1
 
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all: the best of all searches."""
@@ -167,7 +190,7 @@ class Matcher(Search):
                 break
             self._seed, self._again = (base + attempt * _GOLDEN) % 2**64, attempt > 0
             kept = self._once(size)
-            refused = self._room.learner.refuses(*kept) is not None
+            refused = self._room.refuses(kept) is not None
             # Where a class is missing, other lots may bring rows of both.
             tries += refused and tries < self._restarts + LUCKLESS
             if tries == 1:
@@ -190,13 +213,13 @@ class Matcher(Search):
     def _once(self, size: int) -> Size:
         """One search."""
         federation = self._room.federation
-        wide = len(self._goal) > NEWTON_WIDTH
+        wide = self._room.wide
         target = self._target(size)
         federation.stage = "prices"
-        metric = prices.metric_of(self._curvature_at_goal(size))
+        metric = self._metric_of(self._curvature_at_goal(size))
         found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, newton=not wide)
         proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
-        if not found.balanced and proof is None and found.freedom <= len(self._goal) + 1:
+        if not found.balanced and proof is None and found.freedom <= len(metric) + 1:
             # Few rows leave little freedom: harder prices may prove what softer ones, which rounding needs, do not.
             harder = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False, border=0.0)
             proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
@@ -225,7 +248,7 @@ class Matcher(Search):
 
     def _penalty(self, size: int) -> Quadratic:
         learner = self._room.learner
-        return ridge_penalty(learner.penalty(size), len(self._goal), learner.free_intercept)
+        return ridge_penalty(learner.penalty(size), len(self._goal), learner.free_intercept, learner.outputs)
 
     def _target(self, size: int) -> Array:
         """Λθ*, 0 for a free intercept: what pulls at the goal have to add up to."""
@@ -239,11 +262,19 @@ class Matcher(Search):
         return self._with_penalty(self._pool_curvature * (size / room.rows), size)
 
     def _curvature(self, rows: Literal["all", "priced", "chosen"], model: Array) -> Array:
-        if len(model) > NEWTON_WIDTH:
+        if self._room.wide:
             return np.full(len(model), self._room.row_square * self._room.rows / len(model))
         sums: Moments = self._room.federation.sum(AskMoments("loss", rows, model, 2))
         assert sums.curvature is not None
         return sums.curvature
+
+    def _metric_of(self, curvature: Array) -> Array:
+        """M with M'M = H⁻¹, over the directions in which outputs can differ at all."""
+        learner = self._room.learner
+        if not learner.loss.shifts or curvature.ndim == 1:
+            return prices.metric_of(curvature)
+        basis = prices.contrasts(learner.outputs, len(self._goal) // learner.outputs)
+        return np.asarray(prices.metric_of(basis @ curvature @ basis.T) @ basis)
 
     def _with_penalty(self, curvature: Array, size: int) -> Array:
         diagonal = self._penalty(size).diagonal
@@ -261,7 +292,7 @@ class Matcher(Search):
         if ball is not None:
             return self._into_ball(*ball, size)
         trail = [(self._goal, found, metric)]
-        for _ in range(APPROACHES if len(model) <= NEWTON_WIDTH else 0):
+        for _ in range(0 if room.wide else APPROACHES):
             model = room.fit_priced(size, model)
             risks.append(metrics.risk(room.scaling.raw(model), room.scaling.raw(self._goal)))
             federation.note(risks[-1])
@@ -312,7 +343,7 @@ class Matcher(Search):
         """Prices whose lesson brings the learner from a model as near to the goal as it can, to first order."""
         federation = self._room.federation
         curvature = self._with_penalty(self._curvature("priced", model), size)
-        aim = self._measure @ _inverse(curvature)
+        aim = self._lens @ _inverse(curvature)
         target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
         found = prices.agree(federation.sum, model, target, aim, size, self._seed, False)
         return prices.take(federation.sum, found, aim, size), aim
@@ -346,7 +377,7 @@ class Matcher(Search):
         """
         room, goal = self._room, self._goal
         plain = room.learner.intercept == "none" and room.scaling.scale is None
-        if not isinstance(room.learner.loss, Squared) or not plain or len(goal) > NEWTON_WIDTH:
+        if not isinstance(room.learner.loss, Squared) or not plain or room.wide or not room.learner.ridge:
             return None
         zero: Moments = room.federation.sum(AskMoments("loss", "all", np.zeros_like(goal), 2))
         assert zero.curvature is not None
@@ -407,7 +438,7 @@ class Matcher(Search):
     def _predicted(self, kept: Size) -> float:
         """The risk to first order: H⁻¹ times the gradient at the goal, over the chosen rows."""
         room = self._room
-        if len(self._goal) > NEWTON_WIDTH or room.learner.refuses(*kept):
+        if room.wide or room.refuses(kept):
             return np.nan
         sums: Moments = room.federation.sum(AskMoments("loss", "chosen", self._goal, 2))
         assert sums.curvature is not None
