@@ -52,6 +52,7 @@ TALK: list[Query] = [
     queries.CountRanks((b"", b"\x3f", b"\x40" * 8, b"\x40" * 15)),
     queries.Keep(b"\x80" + b"\x00" * 15),
     queries.Recall("search", True),
+    queries.ClassCounts(2),
     queries.AskMoments("loss", "chosen", POINT, 2),
     queries.AskValues("loss", "chosen", POINT, GOAL, np.array([1.0])),
     queries.Compare(POINT, GOAL, np.array([0.1])),

@@ -152,7 +152,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         """Return the probabilities of all classes (logistic learners)."""
         scores = self._scores(X)
         if scores.ndim == 2:
-            return np.exp(log_softmax(scores, axis=1))
+            return np.asarray(np.exp(log_softmax(scores, axis=1)))
         second = expit(scores)
         return np.column_stack([1.0 - second, second])
 
@@ -179,8 +179,9 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             if y is None:
                 raise ValueError("SuperTeacher requires y to be passed, but the target y is None")
             features = _validate(self, X, ensure_all_finite=False)
-            several = np.ndim(y) == 2 and np.shape(y)[1] > 1 and type(_student(self.learner).loss) is Squared
-            target = np.asarray(y) if several else column_or_1d(y, warn=True)
+            target = np.asarray(y)
+            if not (target.ndim == 2 and target.shape[1] > 1 and type(_student(self.learner).loss) is Squared):
+                target = column_or_1d(y, warn=True)
             check_consistent_length(features, target)
         return features, target
 

@@ -1,12 +1,12 @@
 """Losses of several predictors at once: many classes, or several targets, over the same rows.
 
-A model has C outputs, and a row C predictors η_c = x'θ_c. Arrays here end in (outputs, rows). The pull of a row at a model is
-−∇ℓ(η) ⊗ x: C slopes and the row itself, which is all that is ever stored of it.
+A model has C outputs, and a row C predictors η_c = x'θ_c. Arrays here end in (outputs, rows). The pull of a row at a model
+is −∇ℓ(η) ⊗ x: C slopes and the row itself, which is all that is ever stored of it.
 
     softmax      ℓ = log Σ_c exp η_c − η_y,  −∇ℓ = e_y − p,  ∇²ℓ = diag(p) − p p'
     one by one   ℓ = Σ_c ℓ(η_c; y_c),        labels are +1 for the row's own class and −1 for all others, or targets
 
-A curvature is told by factors: an array (1, C, rows) is a diagonal; (2, C, rows) holds a diagonal and p, with −p_c p_e beside it.
+A curvature is told by factors: (1, C, rows) is a diagonal; (2, C, rows) holds a diagonal and p, with −p_c p_e beside it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from superteach.errors import LearnerError
 from superteach.mathematics.losses import LOSSES, Logistic, Loss, Squared, SquaredHinge, Terms
 from superteach.types import Array
+
+_LOWEST = -230.0
+"""Shares below exp of this (1e-100) are 0: products of two numbers smaller than that are far slower to compute with."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +82,13 @@ class Softmax(SeveralLoss):
         np.put_along_axis(slope, own, -rest, axis=-2)
         return slope
 
-    def _parts(self, eta: Array, y: Array) -> tuple[Array, Array, Array, Array]:
+    def _parts(self, eta: Array, y: Array) -> tuple[Array, Array, Array, npt.NDArray[np.intp]]:
         """ℓ, the shares p of other classes, their sum 1 − p_y without cancellation, and where the own class is."""
         own = np.broadcast_to(y.astype(np.intp), (*eta.shape[:-2], 1, eta.shape[-1]))
         most = eta.max(axis=-2, keepdims=True)
         gap = most - np.take_along_axis(eta, own, axis=-2)
-        share = np.exp(eta - most)
+        below = np.maximum(eta - most, _LOWEST)
+        share = np.exp(below) * (below > _LOWEST)
         np.put_along_axis(share, own, 0.0, axis=-2)
         others = share.sum(axis=-2, keepdims=True)
         mine = np.exp(-gap)

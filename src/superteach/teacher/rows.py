@@ -27,8 +27,10 @@ _SPARE_NUMBERS = 1 << 16
 """Numbers in the weighted copy a Gram matrix needs: half a megabyte, within the second-level cache."""
 _SPARSE_BLOCK_ROWS = 1 << 16
 """Rows of a sparse block; its products take one pass over what is stored."""
-_PULLS_AT_ONCE = 1 << 11
-"""Rows whose pulls on models of several outputs are built at once: some megabytes for some hundred coefficients."""
+_PULL_NUMBERS = 1 << 21
+"""Numbers in pulls on a model of several outputs that are built at once, 16 megabytes: 5,000 rows of 400 coefficients."""
+_NOTHING = 1e-100
+"""Factors below this are 0: their squares leave the range in which numbers are quick to compute with (20 times slower)."""
 _GEMM_WIDTH = 16
 """Up to this width a plain product beats the symmetric one."""
 
@@ -65,6 +67,11 @@ class DenseBlock:
         if self.constant:
             return np.asarray((matrix[:, :-1] @ self.columns).T + matrix[:, -1] * self.constant)
         return np.asarray((matrix @ self.columns).T)
+
+    @property
+    def width(self) -> int:
+        """Columns, the constant one counted."""
+        return len(self.columns) + bool(self.constant)
 
     def pieces(self, size: int) -> Iterator[tuple[slice, Array]]:
         """Some rows after the other, as columns × rows with the constant one."""
@@ -144,8 +151,12 @@ class SparseBlock:
             return np.column_stack([whole, np.full(len(whole), matrix[-1] * constant)]) if constant else whole
         return np.stack([self.times(row) for row in matrix], axis=1)
 
+    @property
+    def width(self) -> int:
+        return int(self.matrix.shape[1]) + bool(self.scaling.constant)
+
     def pieces(self, size: int) -> Iterator[tuple[slice, Array]]:
-        ones = np.ones(self.matrix.shape[1] + bool(self.scaling.constant))
+        ones = np.ones(self.width)
         for start in range(0, self.matrix.shape[0], size):
             part = SparseBlock(self.matrix[start : start + size], self.scaling)
             yield slice(start, start + size), part.mapped(ones).T
@@ -206,7 +217,7 @@ class SeveralBlock:
         """Σ_j K_j ⊗ x_j x_j', with the curvatures K_j told by factors (see `mathematics.several`)."""
         blocks = [self.block.gram(weights) for weights in curvature[0]]
         if len(curvature) == 1:
-            return linalg.block_diag(*blocks)
+            return np.asarray(linalg.block_diag(*blocks))
         whole, width = -outer_sum(self.block, curvature[1]), len(blocks[0])
         for place, own in enumerate(blocks):
             span = slice(place * width, (place + 1) * width)
@@ -216,12 +227,14 @@ class SeveralBlock:
 
 def pull_pieces(block: DenseBlock | SparseBlock, factor: Array) -> Iterator[tuple[slice, Array]]:
     """Pulls f_j ⊗ x_j of a few rows after the other, as columns: never of all rows at once."""
-    for where, piece in block.pieces(_PULLS_AT_ONCE):
+    width = len(factor) * block.width
+    for where, piece in block.pieces(max(1, _PULL_NUMBERS // width)):
         yield where, (factor[:, None, where] * piece).reshape(-1, piece.shape[1])
 
 
 def outer_sum(block: DenseBlock | SparseBlock, factor: Array) -> Array:
     """Σ_j (f_j ⊗ x_j)(f_j ⊗ x_j)'."""
+    factor = np.where(np.abs(factor) < _NOTHING, 0.0, factor)
     return np.asarray(sum(piece @ piece.T for _, piece in pull_pieces(block, factor)))
 
 
@@ -229,7 +242,9 @@ def pulls_mapped(block: DenseBlock | SparseBlock, factor: Array, metric: Array) 
     """M (f_j ⊗ x_j) of every row, rows × width; a vector is the diagonal of M."""
     if factor.ndim == 1:
         return block.mapped(metric) * factor[:, None]
-    parts = [(metric[:, None] * piece if metric.ndim == 1 else metric @ piece) for _, piece in pull_pieces(block, factor)]
+    parts = [
+        (metric[:, None] * piece if metric.ndim == 1 else metric @ piece) for _, piece in pull_pieces(block, factor)
+    ]
     return np.concatenate(parts, axis=1).T
 
 
@@ -247,7 +262,7 @@ def pull_squares(block: DenseBlock | SparseBlock, factor: Array, metric: Array) 
 
 @dataclass(frozen=True, eq=False)
 class LiftedBlock:
-    """The same rows as (a_j x_j, 1): a row's pull on the goal beside the one that counts it; a_j ⊗ x_j of several outputs."""
+    """The same rows as (a_j x_j, 1), or (a_j ⊗ x_j, 1): a row's pull on the goal beside the one that counts it."""
 
     block: DenseBlock | SparseBlock
     factor: Array

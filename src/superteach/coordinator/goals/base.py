@@ -52,17 +52,18 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
     Softmax predicts the same where all classes are shifted alike: such a goal is taken with classes that add up to 0.
     """
     try:
-        vector = _real(goal).ravel()
+        given = _real(goal)
     except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"the goal must be a vector of numbers, got {type(goal).__name__}: {error}") from None
+    vector = given.ravel()
     intercept, outputs = learner.intercept != "none", learner.outputs
     width = outputs * (features + intercept)
-    if len(vector) != width or (outputs > 1 and np.ndim(goal) > 1 and np.shape(goal)[0] != outputs):
+    if len(vector) != width or (outputs > 1 and given.ndim > 1 and len(given) != outputs):
         tail = " plus one for the intercept, last" if intercept else ""
         if outputs > 1:
             what = "class" if learner.loss.classifies else "target"
             raise GoalError(
-                f"the goal has shape {np.shape(goal)}, expected ({outputs}, {features + intercept}): a row for each {what}, "
+                f"the goal has shape {given.shape}, expected ({outputs}, {features + intercept}): a row for each {what}, "
                 f"in it one number for each of {features} columns{tail}"
             )
         raise GoalError(

@@ -50,6 +50,8 @@ HALVINGS = 3
 """Models between the last in a ball that cannot be balanced and the first that can, of which the nearest is taught."""
 INSIDE = 0.005
 """Share of a ball's radius by which the first of them lies inside it, to leave room for rounding; it doubles."""
+SHRINKS, SHORTEST = 0.8, 0.05
+"""Factor between models sθ* that are tried for many classes out of reach, and the shortest of them."""
 LUCKLESS = 8
 """Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes."""
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -104,28 +106,6 @@ class Matcher(Search):
     def _measure(self) -> Array:
         """How coefficients on scaled columns become raw ones."""
         return self._room.scaling.to_raw(len(self._goal))
-
-    @cached_property
-    def _lens(self) -> Array:
-        """What is made small where the goal is out of reach: R with ‖R(θ − θ*)‖ the risk, of several outputs the distance in
-        predictions over the pool.
-        """
-        learner = self._room.learner
-        if learner.outputs == 1:
-            return self._measure
-        width = len(self._goal) // learner.outputs
-        import os
-        if os.environ.get("LENS") == "fisher":
-            assert self._pool_curvature is not None
-            basis = prices.contrasts(learner.outputs, width) if learner.loss.shifts else np.eye(len(self._goal))
-            v, a = np.linalg.eigh(basis @ self._pool_curvature @ basis.T / self._room.rows)
-            return np.asarray((a * np.sqrt(np.maximum(v, 0.0))) @ a.T) @ basis
-        sums = self._room.federation.sum(AskMoments("square", "all", np.zeros(width), 2))
-        assert sums.curvature is not None
-        values, axes = np.linalg.eigh(sums.curvature / self._room.rows)
-        root = (axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T
-        basis = prices.contrasts(learner.outputs, 1) if learner.loss.shifts else np.eye(learner.outputs)
-        return np.kron(basis, root)
 
     @property
     def _change(self) -> Array | None:
@@ -291,6 +271,8 @@ class Matcher(Search):
         ball, risks, model = self._ball(), list[float](), self._goal
         if ball is not None:
             return self._into_ball(*ball, size)
+        if room.learner.outputs > 1 and room.learner.loss.classifies and not room.wide:
+            return self._shrunk(size)
         trail = [(self._goal, found, metric)]
         for _ in range(0 if room.wide else APPROACHES):
             model = room.fit_priced(size, model)
@@ -331,10 +313,30 @@ class Matcher(Search):
             risks.append(float(np.linalg.norm(model - self._goal)))
         return found, metric, risks
 
+    def _shrunk(self, size: int) -> tuple[Prices, Array, list[float]]:
+        """The same for many classes: the longest model sθ*, s < 1, that can be balanced. It predicts the goal's classes.
+
+        Few rows cannot carry the margins of classes that are nearly separable, but those of a shorter model they can.
+        """
+        risks, low, high, halvings, share = list[float](), 0.0, 1.0, 0, SHRINKS
+        found, metric = self._prices_inside(share * self._goal, size)
+        while True:
+            risks.append(metrics.risk(*(self._room.scaling.raw(one) for one in (share * self._goal, self._goal))))
+            self._room.federation.note(risks[-1])
+            low, high = (share, high) if found.balanced else (low, share)
+            halvings += low > 0.0
+            if halvings > HALVINGS or high < SHORTEST or self._room.late:
+                break
+            share = 0.5 * (low + high) if low else SHRINKS * high
+            found, metric = self._prices_inside(share * self._goal, size)
+        if not found.balanced and low:
+            found, metric = self._prices_inside(low * self._goal, size)
+        return found, metric, risks
+
     def _prices_inside(self, model: Array, size: int) -> tuple[Prices, Array]:
         """Prices that balance another model than the goal."""
         federation = self._room.federation
-        metric = prices.metric_of(self._with_penalty(self._curvature("priced", model), size))
+        metric = self._metric_of(self._with_penalty(self._curvature("priced", model), size))
         target = self._penalty(size).gradient(model)
         found = prices.agree(federation.sum, model, target, metric, size, self._seed, False, exact=1e-3)
         return prices.take(federation.sum, found, metric, size), metric
@@ -343,7 +345,7 @@ class Matcher(Search):
         """Prices whose lesson brings the learner from a model as near to the goal as it can, to first order."""
         federation = self._room.federation
         curvature = self._with_penalty(self._curvature("priced", model), size)
-        aim = self._lens @ _inverse(curvature)
+        aim = self._measure @ _inverse(curvature)
         target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
         found = prices.agree(federation.sum, model, target, aim, size, self._seed, False)
         return prices.take(federation.sum, found, aim, size), aim
@@ -393,7 +395,8 @@ class Matcher(Search):
         if not self._together or metric.ndim == 1:
             kept: Size = federation.sum(RoundAlone(metric, self._seed))
             return kept
-        for slower in rounding.SLOWER:
+        several = self._room.learner.outputs > 1
+        for slower in rounding.SLOWEST if several else rounding.SLOWER:
             assign, left = self._settled(found, metric, size, slower * rounding.TILT)
             close = left <= rounding.close(size) * found.usual
             if close or not found.balanced or self._room.late or len(assign.taken) > MANY:

@@ -14,8 +14,8 @@ from superteach.types import Array, Mask
 
 __all__ = [
     "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Behind", "Census", "ClassCounts", "ColumnSums",
-    "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall", "RowFunction", "RowSet", "Size",
-    "Sized", "upper_triangle",
+    "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall", "RowFunction",
+    "RowSet", "Size", "Sized", "upper_triangle",
 ]  # fmt: skip
 
 RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]
