@@ -198,8 +198,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         if self._classifies():
             tags.estimator_type = "classifier"
             # The goal decides how well the model predicts, and a goal may be bad on purpose.
-            many = self.method in ("match", "random") and self.promise == "open"
-            tags.classifier_tags = ClassifierTags(multi_class=many, poor_score=True)
+            tags.classifier_tags = ClassifierTags(multi_class=self.promise == "open", poor_score=True)
         else:
             tags.estimator_type = "regressor"
             tags.regressor_tags = RegressorTags(poor_score=True)

@@ -314,10 +314,7 @@ class Matcher(Search):
         return found, metric, risks
 
     def _shrunk(self, size: int) -> tuple[Prices, Array, list[float]]:
-        """The same for many classes: the longest model sθ*, s < 1, that can be balanced. It predicts the goal's classes.
-
-        Few rows cannot carry the margins of classes that are nearly separable, but those of a shorter model they can.
-        """
+        """The same for many classes: the longest model sθ*, s < 1, that can be balanced. It predicts the goal's classes."""
         risks, low, high, halvings, share = list[float](), 0.0, 1.0, 0, SHRINKS
         found, metric = self._prices_inside(share * self._goal, size)
         while True:
