@@ -62,7 +62,7 @@ def _read(name: str) -> Any:
     return np.frombuffer(data, np.uint8, offset=16 if "images" in name else 8).reshape(shape)
 
 
-def _lessons(title: str, X: Array, y: Array, test: Array, C: float, sizes: tuple[int, ...]) -> Measurements:
+def _lessons(title: str, X: Array, y: Any, test: Array, C: float, sizes: tuple[int, ...]) -> Measurements:
     warnings.simplefilter("ignore")  # the usual fit stops at its hundred steps
     learner = LogisticRegression(C=C)
     started = time.process_time()

@@ -170,7 +170,7 @@ def test_lessons_are_saved_and_reported(tmp_path):
 
 def test_least_squares_says_when_it_is_not_determined():
     """A column twice, and a lesson of too few rows."""
-    X, y = pool(200)
+    X, _ = pool(200)
     target = targets(X)[:, 0]
     full = LinearRegression().fit(X, target)
     twice = np.column_stack([X, X[:, 1]])
