@@ -34,6 +34,7 @@ __all__ = [
     "SuperteachError",
     "Teacher",
     "datasets",
+    "drop",
     "errors",
     "goals",
     "losses",
@@ -49,6 +50,7 @@ _HOMES = {
     "SuperTeacher": "faces.estimators",
     "SuperteachError": "errors",
     "Teacher": "teacher",
+    "drop": "faces.drop",
     "teach": "coordinator.teaching",
 }
 

@@ -12,7 +12,7 @@ import superteach
 ROOT = Path(superteach.__file__).parent
 SOURCES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 
-MOST_LINES = 18_050
+MOST_LINES = 18_700
 """Asked for: 12,000 before there were promises, which take 2,000; scripts, policies and payments at sites take 700 more,
 many classes 500."""
 MOST_ANY = 85

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -12,13 +12,19 @@ import numpy as np
 from superteach.coordinator import methods, metrics, path, promised
 from superteach.coordinator.classroom import Classroom, enter
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals import CheckedGoal, Goal, check_goal, check_vector
+from superteach.coordinator.goals import CheckedGoal, Goal, MovableGoal, check_goal, check_vector
+from superteach.coordinator.methods.base import Chooser
 from superteach.errors import SettingError
 from superteach.lesson import Lesson
-from superteach.line.queries import ChosenCost
+from superteach.line.queries import ChosenCost, Recall
 from superteach.mathematics.learner import Learner
 from superteach.settings import Given, Settings
 from superteach.types import Array
+
+MOVES = 6
+"""Points of a set that are aimed at after the first, where a proof says that it cannot be taught."""
+LEAST_MOVE = 0.02
+"""Share of the distance to the set that a further point must take away."""
 
 
 def teach(
@@ -57,15 +63,19 @@ def teach(
     room.deadline = np.inf if settings.seconds is None else started + settings.seconds
     sizes = method.sizes(settings, room)
     raw_goal = _vector(wanted, room)
-    inside_goal = room.scaling.inside(raw_goal)
     # Curvatures of several outputs are dear, and a fit from a goal nearby needs few of them.
-    pool = room.fit_pool(inside_goal if student.outputs > 1 else None)
+    pool = room.fit_pool(room.scaling.inside(raw_goal) if student.outputs > 1 else None)
 
-    chooser = method.start(room, inside_goal, settings)
-    if settings.budget == "smallest":
-        walk = path.smallest(room, chooser, raw_goal, settings.risk_target or 0.0)
-    else:
-        walk = path.lowest(room, chooser, sizes, raw_goal)
+    def walked(goal: Array) -> tuple[Chooser, path.Walk]:
+        chooser = method.start(room, room.scaling.inside(goal), settings)
+        if settings.budget == "smallest":
+            return chooser, path.smallest(room, chooser, goal, settings.risk_target or 0.0)
+        return chooser, path.lowest(room, chooser, sizes, goal)
+
+    chooser, walk = walked(raw_goal)
+    if isinstance(wanted, MovableGoal):
+        chooser, walk, raw_goal = _moved(wanted, room, walked, chooser, walk, raw_goal)
+    inside_goal = room.scaling.inside(raw_goal)
 
     federation.stage = "metrics"
     agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
@@ -109,6 +119,32 @@ def _promised(
     engine.keep(script.terms)
     federation.words = script.terms.words
     return promised.lesson_of(script.run(federation), federation, script, started)
+
+
+def _moved(
+    wanted: MovableGoal,
+    room: Classroom,
+    walked: Callable[[Array], tuple[Chooser, path.Walk]],
+    chooser: Chooser,
+    walk: path.Walk,
+    goal: Array,
+) -> tuple[Chooser, path.Walk, Array]:
+    """Aim at points of a set nearer to what can be taught, as long as that brings the learner nearer to the set."""
+
+    def away(walk: path.Walk, goal: Array) -> float:
+        return metrics.risk(room.scaling.raw(walk.model), goal)
+
+    for _ in range(MOVES):
+        if chooser.outcome.certificate is None or room.late:
+            break
+        room.federation.sum(Recall("goal", True))
+        nearer = wanted.moved_to(room, walk.model)
+        found, tried = walked(nearer)
+        if away(tried, nearer) >= (1.0 - LEAST_MOVE) * away(walk, goal):
+            room.federation.sum(Recall("goal", False))
+            break
+        chooser, walk, goal = found, tried, nearer
+    return chooser, walk, goal
 
 
 def _vector(wanted: Array | Goal, room: Classroom) -> Array:

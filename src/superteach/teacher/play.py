@@ -178,7 +178,7 @@ def _settled_alone(begun: InPlay, target: Array, rows: int, idle: int, lots: np.
         float(lengths.max(initial=0.0)),
         float(np.sqrt(np.mean(np.square(lengths)))) if len(lengths) else 0.0,
     )
-    chosen = begun.close(np.zeros(len(begun.rows), dtype=bool))
+    chosen, least_left = begun.close(np.zeros(len(begun.rows), dtype=bool)), np.inf
     for slower in rounding.SLOWER:
         play, limit = begun, slower * rounding.TILT
 
@@ -192,9 +192,10 @@ def _settled_alone(begun: InPlay, target: Array, rows: int, idle: int, lots: np.
         residual = target - last.total
         least, most = max(missing - idle, 0), max(missing, 0)
         taken = rounding.finish(play.rows, play.fractions, residual, least, most, lots, starts=2, limit=limit)
-        chosen = play.close(taken)
-        left = (residual + play.fractions @ play.rows - taken @ play.rows)[:-1]
-        if float(np.linalg.norm(left)) <= rounding.close(rows) * usual:
+        left = float(np.linalg.norm((residual + play.fractions @ play.rows - taken @ play.rows)[:-1]))
+        if left < least_left:
+            chosen, least_left = play.close(taken), left
+        if left <= rounding.close(rows) * usual:
             break
     return chosen
 

@@ -7,8 +7,20 @@ on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`cla
 
 from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.goals.auc import MaxAUC
-from superteach.coordinator.goals.base import CheckedGoal, Goal, check_goal, check_vector
+from superteach.coordinator.goals.base import CheckedGoal, Goal, MovableGoal, check_goal, check_vector
 from superteach.coordinator.goals.perturbed import PerturbedFit
 from superteach.coordinator.goals.reference import FromData
+from superteach.coordinator.goals.sets import Within
 
-__all__ = ["CheckedGoal", "Classroom", "FromData", "Goal", "MaxAUC", "PerturbedFit", "check_goal", "check_vector"]
+__all__ = [
+    "CheckedGoal",
+    "Classroom",
+    "FromData",
+    "Goal",
+    "MaxAUC",
+    "MovableGoal",
+    "PerturbedFit",
+    "Within",
+    "check_goal",
+    "check_vector",
+]

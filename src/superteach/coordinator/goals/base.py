@@ -31,6 +31,14 @@ class CheckedGoal(Goal, Protocol):
         """Raise a GoalError; `columns` are names or numbers, `classes` the two labels where they are known."""
 
 
+@runtime_checkable
+class MovableGoal(Goal, Protocol):
+    """A goal that is a set: another point of it may take the place of one that cannot be taught."""
+
+    def moved_to(self, classroom: Classroom, model: Array) -> Array:
+        """Return the point of the set nearest to a model on scaled columns, in raw units."""
+
+
 def check_goal(goal: object, features: int, learner: Learner, classes: Labels | None = None) -> Array | Goal:
     """Return the goal as a vector of the right length, or as a Goal that will give one later."""
     if goal is None:

@@ -396,7 +396,7 @@ class Matcher(Search):
         for slower in rounding.SLOWEST if several else rounding.SLOWER:
             assign, left = self._settled(found, metric, size, slower * rounding.TILT)
             close = left <= rounding.close(size) * found.usual
-            if close or not found.balanced or self._room.late or len(assign.taken) > MANY:
+            if close or not found.balanced or self._room.late:
                 break
         kept = federation.sum(assign)
         return kept

@@ -370,9 +370,9 @@ class Keep(Sized):
 
 
 class Recall(Sized):
-    """Remember the present choice as the best so far, of a search or of a walk over sizes; or go back to it."""
+    """Remember the present choice as the best so far, of a search, a walk over sizes or a set of goals; or go back to it."""
 
-    of: Literal["search", "walk"]
+    of: Literal["search", "walk", "goal"]
     remember: bool
     broadcast: ClassVar[str] = "yes or no: remember this choice, or go back to the one remembered"
     changes: ClassVar[tuple[str, ...]] = ("chosen", "best")

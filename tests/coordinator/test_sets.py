@@ -1,0 +1,106 @@
+"""Goals that are sets: the nearest point against CVXPY, lessons that end in the set, sets that are empty."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from superteach import SuperTeacher
+from superteach.datasets import make_classification_pool
+from superteach.errors import GoalError
+from superteach.goals import Within
+
+X, Y, OWNER = make_classification_pool(rows=1500, teachers=3)
+X = X[:, :5] * [1.0, 10.0, 0.1, 1.0, 1.0]
+FULL = LogisticRegression(tol=1e-12, max_iter=5000).fit(X, Y)
+POOL = np.append(FULL.coef_, FULL.intercept_)
+
+
+def nearest(lines=(), near=None):
+    """The same point by CVXPY: the pool's curvature by hand, constraints as given."""
+    design = np.column_stack([X, np.ones(len(X))])
+    share = 1.0 / (1.0 + np.exp(-design @ POOL))
+    bent = (design * (share * (1.0 - share))[:, None]).T @ design + np.diag([1.0] * 5 + [0.0])
+    point = cp.Variable(6)
+    held = [line(point) for line in lines]
+    if near is not None:
+        held.append(cp.norm(design @ (point - near[0])) <= near[1] * np.sqrt(len(X)))
+    root = np.linalg.cholesky(bent).T
+    cp.Problem(cp.Minimize(cp.sum_squares(root @ (point - POOL))), held).solve(solver=cp.CLARABEL)
+    return point.value
+
+
+CASES = {
+    "a sign": (Within(at_most={0: 0.5}), [lambda p: p[0] <= 0.5], None),
+    "a sign that turns": (Within(at_least={0: 1.0}), [lambda p: p[0] >= 1.0], None),
+    "equal": (Within(equal=[(0, 3, 4)]), [lambda p: p[0] == p[3], lambda p: p[0] == p[4]], None),
+    "a box": (
+        Within(at_most={0: -1.0, 3: 0.1, "intercept": 0.0}, at_least={1: 0.02}),
+        [lambda p: p[0] <= -1.0, lambda p: p[3] <= 0.1, lambda p: p[5] <= 0.0, lambda p: p[1] >= 0.02],
+        None,
+    ),
+    "near nothing": (Within(near=(np.zeros(6), 0.4)), [], (np.zeros(6), 0.4)),
+    "near and bounded": (Within(at_least={0: 1.0}, near=(FULL, 1.6)), [lambda p: p[0] >= 1.0], (POOL, 1.6)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("standardize", [False, True])
+def test_the_nearest_point_of_a_set(case, standardize):
+    """CVXPY finds the same point; where columns are standardised the penalty is another, so only the set is compared."""
+    goal, lines, near = CASES[case]
+    lesson = (
+        SuperTeacher(LogisticRegression(), goal, budget=100, standardize=standardize).fit(X, Y, groups=OWNER).lesson_
+    )
+    assert goal.holds(lesson.goal)
+    if not standardize:
+        assert np.allclose(lesson.goal, nearest(lines, near), atol=2e-4)
+    elif near is not None:
+        design = np.column_stack([X, np.ones(len(X))])
+        assert np.sqrt(np.mean(np.square(design @ (lesson.goal - near[0])))) <= near[1] * (1 + 1e-6)
+    assert lesson.risk <= 0.02 * np.linalg.norm(lesson.goal)
+
+
+def test_a_set_that_holds_the_pool_model_changes_nothing():
+    """Its nearest point is the pool's model itself."""
+    lesson = SuperTeacher(LogisticRegression(), Within(at_most={0: 100.0}), budget=100).fit(X, Y).lesson_
+    assert np.allclose(lesson.goal, POOL, atol=1e-5)
+
+
+def test_where_the_nearest_point_cannot_be_taught_another_one_is_aimed_at():
+    """A far half-space: the proof stands beside the lesson, and no worse point than the first is kept."""
+    goal = Within(at_least={0: 30.0})
+    lesson = SuperTeacher(LogisticRegression(), goal, budget=100).fit(X, Y).lesson_
+    first = SuperTeacher(LogisticRegression(), nearest([lambda p: p[0] >= 30.0]), budget=100).fit(X, Y).lesson_
+    assert lesson.certificate is not None
+    assert goal.holds(lesson.goal)
+    assert 30.0 - lesson.model[0] <= lesson.risk * (1.0 + 1e-9)
+    assert lesson.risk < first.risk
+
+
+def test_regressions_have_sets_too():
+    """Equal coefficients of a ridge regression."""
+    target = X @ [1.0, 0.2, 3.0, 0.5, 0.0] + np.random.default_rng(0).standard_normal(len(X))
+    lesson = SuperTeacher(Ridge(), Within(equal=[(0, 3)]), budget=200).fit(X, target).lesson_
+    assert abs(lesson.model[0] - lesson.model[3]) < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("goal", "said"),
+    [
+        (lambda: Within(), "holds every model"),
+        (lambda: Within(at_most={0: "x"}), "bounds column 0 by 'x'"),
+        (lambda: Within(equal=[(0,)]), "two or more"),
+        (lambda: Within(near=FULL), "a pair"),
+        (lambda: Within(near=(FULL, -1.0)), "positive"),
+        (lambda: Within(at_most={"age": 0.0}), "'age'"),
+        (lambda: Within(near=([1.0], 1.0)), "1 entries"),
+        (lambda: Within(at_most={0: 0.0}, at_least={0: 1.0}), "contradict"),
+        (lambda: Within(at_least={0: 9.0}, near=(FULL, 0.1)), "is empty"),
+    ],
+)
+def test_sets_that_cannot_be(goal, said):
+    with pytest.raises(GoalError, match=said):
+        SuperTeacher(LogisticRegression(), goal(), budget=100).fit(X, Y)
