@@ -200,7 +200,7 @@ class ClassCounts(Counts):
 
     classes: int
     broadcast: ClassVar[str] = "how many classes there are"
-    reply: ClassVar[str] = "one count per class"
+    reply: ClassVar[str] = "one count per label"
     exposure: ClassVar[str] = "chosen rows of each class"
     over: ClassVar[Over] = "chosen"
 
@@ -396,7 +396,7 @@ class Compare(Query[Comparison]):
     goal: Array
     centre: Array
     broadcast: ClassVar[str] = "two models"
-    reply: ClassVar[str] = "2 counts, 3 sums (one of them per output)"
+    reply: ClassVar[str] = "2 counts, 2 sums, one sum per output"
     exposure: ClassVar[str] = "how often and how far the two differ on the rows"
 
     @property
