@@ -66,7 +66,7 @@ class Lesson:
     """A taught model, how good it is, and what it took."""
 
     model: Array
-    """Coefficients in raw units, intercept last where the learner fits one."""
+    """Coefficients in raw units, intercept last where the learner fits one; one row for each of many classes or targets."""
     goal: Array
     """θ* in the same units."""
     intercept: bool
@@ -159,16 +159,18 @@ class Lesson:
             return self  # nobody has said what the labels are
         model = clone(estimator)
         # A fit on rows of zeros sets whatever the class needs to predict; then the taught numbers take its place.
-        labels = np.ones(2) if classes is None else np.asarray(classes)
+        labels = np.ones(2 if self.coef.ndim == 1 else (2, len(self.coef))) if classes is None else np.asarray(classes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                model.fit(np.zeros((len(labels), len(self.coef))), labels)
+                model.fit(np.zeros((len(labels), self.coef.shape[-1])), labels)
             except (ValueError, TypeError, OverflowError) as error:
                 fault = f"{type(model).__name__} cannot be fitted on labels such as {shorten(repr(classes), 60)}"
                 raise LearnerError(f"{fault}: {reason_of(error)}") from None
         model.coef_ = np.reshape(self.coef, np.shape(model.coef_)).copy()
-        offset = np.reshape(self.model[-1:] if self.intercept else 0.0 * self.model[:1], np.shape(model.intercept_))
+        offset = np.reshape(
+            self.model[..., -1] if self.intercept else 0.0 * self.model[..., 0], np.shape(model.intercept_)
+        )
         model.intercept_ = offset.copy() if offset.ndim else float(offset)
         if self.columns:
             model.feature_names_in_ = np.array(self.columns, dtype=object)
@@ -186,12 +188,14 @@ class Lesson:
 
     @property
     def coef(self) -> Array:
-        """Coefficients without the intercept."""
-        return self.model[:-1] if self.intercept else self.model
+        """Coefficients without the intercept; one row for each output where there are several."""
+        return self.model[..., :-1] if self.intercept else self.model
 
     @property
-    def offset(self) -> float:
-        """The intercept, 0 where there is none."""
+    def offset(self) -> float | Array:
+        """The intercept, 0 where there is none; one number for each output where there are several."""
+        if self.model.ndim == 2:
+            return self.model[:, -1] if self.intercept else np.zeros(len(self.model))
         return float(self.model[-1]) if self.intercept else 0.0
 
     @property
@@ -280,7 +284,7 @@ class Lesson:
             one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.name not in ("intercept", "model_")
         }
         derived = {name: getattr(self, name) for name in ("fraction", "ratio", "rounds", "bytes")}
-        return own | {"model": {"coef": self.coef.tolist(), "intercept": self.offset}} | derived
+        return own | {"model": {"coef": self.coef.tolist(), "intercept": _plain(self.offset)}} | derived
 
     def save(self, path: str | Path) -> None:
         """Write the lesson as JSON; the file appears whole or not at all."""
@@ -331,9 +335,10 @@ class Lesson:
 
     @classmethod
     def _read(cls, stored: dict[str, Any]) -> Lesson:
-        coef, goal = stored["model"]["coef"], stored["goal"]
-        intercept = len(goal) > len(coef)
-        whole = [*coef, stored["model"]["intercept"]] if intercept else coef
+        coef, goal = (np.array(one, dtype=np.float64) for one in (stored["model"]["coef"], stored["goal"]))
+        intercept = goal.shape[-1] > coef.shape[-1]
+        offset = np.array(stored["model"]["intercept"], dtype=np.float64)
+        whole = np.concatenate([coef, offset[..., None]], axis=-1) if intercept else coef
         values = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
         told = stored.get("words", {})
         words = Words(**told | {"unused": tuple(told.get("unused", ()))})
@@ -396,7 +401,7 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """A lesson, the labels' two values, and which rows of each part were chosen."""
+    """A lesson, the labels' values, and which rows of each part were chosen."""
 
     lesson: Lesson
     classes: npt.NDArray[Any] | None
@@ -409,7 +414,7 @@ def write_model(folder: Path, taught: Taught, columns: Sequence[str], learner: d
     stored = {
         "columns": list(columns),
         "coef": lesson.coef.tolist(),
-        "intercept": lesson.offset,
+        "intercept": _plain(lesson.offset),
         "classes": None if taught.classes is None else taught.classes.tolist(),
         "learner": learner,
     }

@@ -131,6 +131,8 @@ def length(said: str, query) -> int:
         "per row": sum(getattr(query, "counts", ())),
         "per octave": OCTAVES,
         "per class": BINS,
+        "per label": getattr(query, "classes", 0),
+        "per output": len(getattr(query, "centre", None) if query.name == "Compare" else ()),
     }
     total = 0
     for part in said.split(", "):

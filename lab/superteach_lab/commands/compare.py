@@ -187,7 +187,7 @@ def _files(
     student = Learner.of(build_learner(learner, C, alpha, intercept))
     names = None if features is None else [name.strip() for name in features.split(",")]
     pool = read_pool(files, target, owner, names, not student.loss.classifies)
-    classes = find_classes(pool.parts) if student.loss.classifies else None
+    classes = find_classes(pool.parts, most=2) if student.loss.classifies else None
     numeric = classes is None
     wanted = None if goal == "perturbed" else make_goal(goal, 0, pool.columns, target, numeric, intercept, classes)
     if isinstance(wanted, CheckedGoal):

@@ -74,7 +74,7 @@ class Referee:
         self._rows, self._grace, self._processor = len(y), grace, processor
         self._federation = _federation(X, y, np.asarray(owner))
         self._room = enter(self._federation, self._learner, None, standardize)
-        wanted = check_goal(goal, X.shape[1], self._learner.intercept != "none")
+        wanted = check_goal(goal, X.shape[1], self._learner)
         self._raw_goal = wanted if isinstance(wanted, np.ndarray) else wanted.vector(self._room)
         self._units = replace(self._room.scaling, constant=float(self._learner.column > 0.0))
         self._goal = self._units.inside(self._raw_goal)

@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from superteach.coordinator.federation import Federation
-from superteach.errors import DataError
-from superteach.line.queries import Census, ColumnSums, Prepare, RowSet, Size
+from superteach.errors import DataError, listed
+from superteach.line.queries import AskMoments, Census, ClassCounts, ColumnSums, Prepare, RowSet, Size
 from superteach.mathematics.learner import Learner, fit
 from superteach.mathematics.problem import Scaling
 from superteach.mathematics.solvers import LBFGS, Newton
 from superteach.types import Array
 
 NEWTON_WIDTH = 500
-"""Models wider than this are solved by L-BFGS, unless a solver is given."""
+"""Models wider than this, all outputs together, are solved by L-BFGS, unless a solver is given. On digits (650 coefficients)
+Newton takes 25 times as long as L-BFGS, and its lessons are no nearer."""
+DEPENDENT = 1e-11
+"""Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
 
 
 @dataclass
@@ -37,19 +40,47 @@ class Classroom:
     @property
     def width(self) -> int:
         """How many numbers a model has."""
-        return self.federation.features + (self.learner.intercept != "none")
+        return self.learner.outputs * (self.federation.features + (self.learner.intercept != "none"))
+
+    @property
+    def wide(self) -> bool:
+        """Whether models are too wide for matrices over pairs of coefficients."""
+        return self.width > NEWTON_WIDTH
 
     @property
     def late(self) -> bool:
         """Whether time is up."""
         return time.perf_counter() > self.deadline
 
-    def fit_pool(self) -> Array:
-        """Fit the learner on all teachers' rows, on scaled columns; once."""
+    def fit_pool(self, start: Array | None = None) -> Array:
+        """Fit the learner on all teachers' rows, on scaled columns, beginning at 0 or at `start`; once."""
         if self._pool is None:
             self.federation.stage = "pool fit"
-            self._pool = self._fit(self.rows, "all", np.zeros(self.width))
+            self._pool = self._fit(self.rows, "all", np.zeros(self.width) if start is None else start)
         return self._pool.copy()  # whoever asks may change it
+
+    def refuses(self, kept: Size) -> str | None:
+        """Say why no model belongs to the chosen rows; None: one does."""
+        learner = self.learner
+        if learner.outputs > 1 and learner.loss.classifies:
+            missing = np.flatnonzero(self.federation.sum(ClassCounts(learner.outputs)) == 0)
+            if len(missing):
+                return f"{kept.rows} sample(s) have no row of {len(missing)} of the {learner.outputs} classes"
+        if not learner.ridge and (dependent := self.dependent("chosen")):
+            return f"{kept.rows} sample(s) leave least squares undetermined (columns {listed(dependent)})"
+        return learner.refuses(*kept)
+
+    def dependent(self, rows: RowSet) -> list[str]:
+        """Name columns that are linearly dependent over these rows, the intercept included; none where X'X is regular."""
+        sums = self.federation.sum(AskMoments("loss", rows, np.zeros(self.width), 2))
+        assert sums.curvature is not None
+        own = self.width // self.learner.outputs
+        gram = sums.curvature[:own, :own]
+        unit = 1.0 / np.sqrt(np.where(np.diag(gram) > 0.0, np.diag(gram), 1.0))
+        values, axes = np.linalg.eigh(gram * np.outer(unit, unit))
+        flat = values <= DEPENDENT * values[-1]
+        part = np.flatnonzero((np.abs(axes[:, flat]) > 1e-6).any(axis=1))
+        return ["the intercept" if place == self.federation.features else str(place) for place in part]
 
     def fit_chosen(self, size: int, start: Array | None = None) -> Array:
         """Fit the learner on the chosen rows, beginning at `start` (default: the pool's model)."""
@@ -70,11 +101,25 @@ def enter(federation: Federation, learner: Learner, solver: object, standardize:
     refusal = learner.refuses(size.rows, size.positive)
     if refusal:
         raise DataError(f"all teachers together: {refusal}")
-    scaling = _standardise(federation, learner, size.rows) if standardize else Scaling(learner.column)
+    scaling = Scaling(learner.column, outputs=learner.outputs)
+    if standardize:
+        scaling = _standardise(federation, learner, size.rows)
     squares: float = federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
-    width = federation.features + (learner.intercept != "none")
-    fitting = solver if isinstance(solver, LBFGS) else Newton() if width <= NEWTON_WIDTH else LBFGS()
-    return Classroom(federation, learner, scaling, size.rows, fitting, squares / size.rows)
+    room = Classroom(federation, learner, scaling, size.rows, LBFGS(), squares / size.rows)
+    room.solver = solver if isinstance(solver, LBFGS) else LBFGS() if room.wide else Newton()
+    if not learner.ridge:
+        if room.wide:
+            raise DataError(
+                f"LinearRegression with {room.width} coefficients is too wide to see whether it is determined; "
+                "leave columns out, or use Ridge(alpha)"
+            )
+        dependent = room.dependent("all")
+        if dependent:
+            raise DataError(
+                f"LinearRegression has no unique model on these {size.rows} rows: columns {listed(dependent)} are linearly "
+                "dependent; leave one of them out, or use Ridge(alpha)"
+            )
+    return room
 
 
 def _standardise(federation: Federation, learner: Learner, rows: int) -> Scaling:
@@ -83,4 +128,4 @@ def _standardise(federation: Federation, learner: Learner, rows: int) -> Scaling
     deviation = np.sqrt(federation.sum(ColumnSums(mean, 2)) / rows)
     flat = deviation <= 10.0 * np.finfo(np.float64).eps * np.abs(mean)
     scale = np.where(flat, 1.0, deviation)
-    return Scaling(learner.column, mean if learner.column else None, scale)
+    return Scaling(learner.column, mean if learner.column else None, scale, learner.outputs)

@@ -22,14 +22,15 @@ class Likeness(NamedTuple):
     consistency: float
     """ρ: share of rows with the same label, or r² of the goal's predictions by the model's."""
     distance: float
-    """Root mean square of x'(θ_S − θ*) over the pool: how far predictions are apart, whatever units columns have."""
+    """Root mean square of x'(θ_S − θ*) over the pool: how far predictions are apart, whatever units columns have. Of several
+    outputs it is the length ‖(Θ_S − Θ*)x‖."""
     spread: float
     """Root mean square of the goal's own predictions around their mean."""
 
 
-def likeness(federation: Federation, model: Array, goal: Array, classifies: bool) -> Likeness:
+def likeness(federation: Federation, model: Array, goal: Array, classifies: bool, outputs: int = 1) -> Likeness:
     """Compare a model with the goal on all rows, in two rounds."""
-    first: Comparison = federation.sum(Compare(model, goal))
+    first: Comparison = federation.sum(Compare(model, goal, np.zeros(outputs)))
     # The spread is asked again around the mean: one pass around 0 would cancel for shifted predictions.
     second: Comparison = federation.sum(Compare(model, goal, first.total / first.rows))
     if classifies:

@@ -70,7 +70,7 @@ def _teach(room: Classroom, chooser: Chooser, size: int, start: Array | None, ra
     """Choose `size` rows and fit the learner on them, or say why scikit-learn's own would refuse them."""
     room.federation.stage = "path"
     kept = chooser.choose(size)
-    refusal = room.learner.refuses(kept.rows, kept.positive)
+    refusal = room.refuses(kept)
     if refusal:
         return refusal
     room.federation.stage = "path"

@@ -161,4 +161,4 @@ def public_goal(wanted: Array | Goal, learner: Learner, features: int, promise: 
             f"goal={wanted!r} is fitted on the teachers' rows, and promise={promise!r} releases no such fit: give a vector, "
             "a model fitted elsewhere, or FromData with rows of your own"
         )
-    return check_vector(wanted.without_rows(learner), features, learner.intercept != "none")
+    return check_vector(wanted.without_rows(learner), features, learner)

@@ -47,6 +47,8 @@ def teach(
     """
     started = time.perf_counter()
     student = Learner.of(learner)
+    if classes is not None and student.loss.classifies:
+        student = student.over(len(classes) if len(classes) > 2 else 1)
     if settings is None:
         settings = Settings(**given)
     elif given:
@@ -54,7 +56,7 @@ def teach(
     settings = settings.for_learner(student)
     method = methods.find(settings.method)
     columns = range(federation.features) if columns is None else columns
-    wanted = check_goal(goal, federation.features, student.intercept != "none", classes, columns)
+    wanted = check_goal(goal, federation.features, student, classes, columns)
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, columns, classes)
     method.check(settings, student, federation)
@@ -81,7 +83,8 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
     room.deadline = np.inf if settings.seconds is None else started + settings.seconds
     sizes = method.sizes(settings, room)
     raw_goal = _vector(wanted, room)
-    pool = room.fit_pool()
+    # Curvatures of several outputs are dear, and a fit from a goal nearby needs few of them.
+    pool = room.fit_pool(room.scaling.inside(raw_goal) if student.outputs > 1 else None)
 
     def walked(goal: Array) -> tuple[Chooser, path.Walk]:
         chooser = method.start(room, room.scaling.inside(goal), settings)
@@ -95,13 +98,13 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
     inside_goal = room.scaling.inside(raw_goal)
 
     federation.stage = "metrics"
-    agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies)
+    agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
     cost: float | None = federation.sum(ChosenCost())
     outcome = chooser.outcome
     raw_model = room.scaling.raw(walk.model)
     return Lesson(
-        model=raw_model,
-        goal=raw_goal,
+        model=student.shaped(raw_model),
+        goal=student.shaped(raw_goal),
         intercept=student.intercept != "none",
         size=walk.size,
         rows=room.rows,
@@ -169,4 +172,4 @@ def _vector(wanted: Array | Goal, room: Classroom) -> Array:
     if isinstance(wanted, np.ndarray):
         return wanted
     room.federation.stage = "goal"
-    return check_vector(wanted.vector(room), room.federation.features, room.learner.intercept != "none")
+    return check_vector(wanted.vector(room), room.federation.features, room.learner)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, log_softmax
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
@@ -27,7 +27,7 @@ from superteach.faces.tables import check_container, check_numbers, index_of, na
 from superteach.goals import FromData
 from superteach.lesson import Entry, Taught
 from superteach.mathematics.learner import Learner
-from superteach.mathematics.losses import Logistic, Poisson
+from superteach.mathematics.losses import Logistic, Poisson, Squared
 from superteach.settings import Given, Settings, check_whole
 from superteach.teacher.inputs import Part, find_missing, split_by_owner
 from superteach.types import Array, Foreign, Raw, is_number
@@ -141,8 +141,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             del self.classes_  # left by an earlier fit with another learner
         coef, offset = self.lesson_.coef.copy(), self.lesson_.offset
         # In the shapes that the learner's own would have.
-        self.coef_ = coef if classes is None else coef[None, :]
-        self.intercept_: Array | float = offset if classes is None else np.array([offset])
+        self.coef_ = coef if classes is None or coef.ndim == 2 else coef[None, :]
+        self.intercept_: Array | float = offset if classes is None else np.array(offset, ndmin=1)
         self.n_iter_ = max(1, len(self.lesson_.objective))
         return self
 
@@ -229,24 +229,30 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         """Predict labels, numbers or counts by the taught model."""
         scores = self._scores(X)
         if self._classifies():
-            return np.asarray(self.classes_[(scores > 0.0).astype(int)])
+            best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0.0).astype(int)
+            return np.asarray(self.classes_[best])
         return np.exp(scores) if isinstance(_student(self.learner).loss, Poisson) else scores
 
     @_DECIDES  # type: ignore[untyped-decorator]
     def decision_function(self, X: object) -> Array:
-        """Return x'θ + intercept; positive means the second class."""
+        """Return x'θ + intercept; positive means the second class. Of more than two classes, one column for each."""
         return self._scores(X)
 
     @_PROBABLE  # type: ignore[untyped-decorator]
     def predict_proba(self, X: object) -> Array:
-        """Return the probabilities of both classes (logistic learners)."""
-        second = expit(self._scores(X))
+        """Return the probabilities of all classes (logistic learners)."""
+        scores = self._scores(X)
+        if scores.ndim == 2:
+            return np.asarray(np.exp(log_softmax(scores, axis=1)))
+        second = expit(scores)
         return np.column_stack([1.0 - second, second])
 
     @_PROBABLE  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: object) -> Array:
         """Return the logarithms of predict_proba."""
         scores = self._scores(X)
+        if scores.ndim == 2:
+            return np.asarray(log_softmax(scores, axis=1))
         return np.column_stack([log_expit(-scores), log_expit(scores)])
 
     def score(self, X: object, y: object) -> float:
@@ -273,7 +279,9 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             check_numbers(X)
         with our_errors(X):
             features = X if raw else _validate(self, X, ensure_all_finite=False)
-            target = column_or_1d(y, warn=True)
+            target = np.asarray(y)
+            if not (target.ndim == 2 and target.shape[1] > 1 and type(_student(self.learner).loss) is Squared):
+                target = column_or_1d(y, warn=True)
             check_consistent_length(features, target)
         return features, target
 
@@ -300,7 +308,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             check_numbers(X)
             with our_errors(X):
                 features = _validate(self, X, reset=False)
-        return np.asarray(features @ self.lesson_.coef + self.lesson_.offset)
+        return np.asarray(features @ self.lesson_.coef.T + self.lesson_.offset)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -309,7 +317,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         if self._classifies():
             tags.estimator_type = "classifier"
             # The goal decides how well the model predicts, and a goal may be bad on purpose.
-            tags.classifier_tags = ClassifierTags(multi_class=False, poor_score=True)
+            tags.classifier_tags = ClassifierTags(multi_class=self.promise == "open", poor_score=True)
         else:
             tags.estimator_type = "regressor"
             tags.regressor_tags = RegressorTags(poor_score=True)

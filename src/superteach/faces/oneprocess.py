@@ -80,6 +80,8 @@ class OneProcess:
         self._teachers: Sequence[Answers]
         if isinstance(parts, Sequence):
             self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
+            outputs = parts[0].targets if self.classes is None else len(self.classes)
+            self.learner = self.learner.over(1 if self.classes is not None and outputs == 2 else outputs)
         else:
             self._teachers, self.classes = parts.teachers, parts.classes
 
@@ -96,12 +98,13 @@ class OneProcess:
         try:
             told = settings or Settings(**given)
             federation = Federation(engine if journal is None else Journalled(engine, journal), watch)
-            lesson = teach(federation, self._given, goal, told, classes=self.classes, columns=self.columns)
+            lesson = teach(federation, self.learner, goal, told, classes=self.classes, columns=self.columns)
         finally:
             engine.close()
         chosen = tuple(state.chosen for state in engine.states())
         if not lesson.delivered:
             lesson = self._delivered(lesson, told, chosen)
+        lesson = lesson.with_model(self._given, self.classes)
         return Taught(lesson, self.classes, chosen)
 
     def _delivered(self, lesson: Lesson, settings: Settings, chosen: tuple[Positions, ...]) -> Lesson:
@@ -125,7 +128,7 @@ class OneProcess:
         finally:
             engine.close()
         risk = metrics.risk(raw, lesson.goal)
-        delivered = replace(
+        return replace(
             lesson,
             model=raw,
             size=kept.rows,
@@ -138,4 +141,3 @@ class OneProcess:
             delivered=True,
             pool_model=pool,
         )
-        return delivered.with_model(self._given, self.classes)

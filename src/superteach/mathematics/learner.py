@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from superteach.errors import LearnerError, TeachingError
 from superteach.line.queries import Moments, RowSet
-from superteach.mathematics.losses import LOSSES, Logistic, Loss, Poisson, Squared, SquaredHinge
+from superteach.mathematics.losses import Logistic, Loss, Poisson, Squared, SquaredHinge
 from superteach.mathematics.problem import MOST, ridge_penalty
+from superteach.mathematics.several import EVERY_LOSS, SquaredLabel, SquaredTargets, spread
 from superteach.mathematics.solvers.function import Function, Sums
 from superteach.mathematics.solvers.lbfgs import LBFGS
 from superteach.mathematics.solvers.newton import Newton
@@ -29,7 +30,7 @@ GRADIENT_TOLERANCE = 1e-10
 """Size of the gradient that ends a fit, as a share of the two parts that cancel in it."""
 
 SUPPORTED = (
-    "LogisticRegression (binary, l2), Ridge, LinearSVC (binary, squared_hinge, l2), PoissonRegressor, "
+    "LogisticRegression (l2), RidgeClassifier, LinearSVC (squared_hinge, l2), Ridge, LinearRegression, PoissonRegressor, "
     "or superteach.Learner(loss, ridge) for any loss in superteach.losses"
 )
 
@@ -63,7 +64,8 @@ class Learner:
             raise LearnerError(f"intercept={self.intercept!r} must be 'none', 'free' or 'penalised'")
         if not (math.isfinite(self.constant) and self.constant > 0):
             raise LearnerError(f"the constant column must be a positive number, got {self.constant!r}")
-        if not (is_number(self.ridge) and 0 < self.ridge < math.inf):
+        least_squares = type(self.loss) in (Squared, SquaredTargets) and not self.ridge_per_row
+        if not (is_number(self.ridge) and 0 <= self.ridge < math.inf) or not (self.ridge or least_squares):
             raise LearnerError(
                 f"the learner's ridge must be a positive number, got {self.ridge!r}: without a penalty no unique "
                 "model belongs to a lesson"
@@ -79,13 +81,39 @@ class Learner:
         """Whether the last coefficient is an intercept without penalty."""
         return self.intercept == "free"
 
+    @property
+    def outputs(self) -> int:
+        """Models that are fitted over the same rows: one for each of many classes or several targets."""
+        return self.loss.outputs
+
+    def over(self, outputs: int) -> Learner:
+        """Return what scikit-learn's estimator becomes with so many classes (two are one output) or targets."""
+        found = replace(self, loss=spread(self.loss, outputs))
+        if found.loss.shifts and self.intercept == "penalised":
+            raise LearnerError(
+                f"LogisticRegression(solver='liblinear') knows two classes, and the labels have {outputs}: "
+                "use another solver, such as the default 'lbfgs'"
+            )
+        return found
+
+    def centred(self, model: Array) -> Array:
+        """The same model with outputs that add up to 0 where a common shift changes no prediction (softmax)."""
+        if not self.loss.shifts:
+            return model
+        rows = model.reshape(self.outputs, -1)
+        return np.asarray((rows - rows.mean(axis=0)).reshape(model.shape))
+
+    def shaped(self, model: Array) -> Array:
+        """Coefficients as users see them: a vector, or one row for each output, intercepts last."""
+        return model if self.outputs == 1 else model.reshape(self.outputs, -1)
+
     def penalty(self, rows: int) -> float:
         """Λ for a lesson of `rows` rows."""
         return self.ridge * rows if self.ridge_per_row else self.ridge
 
     def refuses(self, rows: int, positive: int) -> str | None:
         """Say why no model belongs to `rows` rows, `positive` of them with a label or target above 0; None: one does."""
-        if self.loss.classifies and positive in (0, rows):
+        if self.loss.classifies and self.outputs == 1 and positive in (0, rows):
             return f"{rows} sample(s) carry a single class, and a classifier needs two"
         if isinstance(self.loss, Poisson) and self.free_intercept and positive == 0:
             return f"{rows} sample(s) have targets of 0 alone, and Poisson's intercept has no finite value for them"
@@ -107,7 +135,7 @@ class Learner:
         """The learner of which `as_dict` gave these values, or a LearnerError."""
         try:
             loss = dict(told["loss"])
-            return cls(**told | {"loss": LOSSES[loss.pop("name")](**loss)})
+            return cls(**told | {"loss": EVERY_LOSS[loss.pop("name")](**loss)})
         except (KeyError, TypeError, ValueError) as error:
             raise LearnerError(f"{told!r} describes no learner: {error}") from None
 
@@ -183,6 +211,16 @@ def _read_ridge(estimator: BaseEstimator) -> Learner:
     return Learner(Squared(), _strength(estimator, "alpha"), _free(estimator))
 
 
+def _read_ridge_classifier(estimator: BaseEstimator) -> Learner:
+    _require(estimator, positive=(False,), class_weight=(None,))
+    return Learner(SquaredLabel(), _strength(estimator, "alpha"), _free(estimator))
+
+
+def _read_least_squares(estimator: BaseEstimator) -> Learner:
+    _require(estimator, positive=(False,))
+    return Learner(Squared(), 0.0, _free(estimator))
+
+
 def _read_svc(estimator: BaseEstimator) -> Learner:
     _require(estimator, loss=("squared_hinge",), penalty=("l2",), class_weight=(None,), multi_class=("ovr",))
     return Learner(SquaredHinge(), 1.0 / _strength(estimator, "C"), *_penalised_column(estimator))
@@ -202,6 +240,8 @@ def _refuse_huber(estimator: BaseEstimator) -> Learner:
 _READERS: dict[str, Callable[[BaseEstimator], Learner]] = {
     "sklearn.LogisticRegression": _read_logistic,
     "sklearn.Ridge": _read_ridge,
+    "sklearn.RidgeClassifier": _read_ridge_classifier,
+    "sklearn.LinearRegression": _read_least_squares,
     "sklearn.LinearSVC": _read_svc,
     "sklearn.PoissonRegressor": _read_poisson,
     "sklearn.HuberRegressor": _refuse_huber,
@@ -231,7 +271,7 @@ def fit(
     `row_square` is the mean of ‖x_j‖²: the terms of the gradient add up to at most √(2 Σℓ · Σ‖x‖²) for a
     loss with curvature at most 1, and what lies many digits below that is rounding.
     """
-    penalty = ridge_penalty(learner.penalty(count), len(start), learner.free_intercept)
+    penalty = ridge_penalty(learner.penalty(count), len(start), learner.free_intercept, learner.outputs)
     function = Function(federation.sum, "loss", rows, penalty)
 
     def terms(sums: Moments) -> float:
@@ -259,4 +299,4 @@ def fit(
                 f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
                 "scaled columns are the usual cause; try standardize=True"
             )
-    return Fit(solution.point, solution.steps, solution.reason)
+    return Fit(learner.centred(solution.point), solution.steps, solution.reason)

@@ -40,6 +40,10 @@ class Loss(ABC):
     """True for margin losses, whose labels are −1 and +1."""
     most_curvature: ClassVar[float] = np.inf
     """The largest ℓ'' there is: how fast a row's pull can change with the model."""
+    outputs: int = 1
+    """Predictors that it looks at: more than one for many classes or several targets (see `several`)."""
+    shifts: ClassVar[bool] = False
+    """Whether a number added to all predictors of a row changes nothing, as with softmax."""
 
     @abstractmethod
     def terms(self, eta: Array, y: Array) -> Terms:

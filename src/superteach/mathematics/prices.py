@@ -81,6 +81,16 @@ def metric_of(curvature: Array) -> Array:
     return np.asarray((axes * roots) @ axes.T * scale)
 
 
+def contrasts(outputs: int, width: int) -> Array:
+    """Q with orthonormal rows that span all models whose outputs add up to 0: (C − 1)w of Cw directions.
+
+    Pulls of softmax lie there, so that a metric M with M'M = Q'(Q H Q')⁻¹Q has no idle equation.
+    """
+    helmert = np.tril(np.ones((outputs - 1, outputs)))
+    helmert[np.arange(outputs - 1), np.arange(1, outputs)] = -np.arange(1, outputs)
+    return np.kron(helmert / np.linalg.norm(helmert, axis=1, keepdims=True), np.eye(width))
+
+
 def ladder(counts: npt.NDArray[np.int64], size: int, unknowns: int) -> Array:
     """Log-odds by octave of strength for a lesson of `size` rows.
 
@@ -122,7 +132,7 @@ def agree(
     `metric` is M, or its diagonal where models are too wide for matrices (then without Newton). Softness ends where less
     than `border` of freedom per unknown is left: rounding needs some, a proof none.
     """
-    width = len(target)
+    width = len(metric)
     counts = ask(Balance(model, metric))
     odds = ladder(counts, size, width + 1)
     idle = lowest_octave(counts)
@@ -208,7 +218,7 @@ class _Relaxation:
     @property
     def smooth(self) -> Quadratic:
         """The part that needs no rows."""
-        return Quadratic(np.append(np.full(len(self.target), self.softness), 0.0), self.wanted)
+        return Quadratic(np.append(np.full(len(self.metric), self.softness), 0.0), self.wanted)
 
     def told(self, point: Array) -> Array:
         """A point in units of (g_j, 1)."""
@@ -274,7 +284,11 @@ def lower_bound(
         return 0.0
     wanted = float(direction @ np.append(target, size))
     stiff = penalty * direction[:-1]
-    pull = float(np.linalg.norm(measure * stiff if measure.ndim == 1 else measure @ stiff))
+    if len(stiff) > len(measure):  # of several outputs: R meets each of them
+        stiff, measure_all = stiff.reshape(-1, len(measure)).T, measure if measure.ndim == 2 else measure[:, None]
+    else:
+        measure_all = measure
+    pull = float(np.linalg.norm(measure_all * stiff if measure.ndim == 1 else measure_all @ stiff))
     low, high = 0.0, 1.0
     for radii in (np.append(0.0, np.geomspace(1e-9, 1e9, 36)), None, None):
         tried = np.linspace(low, high, 33) if radii is None else radii

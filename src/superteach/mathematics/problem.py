@@ -39,9 +39,13 @@ class Scaling:
     constant: float = 0.0
     centre: Array | None = None
     scale: Array | None = None
+    outputs: int = 1
+    """Models that lie one after the other in a vector of coefficients."""
 
     def inside(self, raw: Array) -> Array:
         """Coefficients (intercept last) in raw units → the same model on scaled columns."""
+        if self.outputs > 1:
+            return np.concatenate([replace(self, outputs=1).inside(one) for one in raw.reshape(self.outputs, -1)])
         slope, rest = (raw[:-1], raw[-1:]) if self.constant else (raw, raw[:0])
         if self.centre is not None:
             rest = rest + float(self.centre @ slope)
@@ -50,6 +54,8 @@ class Scaling:
 
     def raw(self, inside: Array) -> Array:
         """Coefficients on scaled columns → the same model in raw units, intercept last."""
+        if self.outputs > 1:
+            return np.concatenate([replace(self, outputs=1).raw(one) for one in inside.reshape(self.outputs, -1)])
         slope, rest = (inside[:-1], inside[-1:] * self.constant) if self.constant else (inside, inside[:0])
         outer = slope if self.scale is None else slope / self.scale
         if self.centre is not None:
@@ -82,15 +88,15 @@ class Quadratic:
         return replace(self, linear=self.linear - linear)
 
 
-def ridge_penalty(ridge: float, width: int, free_intercept: bool) -> Quadratic:
-    """(Λ/2)‖θ‖², the intercept left out when it is free."""
-    return Quadratic(_penalised(ridge, width, free_intercept), np.zeros(width))
+def ridge_penalty(ridge: float, width: int, free_intercept: bool, outputs: int = 1) -> Quadratic:
+    """(Λ/2)‖θ‖², the intercepts left out when they are free."""
+    return Quadratic(_penalised(ridge, width, free_intercept, outputs), np.zeros(width))
 
 
-def _penalised(weight: float, width: int, free_intercept: bool) -> Array:
+def _penalised(weight: float, width: int, free_intercept: bool, outputs: int = 1) -> Array:
     diagonal = np.full(width, weight)
     if free_intercept:
-        diagonal[-1] = 0.0
+        diagonal[width // outputs - 1 :: width // outputs] = 0.0
     return diagonal
 
 

@@ -166,7 +166,7 @@ def _under_promise(
     """A lesson that its teachers follow by themselves: all stay to its end, or it ends."""
     student, settings, promise = order.student, order.settings, order.settings.promise
     agreed = agree(line, lesson, order.teachers, student, order.features, order.seconds, promise)
-    vector = check_goal(order.wanted(agreed), len(agreed.columns), student.intercept != "none", agreed.classes)
+    vector = check_goal(order.wanted(agreed), len(agreed.columns), student, agreed.classes)
     goal = public_goal(vector, student, len(agreed.columns), promise)
     script = Script.of(student, goal, agreed.rows, settings.for_learner(student))
     relay = agreed.relay(line, script, order.seconds)

@@ -156,14 +156,14 @@ def is_refined(lesson: Lesson) -> bool:
 
 def farthest(lesson: Lesson) -> list[int]:
     """Return the positions of the coefficients to show: all, or the ones that miss the goal most."""
-    miss = np.abs(lesson.model - lesson.goal)
+    miss = np.abs(lesson.model - lesson.goal).ravel()
     return sorted(np.argsort(-miss, kind="stable")[:MOST_NAMES].tolist())
 
 
 def model_chart(lesson: Lesson, names: Sequence[str]) -> Pairs:
     """Draw the taught coefficients beside the goal's."""
     shown = farthest(lesson)
-    goal, taught = lesson.goal[shown].tolist(), lesson.model[shown].tolist()
+    goal, taught = lesson.goal.ravel()[shown].tolist(), lesson.model.ravel()[shown].tolist()
     words = [names[place] for place in shown]
     return Pairs("The taught model beside the goal", "coefficient", words, goal, taught, "goal", "taught")
 

@@ -20,9 +20,12 @@ MOST_COLUMNS = 20
 
 
 def names_of(lesson: Lesson) -> list[str]:
-    """Names of all coefficients, the intercept's last."""
-    names = list(lesson.columns) or [f"x{place}" for place in range(len(lesson.coef))]
-    return names + ["intercept"] * lesson.intercept
+    """Names of all coefficients, the intercept's last; of every output in turn where there are several."""
+    names = list(lesson.columns) or [f"x{place}" for place in range(lesson.coef.shape[-1])]
+    names += ["intercept"] * lesson.intercept
+    return (
+        names if lesson.coef.ndim == 1 else [f"{output}: {one}" for output in range(len(lesson.coef)) for one in names]
+    )
 
 
 def html_of(lesson: Lesson) -> str:
@@ -41,8 +44,9 @@ def html_of(lesson: Lesson) -> str:
 def frame_of(lesson: Lesson, what: str) -> Foreign:
     """Coefficients, path or ledger as a data frame."""
     if what == "coefficients":
-        pool = np.full(len(lesson.goal), np.nan) if lesson.pool_model is None else lesson.pool_model
-        table = {"column": names_of(lesson), "goal": lesson.goal, "all_rows": pool, "taught": lesson.model}
+        pool = np.full(lesson.goal.shape, np.nan) if lesson.pool_model is None else lesson.pool_model
+        models = {"goal": lesson.goal, "all_rows": pool, "taught": lesson.model}
+        table = {"column": names_of(lesson)} | {name: model.ravel() for name, model in models.items()}
     elif what in ("path", "ledger"):
         entries = [asdict(entry) for entry in (lesson.path if what == "path" else lesson.ledger)]
         table = {name: [entry[name] for entry in entries] for name in (entries[0] if entries else ())}
@@ -67,7 +71,7 @@ def figure_of(lesson: Lesson) -> Foreign:
         raise MissingExtra("matplotlib", "plot", "drawing a lesson") from None
     from superteach.report.png import STYLE
 
-    order = np.argsort(-np.abs(lesson.goal), kind="stable")[:MOST_COLUMNS]
+    order = np.argsort(-np.abs(lesson.goal.ravel()), kind="stable")[:MOST_COLUMNS]
     names = [names_of(lesson)[place] for place in order]
     with rc_context(STYLE):
         figure = Figure(figsize=(10.0, 4.0), layout="constrained")
@@ -76,10 +80,12 @@ def figure_of(lesson: Lesson) -> Foreign:
         if lesson.risk > 0.0 and lesson.pool_risk > 0.0:
             left.set_yscale("log")
         left.set_title("Distance to the goal")
-        right.plot(names, lesson.goal[order], "k_", markersize=14, markeredgewidth=2, label="goal")
+        right.plot(names, lesson.goal.ravel()[order], "k_", markersize=14, markeredgewidth=2, label="goal")
         if lesson.pool_model is not None:
-            right.plot(names, lesson.pool_model[order], "o", color="C7", label="all rows")
-        right.plot(names, lesson.model[order], "o", color="C0", markersize=4, label=f"{lesson.size:,} chosen rows")
+            right.plot(names, lesson.pool_model.ravel()[order], "o", color="C7", label="all rows")
+        right.plot(
+            names, lesson.model.ravel()[order], "o", color="C0", markersize=4, label=f"{lesson.size:,} chosen rows"
+        )
         right.tick_params("x", rotation=60)
         right.set_title("Coefficients")
         right.legend()

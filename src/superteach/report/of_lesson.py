@@ -57,11 +57,14 @@ def page_of(
 
 
 def _columns(lesson: Lesson, columns: Sequence[str] | None) -> list[str]:
-    width = len(lesson.coef)
+    width = lesson.coef.shape[-1]
     found = [f"x{place}" for place in range(1, width + 1)] if columns is None else [str(one) for one in columns]
     if len(found) != width:
         raise SettingError(f"columns names {counted(len(found), 'columns')}, the lesson has {width}; name each of them")
-    return found + ["intercept"] * lesson.intercept
+    names = found + ["intercept"] * lesson.intercept
+    if lesson.coef.ndim == 1:
+        return names
+    return [f"{output}: {one}" for output in range(len(lesson.coef)) for one in names]
 
 
 def _counts(lesson: Lesson, given: Mapping[str, int] | None, what: str) -> list[int] | None:
@@ -187,7 +190,7 @@ def _model(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
     section.figure(figures.model_chart(lesson, names), caption, "model")
     rows = [
         [name(names[place]), number(goal, 6), number(taught, 6), number(taught - goal, 3)]
-        for place, goal, taught in ((place, lesson.goal[place], lesson.model[place]) for place in shown)
+        for place, goal, taught in ((place, lesson.goal.flat[place], lesson.model.flat[place]) for place in shown)
     ]
     section.table(["coefficient", "goal", "taught", "difference"], rows, caption)
 

@@ -9,7 +9,7 @@ import numpy as np
 from superteach.errors import counted
 from superteach.lesson import Lesson
 from superteach.line.queries import QUERIES, SCRIPT, AskMoments, AskValues
-from superteach.mathematics.losses import LOSSES
+from superteach.mathematics.several import EVERY_LOSS
 from superteach.report.markup import Markup, join, number, percent, percent_text, short, strong
 from superteach.types import Json
 from superteach.words import PROMISES
@@ -23,6 +23,11 @@ LEARNERS = {
     "squared_hinge": "a linear support vector machine (squared hinge)",
     "huber": "a linear regression with Huber's loss",
     "poisson": "a Poisson regression",
+    "squared_label": "a ridge classifier",
+    "softmax": "a logistic regression over {} classes (softmax)",
+    "squared_labels": "a ridge classifier, each of {} classes against the rest,",
+    "squared_hinges": "a linear support vector machine (squared hinge), each of {} classes against the rest,",
+    "squared_targets": "a linear regression of {} targets",
 }
 STAGES = {
     "set-up": "count rows, agree on columns",
@@ -80,16 +85,16 @@ def interruption(facts: Mapping[str, object]) -> str:
 
 def classifies(lesson: Lesson) -> bool:
     """Tell whether the learner predicts labels."""
-    loss = LOSSES.get(_learner(lesson).get("loss", {}).get("name", ""))
+    loss = EVERY_LOSS.get(_learner(lesson).get("loss", {}).get("name", ""))
     return bool(loss and loss.classifies)
 
 
 def asked(lesson: Lesson) -> list[Markup]:
     """Say who holds rows, who is to learn what, from how many rows, by which method."""
-    learner, teachers, width = _learner(lesson), len(lesson.teachers), len(lesson.coef)
+    learner, teachers, width = _learner(lesson), len(lesson.teachers), lesson.coef.shape[-1]
     held = "rows" if lesson.rows != 1 else "row"
     holds = f"{{}} teacher holds {{}} {held}" if teachers == 1 else f"{{}} teachers hold {{}} {held} between them"
-    kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model")
+    kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model").format(len(lesson.coef))
     intercept = " and an intercept" if lesson.intercept else ", without an intercept"
     found = [
         _said(f"{holds}, and no row may leave its owner. ", number(teachers), number(lesson.rows)),
@@ -230,7 +235,7 @@ def again(lesson: Lesson) -> str:
     """Write Python that teaches the same lesson again, given the rows."""
     settings, learner = lesson.settings, _learner(lesson)
     loss = dict(learner.get("loss") or {})
-    kind = LOSSES.get(loss.pop("name", ""))
+    kind = EVERY_LOSS.get(loss.pop("name", ""))
     if kind is None:
         return ""
     given = ", ".join(f"{key}={value!r}" for key, value in loss.items())

@@ -21,13 +21,14 @@ from superteach.errors import QueryRefused, TeachingError
 from superteach.line import queries
 from superteach.line.messages import Sealed, Turn
 from superteach.line.queries import Moments, Query
-from superteach.mathematics.losses import LOSSES, Loss, Weighted
+from superteach.mathematics.losses import Loss, Weighted
 from superteach.mathematics.problem import DualProblem, Scaling
+from superteach.mathematics.several import EVERY_LOSS
 from superteach.mathematics.solvers.function import Function, Read
 from superteach.mathematics.solvers.newton import Newton
 from superteach.promises.guard import Guard
 from superteach.teacher import capped, play, ranks
-from superteach.teacher.rows import Rows, Where, length_of
+from superteach.teacher.rows import Rows, Where, length_of, over_outputs
 from superteach.teacher.state import Answer, State, known
 from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted_sum
 from superteach.types import Array, Positions, Raw
@@ -104,7 +105,7 @@ class Teacher:
             raise QueryRefused(f"the agreement is on the loss {self.loss!r}, not {name!r}")
         if isinstance(loss, Loss):
             return loss
-        kind = LOSSES.get(name)
+        kind = EVERY_LOSS.get(name)
         if kind is None or set(settings) != {entry.name for entry in fields(kind)}:  # type: ignore[arg-type]
             raise QueryRefused(f"teacher {self.name} knows no loss {name[:60]!r} with {sorted(settings)}")
         try:
@@ -117,6 +118,11 @@ def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -
     if query.rows == "chosen":
         return state, _size(teacher.target[known(state.chosen, "chosen rows")])
     return state, _size(teacher.target)
+
+
+def _class_counts(teacher: Teacher, query: queries.ClassCounts, state: State, turn: Turn) -> Answer:
+    codes = teacher.target[known(state.chosen, "chosen rows")]
+    return state, np.count_nonzero(codes.reshape(-1, 1) == np.arange(query.classes), axis=0).astype(np.float64)
 
 
 def _column_sums(teacher: Teacher, query: queries.ColumnSums, state: State, turn: Turn) -> Answer:
@@ -248,14 +254,19 @@ def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -
 
 
 def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn) -> Answer:
-    same = error = total = spread = 0.0
+    same = error = spread = 0.0
+    outputs = len(query.centre)
+    total = np.zeros(outputs)
     for _, block in teacher.rows.blocks(state.scaling):
-        learned, wanted = block.times(query.model), block.times(query.goal)
-        same += np.count_nonzero((learned > 0.0) == (wanted > 0.0))
+        learned, wanted = (over_outputs(block, outputs).times(model) for model in (query.model, query.goal))
+        if outputs == 1:
+            same += np.count_nonzero((learned > 0.0) == (wanted > 0.0))
+        else:
+            same += np.count_nonzero(learned.argmax(axis=0) == wanted.argmax(axis=0))
         error += np.square(wanted - learned).sum()
-        total += wanted.sum()
-        spread += np.square(wanted - query.centre).sum()
-    return state, np.array([teacher.rows.count, same, error, total, spread], dtype=np.float64)
+        total += wanted.sum(axis=-1)
+        spread += np.square(wanted.T - query.centre).sum() if outputs > 1 else np.square(wanted - query.centre).sum()
+    return state, np.array([teacher.rows.count, same, error, *total, spread], dtype=np.float64)
 
 
 def _chosen_cost(teacher: Teacher, query: queries.ChosenCost, state: State, turn: Turn) -> Answer:
@@ -279,6 +290,7 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
 
 HANDLERS: dict[type[Query[object]], Handler] = {
     queries.Census: _census,
+    queries.ClassCounts: _class_counts,
     queries.ColumnSums: _column_sums,
     queries.Prepare: _prepare,
     queries.AskMoments: lambda teacher, query, state, turn: (state, sum_moments(teacher, query, state)),
@@ -306,4 +318,5 @@ def _unsigned(ids: npt.ArrayLike) -> ranks.Keys:
 
 
 def _size(target: Array) -> Array:
-    return np.array([len(target), np.count_nonzero(target > 0.0)], dtype=np.float64)
+    first = target if target.ndim == 1 else target[:, 0]
+    return np.array([len(target), np.count_nonzero(first > 0.0)], dtype=np.float64)

@@ -46,6 +46,11 @@ class Part:
         """How many rows the owner has."""
         return int(self.features.shape[0]) if self.rows is None else len(self.rows)
 
+    @property
+    def targets(self) -> int:
+        """How many targets a row has."""
+        return 1 if np.ndim(self.target) < 2 else int(np.shape(self.target)[1])
+
     def take_features(self) -> Any:
         """Return the owner's rows × columns."""
         return self.features if self.rows is None else self.features[self.rows]
@@ -159,8 +164,8 @@ def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = 
     )
 
 
-def find_classes(parts: Sequence[Part]) -> Raw:
-    """Find the two label values over all teachers, sorted as scikit-learn sorts them."""
+def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
+    """Find the label values over all teachers, at most so many, sorted as scikit-learn sorts them."""
     kinds = set()
     for part in parts:
         labels = part.take_target()
@@ -184,11 +189,11 @@ def find_classes(parts: Sequence[Part]) -> Raw:
         raise DataError(
             f"all rows of all teachers carry one class, {values.tolist()[0]!r}; a classifier needs rows of two classes"
         )
-    if len(values) > 2:
+    if most is not None and len(values) > most:
         shown = ", ".join(map(repr, values[:5].tolist())) + (", …" if len(values) > 5 else "")
         raise DataError(
-            f"the labels have {len(values)} classes ({shown}). Only binary classification is supported: "
-            "keep two of them, or make one against the rest"
+            f"the labels have {len(values)} classes ({shown}). Only binary classification is supported here: "
+            "keep two of them, or make one against the rest; more can be taught in one process (docs/many-classes.md)"
         )
     return values
 
@@ -201,7 +206,7 @@ def split_by_owner(owner: Raw) -> tuple[Raw, list[Positions]]:
 
 def find_missing(values: Raw) -> Mask:
     """Mark entries that are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
-    return np.array([_is_missing(value) for value in values], dtype=bool)
+    return np.array([_is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
 
 
 def _is_missing(value: object) -> bool:
@@ -271,11 +276,14 @@ def _missing(parts: Sequence[Part], columns: Sequence[str]) -> str:
 
 def _check_missing(part: Part, what: str, missing: Mask) -> None:
     if missing.any():
-        row = part.row(int(np.argmax(missing)))
+        row = part.row(int(np.argmax(missing.reshape(len(missing), -1).any(axis=1))))
         raise DataError(f"teacher {part.name!r}: the {what} of {row} is NaN or infinity; drop such rows first")
 
 
-def _encode(part: Part, classes: Raw) -> npt.NDArray[np.int8]:
+def _encode(part: Part, classes: Raw) -> Raw:
+    """Labels as −1 and +1, or as numbers from 0 on where there are more than two."""
+    if len(classes) > 2:
+        return np.searchsorted(classes, part.take_target()).astype(np.int8 if len(classes) <= 128 else np.int64)
     return np.where(part.take_target() == classes[1], 1, -1).astype(np.int8)
 
 

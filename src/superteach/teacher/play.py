@@ -22,7 +22,16 @@ from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
 from superteach.teacher import ranks
-from superteach.teacher.rows import Block, LiftedBlock, Rows, SparseBlock, length_of
+from superteach.teacher.rows import (
+    Block,
+    LiftedBlock,
+    Rows,
+    SparseBlock,
+    length_of,
+    over_outputs,
+    pull_squares,
+    pulls_mapped,
+)
 from superteach.teacher.state import Answer, State, known
 from superteach.types import Array, Matrix, Positions
 
@@ -73,7 +82,13 @@ def pulled(teacher: Teacher, state: State, model: Array) -> Iterator[tuple[slice
     loss: Loss = known(state.loss, "loss")
     for where, block in teacher.rows.blocks(state.scaling):
         assert isinstance(where, slice)
-        yield where, block, -teacher.weighted(loss, where).gradient(block.times(model), teacher.target[where])
+        yield (
+            where,
+            block,
+            -teacher.weighted(loss, where).gradient(
+                over_outputs(block, loss.outputs).times(model), teacher.target[where]
+            ),
+        )
 
 
 def _pieces(rows: int) -> Iterator[slice]:
@@ -84,7 +99,10 @@ def _pieces(rows: int) -> Iterator[slice]:
 def octaves(slope: Array, block: Block, metric: Array) -> npt.NDArray[np.int8]:
     """Octaves of the lengths of pulls in a metric."""
     with np.errstate(divide="ignore"):
-        length = np.log2(np.abs(slope)) + 0.5 * np.log2(block.squares(metric))
+        if slope.ndim == 2:
+            length = 0.5 * np.log2(pull_squares(block, slope, metric))
+        else:
+            length = np.log2(np.abs(slope)) + 0.5 * np.log2(block.squares(metric))
     return np.asarray(np.clip(np.floor(length) - SHORTEST, 0, OCTAVES - 1), dtype=np.int8)
 
 
@@ -102,20 +120,26 @@ def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> Ans
         index = np.concatenate([staying(where) for where in _pieces(count)])
         stays: npt.NDArray[np.integer] = index.astype(np.int32) if count < 1 << 31 else index
         odds = np.maximum(_odds(teacher, query, pulls, stays), logit(query.least))
-        slope = np.empty(len(stays))
+        slope = _slopes(state, len(stays))
         for where, _, some in pulled(teacher, state, pulls.model):
             first, last = np.searchsorted(stays, (where.start, where.stop))
-            slope[first:last] = some[stays[first:last] - where.start]
+            slope[..., first:last] = some[..., stays[first:last] - where.start]
         drawing = Drawing(teacher.rows.part(stays), stays, slope, odds)
     else:
-        slope = np.empty(count)
+        slope = _slopes(state, count)
         for where, _, some in pulled(teacher, state, pulls.model):
-            slope[where] = some
+            slope[..., where] = some
         drawing = Drawing(teacher.rows, None, slope, _odds(teacher, query, pulls, slice(None)))
     slack = np.maximum(-drawing.odds, 0.0).sum()
     return replace(state, drawing=drawing, fractions=None, play=None), np.array(
         [drawing.rows.count, slack], dtype=np.float64
     )
+
+
+def _slopes(state: State, count: int) -> Array:
+    """Room for the slopes of `count` rows."""
+    outputs = known(state.loss, "loss").outputs
+    return np.empty(count if outputs == 1 else (outputs, count))
 
 
 def _odds(teacher: Teacher, query: queries.Draw, pulls: Balancing, where: slice | npt.NDArray[np.integer]) -> Array:
@@ -132,7 +156,8 @@ def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> A
     drawing: Drawing = known(state.drawing, "rows drawn")
     fractions = np.empty(drawing.rows.count)
     for where, block in drawing.rows.blocks(state.scaling):
-        fractions[where] = expit(drawing.odds[where] + LiftedBlock(block, drawing.slope[where]).times(query.point))
+        lifted = LiftedBlock(block, drawing.slope[..., where])
+        fractions[where] = expit(drawing.odds[where] + lifted.times(query.point))
     return replace(state, fractions=fractions, play=None), np.array([fractions.sum()])
 
 
@@ -269,13 +294,17 @@ def take(teacher: Teacher, query: queries.Take, state: State, turn: Turn) -> Ans
 
 def bound(teacher: Teacher, query: queries.Bound, state: State, turn: Turn) -> Answer:
     """How far a proof reaches."""
-    model, most = known(state.balance, "pulls").model, known(state.loss, "loss").most_curvature
+    loss = known(state.loss, "loss")
+    model, most = known(state.balance, "pulls").model, loss.most_curvature
     if not np.isfinite(most):
         raise QueryRefused("pulls of this loss change without bound, so no proof reaches beyond the goal")
     totals = np.zeros(len(query.radii))
     for where, block, slope in pulled(teacher, state, model):
         reached = LiftedBlock(block, slope).times(query.direction)
-        along = np.abs(block.times(query.direction[:-1])) * np.sqrt(block.squares(query.measure))
+        along = np.abs(over_outputs(block, loss.outputs).times(query.direction[:-1]))
+        if loss.outputs > 1:  # ‖Ux‖ for the directions U of all outputs
+            along = np.linalg.norm(along, axis=0)
+        along = along * np.sqrt(block.squares(query.measure))
         along *= 1.0 if teacher.weights is None else teacher.weights[where]
         for k, radius in enumerate(query.radii):
             totals[k] += np.maximum(reached + radius * most * along, 0.0).sum()
@@ -336,14 +365,16 @@ def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.i
     """(M g_j, 1) of some of the rows drawn; sparse where the rows are and M is a diagonal."""
     found, pieces, start = None, [], 0
     for where, block in drawing.rows.blocks(state.scaling, some.astype(np.int64)):
-        stop, slope = start + length_of(where), drawing.slope[where]
-        light = block.sparsely(metric) if metric.ndim == 1 and isinstance(block, SparseBlock) else None
+        stop, slope = start + length_of(where), drawing.slope[..., where]
+        light = (
+            block.sparsely(metric) if metric.ndim == 1 and isinstance(block, SparseBlock) and slope.ndim == 1 else None
+        )
         if light is not None:
             one = np.full((len(slope), 1), float(counted))
             pieces.append(sparse.hstack([sparse.diags_array(slope) @ light, one], format="csr"))
             continue
         found = np.full((len(some), len(metric) + 1), float(counted)) if found is None else found
-        np.multiply(block.mapped(metric), slope[:, None], out=found[start:stop, :-1])
+        found[start:stop, :-1] = pulls_mapped(block, slope, metric)
         start = stop
     if pieces:
         return sparse.vstack(pieces, format="csr")
@@ -353,9 +384,9 @@ def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.i
 def _fractional_sum(teacher: Teacher, state: State, metric: Array, counted: bool) -> Array:
     """Σ b_j (M g_j, 1) over the rows drawn."""
     drawing, fractions = known(state.drawing, "rows drawn"), known(state.fractions, "prices")
-    total = np.zeros(len(metric))
+    total = np.zeros(metric.shape[-1])
     for where, block in drawing.rows.blocks(state.scaling):
-        total += block.weighted_sum(drawing.slope[where] * fractions[where])
+        total += block.weighted_sum(drawing.slope[..., where] * fractions[where]).ravel()
     moved = metric * total if metric.ndim == 1 else metric @ total
     return np.append(moved, fractions.sum() * counted)
 

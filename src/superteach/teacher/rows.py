@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+from scipy import linalg, sparse
 
 from superteach.mathematics.problem import Scaling
 from superteach.types import Array, Matrix, Positions, Raw
@@ -29,6 +29,10 @@ _SPARSE_BLOCK_ROWS = 1 << 16
 _MANY = 8
 """Rows drawn beyond this part of all are gathered block by block and not copied: at 4 % of 5M × 10 rows, where a third is
 drawn, a copy takes a quarter of the data's memory and saves 3 % of a lesson's time."""
+_PULL_NUMBERS = 1 << 21
+"""Numbers in pulls on a model of several outputs that are built at once, 16 megabytes: 5,000 rows of 400 coefficients."""
+_NOTHING = 1e-100
+"""Factors below this are 0: their squares leave the range in which numbers are quick to compute with (20 times slower)."""
 _GEMM_WIDTH = 16
 """Up to this width a plain product beats the symmetric one."""
 
@@ -43,13 +47,17 @@ class DenseBlock:
     """Room for one weighted copy, shared by all blocks of a pass: fresh memory would cost as much again."""
 
     def times(self, point: Array) -> Array:
-        """X p, one number per row."""
+        """X p, one number per row; outputs × rows for a model of several outputs."""
         if self.constant:
-            return np.asarray(point[:-1] @ self.columns + point[-1] * self.constant)
+            return np.asarray(point[..., :-1] @ self.columns + point[..., -1:] * self.constant)
         return np.asarray(point @ self.columns)
 
     def weighted_sum(self, weights: Array) -> Array:
-        """X'w, one number per column."""
+        """X'w, one number per column; outputs × columns for outputs × rows."""
+        if weights.ndim == 2:
+            totals = weights @ self.columns.T
+            border = self.constant * weights.sum(axis=1, keepdims=True)
+            return np.asarray(np.hstack([totals, border]) if self.constant else totals)
         total = self.columns @ weights
         return np.append(total, self.constant * weights.sum()) if self.constant else total
 
@@ -61,6 +69,19 @@ class DenseBlock:
         if self.constant:
             return np.asarray((matrix[:, :-1] @ self.columns).T + matrix[:, -1] * self.constant)
         return np.asarray((matrix @ self.columns).T)
+
+    @property
+    def width(self) -> int:
+        """Columns, the constant one counted."""
+        return len(self.columns) + bool(self.constant)
+
+    def pieces(self, size: int) -> Iterator[tuple[slice, Array]]:
+        """Some rows after the other, as columns × rows with the constant one."""
+        for start in range(0, self.columns.shape[1], size):
+            piece = self.columns[:, start : start + size]
+            if self.constant:
+                piece = np.vstack([piece, np.full(piece.shape[1], self.constant)])
+            yield slice(start, start + size), piece
 
     def squares(self, matrix: Array) -> Array:
         """‖M x_j‖², one number per row; a vector is the diagonal of M."""
@@ -100,6 +121,8 @@ class SparseBlock:
     scaling: Scaling
 
     def times(self, point: Array) -> Array:
+        if point.ndim == 2:
+            return np.stack([self.times(one) for one in point])
         constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
         slope, offset = (point[:-1], point[-1] * constant) if constant else (point, 0.0)
         if scale is not None:
@@ -109,6 +132,8 @@ class SparseBlock:
         return np.asarray(self.matrix @ slope + offset)
 
     def weighted_sum(self, weights: Array) -> Array:
+        if weights.ndim == 2:
+            return np.stack([self.weighted_sum(one) for one in weights])
         constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
         total = np.asarray(self.matrix.T @ weights)
         mass = weights.sum()
@@ -137,6 +162,16 @@ class SparseBlock:
             constant = self.scaling.constant
             return np.column_stack([whole, np.full(len(whole), matrix[-1] * constant)]) if constant else whole
         return np.stack([self.times(row) for row in matrix], axis=1)
+
+    @property
+    def width(self) -> int:
+        return int(self.matrix.shape[1]) + bool(self.scaling.constant)
+
+    def pieces(self, size: int) -> Iterator[tuple[slice, Array]]:
+        ones = np.ones(self.width)
+        for start in range(0, self.matrix.shape[0], size):
+            part = SparseBlock(self.matrix[start : start + size], self.scaling)
+            yield slice(start, start + size), part.mapped(ones).T
 
     def squares(self, matrix: Array) -> Array:
         if matrix.ndim == 2:
@@ -176,13 +211,78 @@ class SparseBlock:
 
 
 @dataclass(frozen=True, eq=False)
+class SeveralBlock:
+    """The same rows for a model of several outputs, whose coefficients lie one output after the other."""
+
+    block: DenseBlock | SparseBlock
+    outputs: int
+
+    def times(self, point: Array) -> Array:
+        """Outputs × rows."""
+        return self.block.times(point.reshape(self.outputs, -1))
+
+    def weighted_sum(self, weights: Array) -> Array:
+        """Σ_j w_j ⊗ x_j for weights of outputs × rows."""
+        return self.block.weighted_sum(weights).ravel()
+
+    def gram(self, curvature: Array) -> Array:
+        """Σ_j K_j ⊗ x_j x_j', with the curvatures K_j told by factors (see `mathematics.several`)."""
+        blocks = [self.block.gram(weights) for weights in curvature[0]]
+        if len(curvature) == 1:
+            return np.asarray(linalg.block_diag(*blocks))
+        whole, width = -outer_sum(self.block, curvature[1]), len(blocks[0])
+        for place, own in enumerate(blocks):
+            span = slice(place * width, (place + 1) * width)
+            whole[span, span] = own
+        return whole
+
+
+def pull_pieces(block: DenseBlock | SparseBlock, factor: Array) -> Iterator[tuple[slice, Array]]:
+    """Pulls f_j ⊗ x_j of a few rows after the other, as columns: never of all rows at once."""
+    width = len(factor) * block.width
+    for where, piece in block.pieces(max(1, _PULL_NUMBERS // width)):
+        yield where, (factor[:, None, where] * piece).reshape(-1, piece.shape[1])
+
+
+def outer_sum(block: DenseBlock | SparseBlock, factor: Array) -> Array:
+    """Σ_j (f_j ⊗ x_j)(f_j ⊗ x_j)'."""
+    factor = np.where(np.abs(factor) < _NOTHING, 0.0, factor)
+    return np.asarray(sum(piece @ piece.T for _, piece in pull_pieces(block, factor)))
+
+
+def pulls_mapped(block: DenseBlock | SparseBlock, factor: Array, metric: Array) -> Array:
+    """M (f_j ⊗ x_j) of every row, rows × width; a vector is the diagonal of M."""
+    if factor.ndim == 1:
+        return block.mapped(metric) * factor[:, None]
+    parts = [
+        (metric[:, None] * piece if metric.ndim == 1 else metric @ piece) for _, piece in pull_pieces(block, factor)
+    ]
+    return np.concatenate(parts, axis=1).T
+
+
+def pull_squares(block: DenseBlock | SparseBlock, factor: Array, metric: Array) -> Array:
+    """‖M (f_j ⊗ x_j)‖², one number per row, for factors of outputs × rows."""
+    if metric.ndim == 1:
+        parts = zip(factor, metric.reshape(len(factor), -1), strict=True)
+        return np.asarray(sum(np.square(own) * block.squares(diagonal) for own, diagonal in parts))
+    squares = np.empty(factor.shape[1])
+    for where, piece in pull_pieces(block, factor):
+        moved = metric @ piece
+        squares[where] = np.einsum("ij,ij->j", moved, moved)
+    return squares
+
+
+@dataclass(frozen=True, eq=False)
 class LiftedBlock:
-    """The same rows as (a_j x_j, 1): a row's pull on the goal beside the one that counts it."""
+    """The same rows as (a_j x_j, 1), or (a_j ⊗ x_j, 1): a row's pull on the goal beside the one that counts it."""
 
     block: DenseBlock | SparseBlock
     factor: Array
 
     def times(self, point: Array) -> Array:
+        if self.factor.ndim == 2:
+            at = self.block.times(point[:-1].reshape(len(self.factor), -1))
+            return np.asarray(np.einsum("cj,cj->j", self.factor, at) + point[-1])
         return np.asarray(self.factor * self.block.times(point[:-1]) + point[-1])
 
     def weighted_sum(self, weights: Array) -> Array:
@@ -190,8 +290,11 @@ class LiftedBlock:
 
     def gram(self, weights: Array) -> Array:
         pulled = self.factor * weights
-        core = self.block.gram(self.factor * pulled)
-        return _bordered(core, self.block.weighted_sum(pulled), float(weights.sum()))
+        if self.factor.ndim == 2:
+            core = outer_sum(self.block, self.factor * np.sqrt(weights))
+        else:
+            core = self.block.gram(self.factor * pulled)
+        return _bordered(core, self.block.weighted_sum(pulled).ravel(), float(weights.sum()))
 
 
 Block = DenseBlock | SparseBlock
@@ -206,6 +309,11 @@ def _bordered(core: Array, border: Array, corner: float) -> Array:
     full[:-1, -1] = full[-1, :-1] = border
     full[-1, -1] = corner
     return full
+
+
+def over_outputs(block: Block, outputs: int) -> Block | SeveralBlock:
+    """The block as a model of `outputs` outputs meets it."""
+    return block if outputs == 1 else SeveralBlock(block, outputs)
 
 
 class Rows:

@@ -13,7 +13,7 @@ from superteach.line import queries
 from superteach.mathematics.losses import Logistic, Loss, Terms
 from superteach.mathematics.problem import Scaling
 from superteach.teacher.play import pulled
-from superteach.teacher.rows import Block, LiftedBlock
+from superteach.teacher.rows import Block, LiftedBlock, SeveralBlock, over_outputs
 from superteach.teacher.state import State, known
 from superteach.types import Array
 
@@ -29,7 +29,7 @@ Asked = queries.AskMoments | queries.AskValues
 class _Part:
     """A block of rows that a query asks about, and what its function needs of them."""
 
-    block: Block | LiftedBlock
+    block: Block | LiftedBlock | SeveralBlock
     target: Array
     given: Array | None = None
     """Log-odds for "relax", thresholds for "dual"."""
@@ -51,7 +51,13 @@ def _terms(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Terms:
     loss = known(loss, "loss")
     if query.function == "loss":
         terms = loss.terms(t, part.target)
-        return terms if part.weight is None else Terms(*(part.weight * term for term in terms))
+        if part.weight is None:
+            return terms
+        if len(terms.curvature) == 2 and loss.outputs > 1:  # −p_c p_e: each factor takes its half
+            own, share = terms.curvature
+            bent = np.stack([part.weight * own, np.sqrt(part.weight) * share])
+            return Terms(part.weight * terms.value, part.weight * terms.slope, bent)
+        return Terms(*(part.weight * term for term in terms))
     terms = loss.dual_terms(t, part.target, known(part.given, "thresholds"))
     return terms if part.weight is None else Terms(*(part.weight * term for term in terms))
 
@@ -70,6 +76,7 @@ def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
     """Blocks of the rows a query asks about, lifted to (pull, 1) where it speaks of balance."""
     if (query.rows == "drawn") != (query.function == "relax") or (query.rows == "priced" and query.function != "loss"):
         raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
+    outputs = state.loss.outputs if state.loss is not None and query.function == "loss" else 1
     if query.rows in ("drawn", "priced"):
         drawing = known(state.drawing, "rows drawn")
         weights = known(state.fractions, "prices") if query.rows == "priced" else None
@@ -78,9 +85,9 @@ def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
             weights = weights * (teacher.weights if drawing.index is None else teacher.weights[drawing.index])
         for where, block in drawing.rows.blocks(state.scaling):
             if weights is None:
-                yield _Part(LiftedBlock(block, drawing.slope[where]), target[where], drawing.odds[where])
+                yield _Part(LiftedBlock(block, drawing.slope[..., where]), target[where], drawing.odds[where])
             else:
-                yield _Part(block, target[where], None, weights[where])
+                yield _Part(over_outputs(block, outputs), target[where], None, weights[where])
         return
     if query.function == "reach":
         if query.rows != "all":
@@ -91,7 +98,8 @@ def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
     chosen = known(state.chosen, "chosen rows") if query.rows == "chosen" else None
     for where, block in teacher.rows.blocks(state.scaling, chosen):
         given = state.threshold[where] if query.function == "dual" and state.threshold is not None else None
-        yield _Part(block, teacher.target[where], given, None if teacher.weights is None else teacher.weights[where])
+        weight = None if teacher.weights is None else teacher.weights[where]
+        yield _Part(over_outputs(block, outputs), teacher.target[where], given, weight)
 
 
 def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
@@ -117,9 +125,10 @@ def sum_values(teacher: Teacher, query: queries.AskValues, state: State) -> Arra
     for part in _parts(teacher, query, state):
         at, along = part.block.times(query.point), part.block.times(query.direction)
         # Short blocks take all steps at once, because there the calls cost more than the numbers.
-        batch = max(1, _VALUES_AT_ONCE // max(len(at), 1))
+        batch = max(1, _VALUES_AT_ONCE // max(at.size, 1))
+        steps = query.steps.reshape(-1, *[1] * at.ndim)
         for first in range(0, len(query.steps), batch):
-            points = at + query.steps[first : first + batch, None] * along
+            points = at + steps[first : first + batch] * along
             totals[first : first + batch] += _values(query, state.loss, part, points).sum(axis=1)
     return totals
 

@@ -67,6 +67,10 @@ class MaxAUC:
                 f"goals.MaxAUC needs a classifier, and the learner's loss is {learner.loss.name!r}: "
                 "AUC is about two classes; teach LogisticRegression or LinearSVC"
             )
+        if learner.outputs > 1:
+            raise GoalError(
+                f"goals.MaxAUC is about two classes, and the labels have {learner.outputs}; keep two of them"
+            )
         if len(columns) > NEWTON_WIDTH:
             raise GoalError(
                 f"goals.MaxAUC sums a matrix over pairs of columns, too much for {len(columns)} columns "

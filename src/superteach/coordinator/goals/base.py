@@ -46,7 +46,7 @@ class MovableGoal(Goal, Protocol):
 def check_goal(
     goal: object,
     features: int,
-    intercept: bool,
+    learner: Learner,
     classes: Labels | None = None,
     columns: Sequence[object] | None = None,
 ) -> Array | Goal:
@@ -65,11 +65,16 @@ def check_goal(
     if isinstance(goal, Goal):
         return goal
     if hasattr(goal, "predict") or hasattr(goal, "coef_"):
-        return check_vector(_from_model(goal, intercept, classes, columns), features, intercept)
+        return check_vector(_from_model(goal, learner, classes, columns), features, learner)
     if hasattr(goal, "columns") and hasattr(goal, "shape"):
         raise GoalError(f"the goal is a {type(goal).__name__}: give one row of it as a dict or a Series by column name")
     named = _named(goal)
-    return check_vector(goal if named is None else _by_name(named, columns, intercept), features, intercept)
+    if named is not None and learner.outputs > 1:
+        raise GoalError(
+            "a goal by column names has one number for each; give many classes as an array or a fitted model"
+        )
+    intercept = learner.intercept != "none"
+    return check_vector(goal if named is None else _by_name(named, columns, intercept), features, learner)
 
 
 def _named(goal: object) -> dict[object, object] | None:
@@ -115,15 +120,26 @@ def in_order(named: Mapping[Foreign, Value], columns: Sequence[Foreign], where: 
     return [named[column] for column in columns]
 
 
-def check_vector(goal: object, features: int, intercept: bool) -> Array:
-    """Return a goal as float64, after checking its length and its values."""
+def check_vector(goal: object, features: int, learner: Learner) -> Array:
+    """Return a goal as float64, after checking its length and its values; of several outputs, one after the other.
+
+    Softmax predicts the same where all classes are shifted alike: such a goal is taken with classes that add up to 0.
+    """
     try:
-        vector = _real(goal).ravel()
+        given = _real(goal)
     except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"the goal must be a vector of numbers, got {type(goal).__name__}: {error}") from None
-    width = features + intercept
-    if len(vector) != width:
+    vector = given.ravel()
+    intercept, outputs = learner.intercept != "none", learner.outputs
+    width = outputs * (features + intercept)
+    if len(vector) != width or (outputs > 1 and given.ndim > 1 and len(given) != outputs):
         tail = " plus one for the intercept, last" if intercept else ""
+        if outputs > 1:
+            what = "class" if learner.loss.classifies else "target"
+            raise GoalError(
+                f"the goal has shape {given.shape}, expected ({outputs}, {features + intercept}): a row for each {what}, "
+                f"in it one number for each of {features} columns{tail}"
+            )
         raise GoalError(
             f"the goal has {len(vector)} entries, expected {width}: one for each of {features} columns{tail}"
         )
@@ -131,7 +147,7 @@ def check_vector(goal: object, features: int, intercept: bool) -> Array:
     if not usable.all():
         worst = int(np.argmin(usable))
         raise GoalError(f"the goal has a NaN, infinite or huge value at position {worst}: {vector[worst]}")
-    return vector
+    return learner.centred(vector)
 
 
 def _real(values: object) -> Array:
@@ -141,8 +157,8 @@ def _real(values: object) -> Array:
     return array.astype(np.float64)
 
 
-def _from_model(model: object, intercept: bool, classes: Labels | None, columns: Sequence[object]) -> Array:
-    name = type(model).__name__
+def _from_model(model: object, learner: Learner, classes: Labels | None, columns: Sequence[object]) -> Array:
+    name, outputs = type(model).__name__, learner.outputs
     if not hasattr(model, "coef_"):
         raise GoalError(f"the goal {name} has no coef_: fit it first, or give a linear model")
     try:
@@ -150,8 +166,9 @@ def _from_model(model: object, intercept: bool, classes: Labels | None, columns:
         offset = _real(getattr(model, "intercept_", 0.0)).ravel()
     except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"the goal {name} has coefficients that are no numbers: {error}") from None
-    if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != 1):
-        raise GoalError(f"the goal {name} has coefficients of shape {slope.shape}; one row of them is expected")
+    if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != outputs) or (slope.ndim < 2 and outputs > 1):
+        rows = "one row of them is" if outputs == 1 else f"{outputs} rows of them are"
+        raise GoalError(f"the goal {name} has coefficients of shape {slope.shape}; {rows} expected")
     names = getattr(model, "feature_names_in_", None)
     if names is not None and all(isinstance(column, str) for column in columns) and len(names) == slope.shape[-1]:
         places = {str(name): place for place, name in enumerate(names)}
@@ -160,11 +177,13 @@ def _from_model(model: object, intercept: bool, classes: Labels | None, columns:
     if classes is not None and theirs is not None and not np.array_equal(theirs, classes):
         fitted, present = (np.asarray(labels).tolist() for labels in (theirs, classes))
         raise GoalError(f"the goal {name} was fitted on labels {fitted}, the rows have {present}")
-    if intercept:
+    if learner.intercept != "none":
+        if outputs > 1:
+            return np.column_stack([slope, np.broadcast_to(offset, outputs)])
         return np.append(slope.ravel(), offset)
     if np.any(offset):
         raise GoalError(
             f"the goal {name} has an intercept of {offset[0]:g}, but the learner fits none: "
             "use fit_intercept=True in the learner or fit_intercept=False in the goal"
         )
-    return slope.ravel()
+    return slope if outputs > 1 else slope.ravel()

@@ -27,6 +27,6 @@ class PerturbedFit:
     def vector(self, classroom: Classroom) -> Array:
         """Fit on all rows from sums, then add noise of the same norm."""
         truth = classroom.fit_pool()
-        noise = np.random.default_rng(self.seed).standard_normal(len(truth))
+        noise = classroom.learner.centred(np.random.default_rng(self.seed).standard_normal(len(truth)))
         noise *= np.linalg.norm(truth) / np.linalg.norm(noise)
         return classroom.scaling.raw(truth + noise)

@@ -63,13 +63,17 @@ class Within:
 
     def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Refuse unknown columns and models too wide for a matrix over pairs of columns."""
+        if learner.outputs > 1:
+            raise GoalError(
+                f"goals.Within is about one output, the learner has {learner.outputs}; give the goal as an array"
+            )
         if len(columns) > NEWTON_WIDTH:
             raise GoalError(f"goals.Within takes at most {NEWTON_WIDTH} columns, the rows have {len(columns)}")
         self._columns[:] = [*columns, INTERCEPT] if learner.intercept != "none" else columns
         for name in [*self.at_most, *self.at_least, *(name for group in self.equal for name in group)]:
             self._place(name)
         if self.near is not None:
-            check_vector(_numbers(self.near[0]), len(columns), learner.intercept != "none")
+            check_vector(_numbers(self.near[0]), len(columns), learner)
 
     def vector(self, classroom: Classroom) -> Array:
         """Return the point of the set nearest to the pool's model, in raw units."""

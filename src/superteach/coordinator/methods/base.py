@@ -70,8 +70,17 @@ class Method:
     fractions: ClassVar[tuple[float, ...]] = FEW
     """Shares of the pool that budget="best" looks at."""
 
+    broad: ClassVar[bool] = False
+    """Whether it teaches learners of several outputs, and those without a penalty."""
+
     def check(self, settings: Settings, learner: Learner, federation: Federation) -> None:
         """Refuse, before the first query, what this method cannot do."""
+        if not learner.ridge or learner.outputs > 1:
+            what = f"{learner.outputs} classes or targets" if learner.outputs > 1 else "a learner without a penalty"
+            if not self.broad:
+                raise SettingError(f"method={self.name!r} does not teach {what}; use method='match'")
+            if settings.promise != "open":
+                raise SettingError(f"promise={settings.promise!r} cannot be kept for {what}; use promise='open'")
         kind = type(settings.solver).__name__
         if settings.solver is not None and kind not in self.solvers:
             raise SettingError(

@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach.coordinator import metrics
-from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
+from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.methods import small
 from superteach.coordinator.methods.outcome import Outcome
 from superteach.lesson import Certificate
@@ -50,6 +50,8 @@ HALVINGS = 3
 """Models between the last in a ball that cannot be balanced and the first that can, of which the nearest is taught."""
 INSIDE = 0.005
 """Share of a ball's radius by which the first of them lies inside it, to leave room for rounding; it doubles."""
+SHRINKS, SHORTEST = 0.8, 0.05
+"""Factor between models sθ* that are tried for many classes out of reach, and the shortest of them."""
 LUCKLESS = 8
 """Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes."""
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -108,9 +110,10 @@ class Matcher(Search):
     @property
     def _change(self) -> Array | None:
         """R: ‖R x‖ bounds how much x'θ changes where the raw model moves by 1; a vector is its diagonal, None: not known."""
-        scaling, width = self._room.scaling, len(self._goal)
-        if width <= NEWTON_WIDTH:
-            return np.asarray(np.linalg.pinv(self._measure).T, dtype=np.float64)
+        scaling, width = self._room.scaling, len(self._goal) // self._room.learner.outputs
+        if not self._room.wide:
+            one = self._measure[:width, :width]  # every output has the same
+            return np.asarray(np.linalg.pinv(one).T, dtype=np.float64)
         return np.ones(width) if scaling.scale is None and scaling.constant in (0.0, 1.0) else None
 
     def announce(self, sizes: list[int]) -> list[int]:
@@ -121,7 +124,7 @@ class Matcher(Search):
     @property
     def _small(self) -> bool:
         """Whether rows may be looked at in one place, and are so few that the true risk can be searched."""
-        return self._together and self._room.rows <= small.SMALL
+        return self._together and self._room.rows <= small.SMALL and self._room.learner.outputs == 1
 
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all: the best of all searches."""
@@ -170,7 +173,7 @@ class Matcher(Search):
                 break
             self._seed, self._again = (base + attempt * _GOLDEN) % 2**64, attempt > 0
             kept = self._once(size)
-            refused = self._room.learner.refuses(*kept) is not None
+            refused = self._room.refuses(kept) is not None
             # Where a class is missing, other lots may bring rows of both.
             tries += refused and tries < self._restarts + LUCKLESS
             if tries == 1:
@@ -193,13 +196,13 @@ class Matcher(Search):
     def _once(self, size: int) -> Size:
         """One search."""
         federation = self._room.federation
-        wide = len(self._goal) > NEWTON_WIDTH
+        wide = self._room.wide
         target = self._target(size)
         federation.stage = "prices"
-        metric = prices.metric_of(self._curvature_at_goal(size))
+        metric = self._metric_of(self._curvature_at_goal(size))
         found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, newton=not wide)
         proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
-        if not found.balanced and proof is None and found.freedom <= len(self._goal) + 1:
+        if not found.balanced and proof is None and found.freedom <= len(metric) + 1:
             # Few rows leave little freedom: harder prices may prove what softer ones, which rounding needs, do not.
             harder = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False, border=0.0)
             proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
@@ -228,7 +231,7 @@ class Matcher(Search):
 
     def _penalty(self, size: int) -> Quadratic:
         learner = self._room.learner
-        return ridge_penalty(learner.penalty(size), len(self._goal), learner.free_intercept)
+        return ridge_penalty(learner.penalty(size), len(self._goal), learner.free_intercept, learner.outputs)
 
     def _target(self, size: int) -> Array:
         """Λθ*, 0 for a free intercept: what pulls at the goal have to add up to."""
@@ -242,11 +245,19 @@ class Matcher(Search):
         return self._with_penalty(self._pool_curvature * (size / room.rows), size)
 
     def _curvature(self, rows: Literal["all", "priced", "chosen"], model: Array) -> Array:
-        if len(model) > NEWTON_WIDTH:
+        if self._room.wide:
             return np.full(len(model), self._room.row_square * self._room.rows / len(model))
         sums: Moments = self._room.federation.sum(AskMoments("loss", rows, model, 2))
         assert sums.curvature is not None
         return sums.curvature
+
+    def _metric_of(self, curvature: Array) -> Array:
+        """M with M'M = H⁻¹, over the directions in which outputs can differ at all."""
+        learner = self._room.learner
+        if not learner.loss.shifts or curvature.ndim == 1:
+            return prices.metric_of(curvature)
+        basis = prices.contrasts(learner.outputs, len(self._goal) // learner.outputs)
+        return np.asarray(prices.metric_of(basis @ curvature @ basis.T) @ basis)
 
     def _with_penalty(self, curvature: Array, size: int) -> Array:
         diagonal = self._penalty(size).diagonal
@@ -263,8 +274,10 @@ class Matcher(Search):
         ball, risks, model = self._ball(), list[float](), self._goal
         if ball is not None:
             return self._into_ball(*ball, size)
+        if room.learner.outputs > 1 and room.learner.loss.classifies and not room.wide:
+            return self._shrunk(size)
         trail = [(self._goal, found, metric)]
-        for _ in range(APPROACHES if len(model) <= NEWTON_WIDTH else 0):
+        for _ in range(0 if room.wide else APPROACHES):
             model = room.fit_priced(size, model)
             risks.append(metrics.risk(room.scaling.raw(model), room.scaling.raw(self._goal)))
             federation.note(risks[-1])
@@ -303,10 +316,27 @@ class Matcher(Search):
             risks.append(float(np.linalg.norm(model - self._goal)))
         return found, metric, risks
 
+    def _shrunk(self, size: int) -> tuple[Prices, Array, list[float]]:
+        """The same for many classes: the longest model sθ*, s < 1, that can be balanced. It predicts the goal's classes."""
+        risks, low, high, halvings, share = list[float](), 0.0, 1.0, 0, SHRINKS
+        found, metric = self._prices_inside(share * self._goal, size)
+        while True:
+            risks.append(metrics.risk(*(self._room.scaling.raw(one) for one in (share * self._goal, self._goal))))
+            self._room.federation.note(risks[-1])
+            low, high = (share, high) if found.balanced else (low, share)
+            halvings += low > 0.0
+            if halvings > HALVINGS or high < SHORTEST or self._room.late:
+                break
+            share = 0.5 * (low + high) if low else SHRINKS * high
+            found, metric = self._prices_inside(share * self._goal, size)
+        if not found.balanced and low:
+            found, metric = self._prices_inside(low * self._goal, size)
+        return found, metric, risks
+
     def _prices_inside(self, model: Array, size: int) -> tuple[Prices, Array]:
         """Prices that balance another model than the goal."""
         federation = self._room.federation
-        metric = prices.metric_of(self._with_penalty(self._curvature("priced", model), size))
+        metric = self._metric_of(self._with_penalty(self._curvature("priced", model), size))
         target = self._penalty(size).gradient(model)
         found = prices.agree(federation.sum, model, target, metric, size, self._seed, False, exact=1e-3)
         return prices.take(federation.sum, found, metric, size), metric
@@ -349,7 +379,7 @@ class Matcher(Search):
         """
         room, goal = self._room, self._goal
         plain = room.learner.intercept == "none" and room.scaling.scale is None
-        if not isinstance(room.learner.loss, Squared) or not plain or len(goal) > NEWTON_WIDTH:
+        if not isinstance(room.learner.loss, Squared) or not plain or room.wide or not room.learner.ridge:
             return None
         zero: Moments = room.federation.sum(AskMoments("loss", "all", np.zeros_like(goal), 2))
         assert zero.curvature is not None
@@ -365,7 +395,8 @@ class Matcher(Search):
         if not self._together or metric.ndim == 1:
             kept: Size = federation.sum(RoundAlone(metric, self._seed))
             return kept
-        for slower in rounding.SLOWER:
+        several = self._room.learner.outputs > 1
+        for slower in rounding.SLOWEST if several else rounding.SLOWER:
             assign, left = self._settled(found, metric, size, slower * rounding.TILT)
             close = left <= rounding.close(size) * found.usual
             if close or not found.balanced or self._room.late:
@@ -410,7 +441,7 @@ class Matcher(Search):
     def _predicted(self, kept: Size) -> float:
         """The risk to first order: H⁻¹ times the gradient at the goal, over the chosen rows."""
         room = self._room
-        if len(self._goal) > NEWTON_WIDTH or room.learner.refuses(*kept):
+        if room.wide or room.refuses(kept):
             return np.nan
         sums: Moments = room.federation.sum(AskMoments("loss", "chosen", self._goal, 2))
         assert sums.curvature is not None

@@ -42,6 +42,7 @@ class Match(Method):
         exact=True,
     )
     uses = ("rounding", "restarts")
+    broad = True
     promises = ("closed", "epsilon", "masked", "open")
 
     def choose_masked(self, room: Classroom, goal: Array, size: int, settings: Settings) -> Outcome:
@@ -216,6 +217,7 @@ class Random(Method):
         ended="",
     )
     fractions = PATH_FRACTIONS
+    broad = True
 
     def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
         """Let every teacher sort its rows by a number drawn from the seed and the row's id."""

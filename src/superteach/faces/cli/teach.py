@@ -90,7 +90,7 @@ def _run(request: Request, place: Path) -> None:
 
     def rehearse(names: list[str], columns: tuple[str, ...], rows: int, classes: Raw | None) -> None:
         goal = goal_of(columns, classes)
-        wanted = check_goal(goal, len(columns), student.intercept != "none", classes)
+        wanted = check_goal(goal, len(columns), student, classes, columns)
         if isinstance(wanted, CheckedGoal):
             wanted.check(student, columns, classes)
         shape = rehearsal.Shape(names, len(columns), rows)

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from superteach.types import Array, Mask
 
 __all__ = [
-    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Behind", "Census", "ColumnSums", "Compare",
-    "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall", "RowFunction", "RowSet", "Size",
-    "Sized", "upper_triangle",
+    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Behind", "Census", "ClassCounts", "ColumnSums",
+    "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall", "RowFunction",
+    "RowSet", "Size", "Sized", "upper_triangle",
 ]  # fmt: skip
 
 RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]
@@ -185,6 +185,15 @@ class Numbers(Query[Array]):
         return total
 
 
+class Counts(Query[npt.NDArray[np.int64]]):
+    """A query that is answered with counts."""
+
+    sensitivity: ClassVar[Sensitivity] = COUNTED
+
+    def read(self, total: Array) -> npt.NDArray[np.int64]:
+        return np.rint(total).astype(np.int64)
+
+
 class Size(NamedTuple):
     """How many rows, and how many of them carry a positive label or target."""
 
@@ -219,6 +228,20 @@ class Census(Sized):
     @property
     def behind(self) -> tuple[Behind, ...]:
         return (self.rows,)
+
+
+class ClassCounts(Counts):
+    """How many of the chosen rows belong to each of many classes?"""
+
+    classes: int
+    broadcast: ClassVar[str] = "how many classes there are"
+    reply: ClassVar[str] = "one count per label"
+    exposure: ClassVar[str] = "chosen rows of each class"
+    over: ClassVar[Over] = "chosen"
+
+    @property
+    def reply_length(self) -> int:
+        return self.classes
 
 
 class ColumnSums(Numbers):
@@ -351,15 +374,6 @@ class RankRows(Numbers):
     sensitivity: ClassVar[Sensitivity] = COUNTED
 
 
-class Counts(Query[npt.NDArray[np.int64]]):
-    """A query that is answered with counts."""
-
-    sensitivity: ClassVar[Sensitivity] = COUNTED
-
-    def read(self, total: Array) -> npt.NDArray[np.int64]:
-        return np.rint(total).astype(np.int64)
-
-
 class CountRanks(Counts):
     """For each prefix of a rank, how many rows continue it with each of the 256 next bytes?
 
@@ -410,20 +424,24 @@ class Comparison(NamedTuple):
     rows: int
     same_label: int
     error: float
-    total: float
+    total: Array
+    """One sum per output."""
     spread: float
 
 
 class Compare(Query[Comparison]):
-    """How do a model and the goal agree on all rows? `centre` is the mean prediction, once known."""
+    """How do a model and the goal agree on all rows? `centre` is the mean prediction of each output, once known."""
 
     model: Array
     goal: Array
-    centre: float = 0.0
+    centre: Array
     broadcast: ClassVar[str] = "two models"
-    reply: ClassVar[str] = "2 counts, 3 sums"
+    reply: ClassVar[str] = "2 counts, 2 sums, one sum per output"
     exposure: ClassVar[str] = "how often and how far the two differ on the rows"
-    length: ClassVar[int] = 5
+
+    @property
+    def reply_length(self) -> int:
+        return 4 + len(self.centre)
 
     def read(self, total: Array) -> Comparison:
-        return Comparison(round(total[0]), round(total[1]), *map(float, total[2:]))
+        return Comparison(round(total[0]), round(total[1]), float(total[2]), total[3:-1], float(total[-1]))

@@ -179,7 +179,7 @@ def _labels(part: Part) -> list[Label]:
     if len(different) > 2:
         raise QueryRefused(f"its target has {len(different)} different values; a classification has two")
     if len(different) == 2:
-        find_classes([part])
+        find_classes([part], most=2)
     return [value.item() if isinstance(value, np.generic) else value for value in different]
 
 
