@@ -25,7 +25,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from benchmarks import memory, pools
+from benchmarks import memory, pools, scale_spark
 from benchmarks.table import Measurements, seconds, show
 from superteach import SuperTeacher, teach
 
@@ -176,7 +176,7 @@ def sparse_text(folder: Path, rows: int = 1_000_000, width: int = 100_000) -> It
     yield table
 
 
-CASES: dict[str, Case] = {"in-process": in_process, "out-of-core": out_of_core, "sparse": sparse_text}
+CASES: dict[str, Case] = {"in-process": in_process, "out-of-core": out_of_core, "sparse": sparse_text, "spark": scale_spark.run}
 """Every case by its name; a case is added by a line here."""
 
 
