@@ -176,7 +176,12 @@ def sparse_text(folder: Path, rows: int = 1_000_000, width: int = 100_000) -> It
     yield table
 
 
-CASES: dict[str, Case] = {"in-process": in_process, "out-of-core": out_of_core, "sparse": sparse_text, "spark": scale_spark.run}
+CASES: dict[str, Case] = {
+    "in-process": in_process,
+    "out-of-core": out_of_core,
+    "sparse": sparse_text,
+    "spark": scale_spark.run,
+}
 """Every case by its name; a case is added by a line here."""
 
 

@@ -31,7 +31,7 @@ SOME = {
 def test_every_face_has_every_setting():
     """A setting is declared in one file."""
     assert list(Given.__annotations__) == NAMES
-    assert set(st.SuperTeacher().get_params()) == {"learner", "goal", "verbose", *NAMES}
+    assert set(st.SuperTeacher().get_params()) == {"learner", "goal", "verbose", "engine", *NAMES}
     options = inspect.signature(takes(Request)(lambda request: None)).parameters
     assert set(NAMES) <= set(options)
     for name in NAMES:

@@ -154,7 +154,9 @@ def open_table(jobs: Jobs, task: Task, student: Learner) -> tuple[Spark, Raw | N
             )
     classes = None
     if student.loss.classifies:
-        classes = find_classes([Part(facts["name"], np.empty((0, 0)), np.array(facts["labels"])) for _, facts in found])
+        classes = find_classes(
+            [Part(facts["name"], np.empty((0, 0)), np.array(facts["labels"])) for _, facts in found], most=2
+        )
     roster = [Member(one.partition, one.place, facts["name"], facts["rows"]) for one, facts in found]
     homes = {one.partition: (one.worker, facts["digest"]) for one, facts in found}
     columns = task.layout.columns(widths)

@@ -93,7 +93,9 @@ def test_over_a_federation_it_signs_in_and_asks_no_teacher(
             pass
 
         def standing(self, most: int) -> SimpleNamespace:
-            return SimpleNamespace(connected=("a", "b", "c"), project=SimpleNamespace(teachers=("a", "b", "c")))
+            return SimpleNamespace(
+                connected=("a", "b", "c"), silent=(), project=SimpleNamespace(teachers=("a", "b", "c"))
+            )
 
     monkeypatch.setattr(session, "sign_in", lambda home: Desk())
     order = [

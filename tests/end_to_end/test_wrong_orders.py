@@ -25,13 +25,12 @@ CSV: list[tuple[tuple[str, ...], str | bytes]] = [
     (("column 'b'", "infinite"), HEAD + "1,inf,1\n" + ROWS),
     (("column 'b'", "row 0", "too large"), HEAD + "1,1e200,1\n" + ROWS),
     (("'label'", "missing"), HEAD + "1,2,\n" + ROWS),
-    (("3 classes",), HEAD + ROWS + "1,2,7\n"),
     (("one class",), HEAD + "1,2,1\n2,3,1\n"),
     (("continuous labels such as 0.5",), HEAD + ROWS + "1,2,0.5\n"),
     (("columns named 'a'",), "a,a,label\n" + ROWS),
     (("without a name",), ",b,label\n" + ROWS),
     (("cannot be read",), HEAD + "1,2\n"),
-    (("cannot be read",), bytes(range(256)) * 8),
+    (("holds no text but bytes",), bytes(range(256)) * 8),
     (("no column besides",), "label\n1\n0\n"),
     (("'a'", "no value at all"), HEAD + ",1,0\n,2,1\n"),
     (("'a'", "date"), HEAD + "2020-01-01,1,0\n2020-01-02,2,1\n"),
@@ -39,7 +38,7 @@ CSV: list[tuple[tuple[str, ...], str | bytes]] = [
 ]
 OPTIONS: list[tuple[tuple[str, ...], list[str]]] = [
     (("nowhere.csv", "does not exist"), ["nowhere.csv"]),
-    (("directory",), ["/tmp"]),
+    (("holds no Parquet file",), ["/etc"]),
     (("given twice",), ["{east}", "{east}"]),
     (("ends in '.txt'",), ["{east}.txt"]),
     (("no feature column 'size'",), ["{east}", "--features", "x0,size"]),

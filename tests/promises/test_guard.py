@@ -53,9 +53,10 @@ def test_the_guard_alone_makes_sealed_replies():
     assert used_in("SEAL") == {"superteach.line.messages", "superteach.promises.guard"}
     assert used_in("Sealed") == {
         "superteach.line.messages", "superteach.line.wire", "superteach.promises.guard", "superteach.engines.inprocess",
-        "superteach.teacher", "superteach.organisations.site.follower",
+        "superteach.teacher", "superteach.teacher.paged", "superteach.teacher.device",
+        "superteach.organisations.site.follower",
     }  # fmt: skip
-    assert used_in("pack_reply", "pack_part") == {"superteach.organisations.site"}
+    assert used_in("pack_reply", "pack_part") == {"superteach.organisations.site", "superteach.teacher.resident"}
     with pytest.raises(AttributeError):
         wire.pack_reply(np.zeros(2))
 

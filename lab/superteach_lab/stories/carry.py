@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -23,11 +23,17 @@ def measure(split: Split, seed: int, rows: int = ROWS) -> dict[str, Dropped]:
     some = np.random.default_rng(seed).choice(len(split.y), rows, replace=False)
     names = split.names or tuple(map(str, range(split.X.shape[1])))
     return {
-        name: drop(split.X[some], split.y[some], LogisticRegression(), coefficient=place) for place, name in enumerate(names)
+        name: drop(split.X[some], split.y[some], LogisticRegression(), coefficient=place)
+        for place, name in enumerate(names)
     }
 
 
-def middle(values: list[float | None]) -> str:
+def found_in(one: Dropped) -> int | None:
+    """How many rows a search dropped, where it found any."""
+    return None if one.rows is None else len(one.rows)
+
+
+def middle(values: Sequence[float | None]) -> str:
     """The median, or a dash."""
     known = [value for value in values if value is not None]
     return f"{np.median(known):.0f}" if known else "–"
@@ -38,9 +44,12 @@ def draw(figure: Figure, found: list[dict[str, Dropped]]) -> None:
     axes = figure.subplots()
     for place, name in enumerate(found[0]):
         ones = [one[name] for one in found]
-        least, most = ([v for v in values if v] for values in zip(*((o.least, None if o.rows is None else len(o.rows)) for o in ones), strict=True))
+        least = [one.least for one in ones if one.least]
+        most = [count for one in ones if (count := found_in(one))]
         if least and most:
-            axes.plot([np.median(least), np.median(most)], [place, place], color=COLOURS[0], lw=6, solid_capstyle="round")
+            axes.plot(
+                [np.median(least), np.median(most)], [place, place], color=COLOURS[0], lw=6, solid_capstyle="round"
+            )
         told = [o.approximate for o in ones if o.approximate]
         if told:
             axes.plot([np.median(told)], [place], "x", color=COLOURS[1], ms=9)
@@ -60,7 +69,7 @@ def tell(seeds: int) -> Callable[[Figure], None]:
             name,
             f"{np.median([one[name].before for one in found]):.2f}",
             middle([one[name].least for one in found]),
-            middle([None if one[name].rows is None else len(one[name].rows) for one in found]),
+            middle([found_in(one[name]) for one in found]),
             middle([one[name].approximate for one in found]),
         )
         for name in found[0]

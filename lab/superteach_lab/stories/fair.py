@@ -1,4 +1,4 @@
-"""A fair model from real rows and a plain learner: rows that teach a reweighed model to a learner without weights."""
+"""A fair model from real rows and a plain learner: rows that teach a model with equal mean scores, without weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from superteach import SuperTeacher
 from superteach.report.style import COLOURS
 from superteach.types import Array, Positions
 from superteach_lab.data import load_acs_income
-from superteach_lab.stories.table import Split, adult, fit, main, write_table
+from superteach_lab.stories.table import Split, adult, fit, main, vector, write_table
 
 SIZE = 300
 TRIMMED = (0.01, 0.05)
@@ -46,13 +46,28 @@ def reweighed(y: Positions, group: Positions) -> Array:
     return weights
 
 
+def curvature_of(split: Split, model: LogisticRegression) -> tuple[Array, Array, Array]:
+    """Rows with their constant column, their chances, and the curvature of all of them at a model."""
+    design, chance = np.column_stack([split.X, np.ones(len(split.y))]), model.predict_proba(split.X)[:, 1]
+    bent = (design * (chance * (1.0 - chance))[:, None]).T @ design
+    return design, chance, bent + np.diag([*np.ones(split.X.shape[1]), 0.0])
+
+
+def levelled(split: Split) -> LogisticRegression:
+    """The model nearest to that of all rows, in their curvature, under which both groups have the same mean score."""
+    model = fit(split.X, split.y)
+    design, _, curvature = curvature_of(split, model)
+    apart = design[split.group == 0].mean(axis=0) - design[split.group == 1].mean(axis=0)
+    way = np.linalg.solve(curvature, apart)
+    found = vector(model) - way * (apart @ vector(model)) / (apart @ way)
+    model.coef_, model.intercept_ = found[None, :-1], found[-1:]
+    return model
+
+
 def trimmed(split: Split, share: float) -> Positions:
     """Rows that stay when those are left out that widen the gap in probabilities most, to first order."""
-    model = fit(split.X, split.y)
-    design = np.column_stack([split.X, np.ones(len(split.y))])
-    chance = model.predict_proba(split.X)[:, 1]
+    design, chance, curvature = curvature_of(split, fit(split.X, split.y))
     weight = chance * (1.0 - chance)
-    curvature = (design * weight[:, None]).T @ design + np.diag([*np.ones(split.X.shape[1]), 0.0])
     slopes = design * weight[:, None]
     gap = slopes[split.group == 0].mean(axis=0) - slopes[split.group == 1].mean(axis=0)
     widens = (split.y - chance) * (design @ np.linalg.solve(curvature, gap))
@@ -61,8 +76,12 @@ def trimmed(split: Split, share: float) -> Positions:
 
 def measure(split: Split, seeds: int, size: int = SIZE, owner: Positions | None = None) -> dict[str, list[Outcome]]:
     """All ways to a model, each over the seeds that it depends on."""
-    goal = fit(split.X, split.y, reweighed(split.y, split.group))
-    found = {"all rows": [outcome(fit(split.X, split.y), split)], "all rows, reweighed (the goal)": [outcome(goal, split)]}
+    goal = levelled(split)
+    found = {
+        "all rows": [outcome(fit(split.X, split.y), split)],
+        "all rows, reweighed": [outcome(fit(split.X, split.y, reweighed(split.y, split.group)), split)],
+        "the goal: equal mean scores": [outcome(goal, split)],
+    }
     for share in TRIMMED:
         rows = trimmed(split, share)
         found[f"all but the {share:.0%} that widen the gap most"] = [outcome(fit(split.X[rows], split.y[rows]), split)]

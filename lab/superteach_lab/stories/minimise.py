@@ -26,7 +26,11 @@ def chosen_by(name: str, split: Split, size: int, seed: int) -> Positions:
     """Rows that a contestant chooses, by number."""
     if name == "match":
         goal = fit(split.X, split.y)
-        return SuperTeacher(LogisticRegression(), goal, budget=size, random_state=seed).fit(split.X, split.y).sample_indices_
+        return (
+            SuperTeacher(LogisticRegression(), goal, budget=size, random_state=seed)
+            .fit(split.X, split.y)
+            .sample_indices_
+        )
     some = np.arange(len(split.y))
     (rival,) = by_name([name])
     learner = Learner.of(LogisticRegression())
@@ -37,7 +41,8 @@ def chosen_by(name: str, split: Split, size: int, seed: int) -> Positions:
 
     if rival.refuses(task(some), size):
         some = np.sort(np.random.default_rng(seed).choice(some, min(FEWER, len(some)), replace=False))
-    return some[np.asarray(rival.choose(task(some), size, seed))]
+    chosen: Positions = some[np.asarray(rival.choose(task(some), size, seed))]
+    return chosen
 
 
 def measure(split: Split, names: tuple[str, ...], sizes: tuple[int, ...], seeds: int) -> dict[tuple[str, int], Array]:
@@ -65,8 +70,15 @@ def draw(figure: Figure, found: dict[tuple[str, int], Array], names: tuple[str, 
     for place, name in enumerate(names):
         shares = [1.0 - np.median(found[name, size][:, 1]) for size in sizes]
         colour = COLOURS[0] if name == "match" else COLOURS[1 + place % (len(COLOURS) - 1)]
-        axes.plot(sizes, np.maximum(shares, 1e-5), marker="o", color=colour, lw=3 if name == "match" else 1.5, label=name)
-    axes.set(xscale="log", yscale="log", xlabel="rows in the small set", ylabel="test rows predicted otherwise than by all rows")
+        axes.plot(
+            sizes, np.maximum(shares, 1e-5), marker="o", color=colour, lw=3 if name == "match" else 1.5, label=name
+        )
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="rows in the small set",
+        ylabel="test rows predicted otherwise than by all rows",
+    )
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.minorticks_off()
     axes.set_title("Few rows that stand for 32,561 (Adult)")

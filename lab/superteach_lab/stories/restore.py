@@ -55,7 +55,10 @@ def measure(split: Split, seeds: int) -> Array:
     """How far the model moves, how far other rows bring it back, and how many of them are the old ones: (seeds, 3)."""
     found = [forget(split, seed) for seed in range(seeds)]
     return np.array(
-        [(np.linalg.norm(one.without - one.before), np.linalg.norm(one.restored - one.before), one.shared) for one in found]
+        [
+            (np.linalg.norm(one.without - one.before), np.linalg.norm(one.restored - one.before), one.shared)
+            for one in found
+        ]
     )
 
 
@@ -74,8 +77,9 @@ def draw(figure: Figure, found: Array) -> None:
 def tell(seeds: int) -> Callable[[Figure], None]:
     """Measure on Adult."""
     found = measure(adult(), seeds)
-    rows = [(name, f"{np.median(column):.2g}", f"{column.min():.2g}", f"{column.max():.2g}")
-            for name, column in zip((f"without {GONE} rows", "restored by other rows", "rows in common"), found.T, strict=True)]  # fmt: skip
+    names = (f"without {GONE} rows", "restored by other rows", "share of rows in common")
+    told = [(f"{np.median(column):.2g}", f"{column.min():.2g}", f"{column.max():.2g}") for column in found.T]
+    rows = [(name, *cells) for name, cells in zip(names, told, strict=True)]
     write_table(f"Adult, {TRAINED:,} rows trained on; {seeds} seeds", ("", "median", "least", "most"), rows)
     return partial(draw, found=found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -35,19 +35,20 @@ class Split(NamedTuple):
 
 def adult() -> Split:
     """Seven columns of Adult: 32,561 rows to choose from, 16,281 to test on."""
-    parts = [_columns(load_adult(subset=subset, as_frame=True).frame) for subset in ("train", "test")]
+    parts = [_columns(load_adult(subset=subset)) for subset in ("train", "test")]
     scaler = StandardScaler().fit(parts[0][0])
     (X, y, group), (test, test_y, test_group) = parts
     names = (*NUMBERS, *(f"log {name}" for name in SKEWED), "married", "male")
     return Split(scaler.transform(X), y, group, scaler.transform(test), test_y, test_group, names)
 
 
-def _columns(frame):  # type: ignore[no-untyped-def]
-    numbers = [frame[name].to_numpy(float) for name in NUMBERS] + [np.log1p(frame[name].to_numpy(float)) for name in SKEWED]
+def _columns(bunch: Any) -> tuple[Array, Positions, Positions]:
+    frame = bunch.data
+    numbers = [frame[name].to_numpy(float) for name in NUMBERS]
+    numbers += [np.log1p(frame[name].to_numpy(float)) for name in SKEWED]
     married = frame["marital-status"].str.startswith("Married-civ").to_numpy(float)
     male = (frame["sex"] == "Male").to_numpy(float)
-    label = frame["income"].str.startswith(">").to_numpy().astype(np.int64)
-    return np.column_stack([*numbers, married, male]), label, (1.0 - male).astype(np.int64)
+    return np.column_stack([*numbers, married, male]), np.asarray(bunch.target, np.int64), (1 - male).astype(np.int64)
 
 
 def fit(X: Array, y: Positions, weights: Array | None = None) -> LogisticRegression:

@@ -188,7 +188,7 @@ class ParquetTable:
                 found.append(np.asarray(known.to_numpy(zero_copy_only=False)))
             return Part(self.sources[stretch.file].called, None, np.concatenate(found))
 
-        return find_classes(_together(values, wholes))
+        return find_classes(_together(values, wholes), most=2)
 
     def chunks(self, stretches: Iterable[_Stretch]) -> Iterator[_Chunk]:
         """Rows with all columns asked for, checked, batch by batch."""
@@ -299,7 +299,7 @@ class LargeArray:
         bounds = np.cumsum([0, *_even(rows, max(1, round(rows / _size(rows))))]).tolist()
         ranges: list[tuple[int, int]] = list(pairwise(bounds))
         labels = [Part(f"rows {a} to {b - 1}", None, np.unique(target[a:b])) for a, b in ranges if loss.classifies]
-        classes = find_classes(labels) if loss.classifies else None
+        classes = find_classes(labels, most=2) if loss.classifies else None
         mapped = None if getattr(features, "mode", "c") == "c" else getattr(features, "_mmap", None)
 
         def read(place: tuple[int, tuple[int, int]]) -> Paged:

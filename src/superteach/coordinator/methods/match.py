@@ -430,8 +430,7 @@ class Matcher(Search):
         rows, fractions, residual = shown[:, :-1], shown[:, -1], target - last.total
         missing = size - sum(settled)
         least, most = (missing if counted else max(0, missing - sum(idle))), max(missing, 0)
-        draw = np.random.default_rng(self._seed)
-        lacking = found.aim - target[:-1]
+        draw, lacking = np.random.default_rng(self._seed), found.aim - target[:-1]
         starts = 1 if len(rows) > MANY else 2 if size > MANY else STARTS
         taken = rounding.finish(rows, fractions, residual, least, most, draw, lacking, starts, limit)
         left = (residual + fractions @ rows - taken @ rows)[:-1] + lacking

@@ -97,6 +97,9 @@ class Query(Generic[Read]):
         assert self.over != "as asked"
         return (self.over,)
 
+    listed: ClassVar[tuple[str, ...]] = ()
+    """Fields that are lists of any length, whatever others of their name are."""
+
     @property
     def priced(self) -> tuple[str, ...]:
         """Fields that are as long as prices, where others of their names are as long as models."""
@@ -129,7 +132,8 @@ class Query(Generic[Read]):
         }
         sizes["m"] = [(width,), (width, width)]
         for name, value in vars(self).items():
-            wanted = sizes.get("p" if name in self.priced else SHAPES.get(name, ""), [])
+            shape = "p" if name in self.priced else "" if name in self.listed else SHAPES.get(name, "")
+            wanted = sizes.get(shape, [])
             if isinstance(value, tuple) and name in ("beta", "counts", "idle"):
                 wanted = [(teachers,)]
             if isinstance(value, np.ndarray):
@@ -435,6 +439,7 @@ class Compare(Query[Comparison]):
     model: Array
     goal: Array
     centre: Array
+    listed: ClassVar[tuple[str, ...]] = ("centre",)
     broadcast: ClassVar[str] = "two models"
     reply: ClassVar[str] = "2 counts, 2 sums, one sum per output"
     exposure: ClassVar[str] = "how often and how far the two differ on the rows"
