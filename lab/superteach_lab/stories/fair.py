@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import SuperTeacher
-from superteach.report.style import COLOURS
+from superteach.report.style import COLOURS, MARKERS
 from superteach.types import Array, Positions
 from superteach_lab.data import load_acs_income
-from superteach_lab.stories.table import Split, adult, fit, main, vector, write_table
+from superteach_lab.stories.table import GREY, Split, adult, fit, main, vector, write_table
 
 SIZE = 300
 TRIMMED = (0.01, 0.05)
@@ -108,8 +108,8 @@ def draw(figure: Figure, found: dict[str, list[Outcome]]) -> None:
     for place, (name, results) in enumerate(found.items()):
         gaps, accuracies = ([100 * getattr(one, part) for one in results] for part in Outcome._fields)
         taught = "taught" in name
-        axes.scatter(gaps, accuracies, s=70 if taught else 40, color=COLOURS[place % len(COLOURS)],
-                     marker="*" if taught else "o", label=name, zorder=3 if taught else 2)  # fmt: skip
+        marker, size, order = ("*", 160, 2) if taught else (MARKERS[place % len(MARKERS)], 40, 3)
+        axes.scatter(gaps, accuracies, size, (*COLOURS, GREY)[place], marker, label=name, zorder=order)
     axes.set(xlabel="men above 50,000 dollars minus women, % of test rows as predicted", ylabel="accuracy, %")
     axes.set_title("A fair model from a few real rows (Adult)")
     axes.legend(frameon=False, fontsize=8)

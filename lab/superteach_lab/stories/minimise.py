@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import Learner, SuperTeacher
-from superteach.report.style import COLOURS
+from superteach.report.style import COLOURS, MARKERS
 from superteach.types import Array, Positions
 from superteach_lab.compare.task import Task
 from superteach_lab.rivals import by_name
-from superteach_lab.stories.table import Split, adult, fit, main, vector, write_table
+from superteach_lab.stories.table import GREY, Split, adult, fit, main, vector, write_table
 
 SIZES = (50, 100, 200)
 RIVALS = ("random", "leverage", "k-center", "herding", "gradient matching", "CRAIG")
@@ -69,9 +69,13 @@ def draw(figure: Figure, found: dict[tuple[str, int], Array], names: tuple[str, 
     axes = figure.subplots()
     for place, name in enumerate(names):
         shares = [1.0 - np.median(found[name, size][:, 1]) for size in sizes]
-        colour = COLOURS[0] if name == "match" else COLOURS[1 + place % (len(COLOURS) - 1)]
         axes.plot(
-            sizes, np.maximum(shares, 1e-5), marker="o", color=colour, lw=3 if name == "match" else 1.5, label=name
+            sizes,
+            np.maximum(shares, 1e-5),
+            marker=MARKERS[place % len(MARKERS)],
+            color=(*COLOURS, GREY)[place],
+            lw=3 if name == "match" else 1.5,
+            label=name,
         )
     axes.set(
         xscale="log",

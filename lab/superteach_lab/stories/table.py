@@ -16,6 +16,8 @@ from superteach.report.png import save
 from superteach.types import Array, Positions
 from superteach_lab.data import load_adult
 
+GREY = "#555555"
+"""A seventh colour, beside those of Okabe and Ito."""
 NUMBERS = ("age", "education-num", "hours-per-week")
 SKEWED = ("capital-gain", "capital-loss")
 """Columns of which the logarithm of 1 + value is taken: most values are 0, a few are 100,000."""
