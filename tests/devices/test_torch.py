@@ -59,7 +59,7 @@ def test_scaled_rows_and_a_constant_column(kind, constant, pool):
         queries.Prepare(LOSSES[kind](), constant, X.mean(axis=0), X.std(axis=0)),
         queries.AskMoments("loss", "all", point, 2),
         queries.AskValues("loss", "all", point, point[::-1], np.array([0.0, 0.5])),
-        queries.Compare(point, point[::-1], 0.2),
+        queries.Compare(point, point[::-1], np.array([0.2])),
         queries.Balance(point, np.eye(width) + 0.1),
         queries.Draw(np.linspace(-2.0, 1.0, 96), 0.25, 3),
         queries.AskMoments("relax", "drawn", np.append(point, 0.1), 2),

@@ -61,6 +61,8 @@ class OnDevice(State):
 
     pulls_at: tuple[Tensor, Tensor, npt.NDArray[np.int64]] | None = None
     """Every row's slope and octave at the model of `Balance`; how many rows are in which octave."""
+    pulled_at: Array | None = None
+    """That model."""
     drawn: tuple[DeviceRows, Tensor | None, Tensor, Tensor] | None = None
     """Rows drawn, their places (None: all rows), slopes and log-odds."""
     shares: Tensor | None = None
@@ -102,7 +104,7 @@ class DeviceTeacher(Teacher):
         with told(teacher.name, teacher.rows, dtype, device, "its rows are brought there"):
             rows = DeviceRows.place(torch.from_numpy(teacher.rows.dense.T), device, dtype, stream)
             target = torch.as_tensor(teacher.target, device=device)
-            ids = torch.as_tensor(teacher.ids.view(np.int64), device=device)
+            ids = torch.as_tensor(_signed(teacher.ids), device=device)
         found = cls(teacher.name, rows, exact(target), ids, teacher.costs, teacher)
         found.loss, found.guard, found.secret = teacher.loss, teacher.guard, teacher.secret
         return found
@@ -246,7 +248,7 @@ def _compare(teacher: DeviceTeacher, query: queries.Compare, state: OnDevice, tu
         learned, wanted = (teacher.rows.wide(where, state.scaling) @ models).unbind(dim=1)
         same = ((learned > 0.0) == (wanted > 0.0)).sum().double()
         total += torch.stack(
-            [same, (wanted - learned).square().sum(), wanted.sum(), (wanted - query.centre).square().sum()]
+            [same, (wanted - learned).square().sum(), wanted.sum(), (wanted - float(query.centre[0])).square().sum()]
         )
     return state, np.append(float(teacher.rows.count), total.cpu().numpy())
 
@@ -277,8 +279,13 @@ def _balance(teacher: DeviceTeacher, query: queries.Balance, state: OnDevice, tu
         octave[where] = here
         counts += torch.bincount(here.to(torch.int64), minlength=OCTAVES)
     found = counts.cpu().numpy()
-    state = replace(state, pulls_at=(slope, octave, found), drawn=None, shares=None, play=None)
+    state = replace(state, pulls_at=(slope, octave, found), pulled_at=query.model, drawn=None, shares=None, play=None)
     return state, found.astype(np.float64)
+
+
+def _signed(ids: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int64]:
+    """The same bits as torch takes them."""
+    return ids.view(np.int64) if ids.dtype.itemsize == 8 else ids.astype(np.int64)
 
 
 def _squares(x: Tensor, metric: Tensor) -> Tensor:
@@ -412,7 +419,7 @@ def _at_home(teacher: DeviceTeacher, query: Query[object], state: OnDevice, turn
     return OnDevice(**found, **kept), reply
 
 
-_TENSORS, _NUMPY = ("pulls_at", "drawn", "shares"), ("balance", "drawing", "fractions")
+_TENSORS, _NUMPY = ("pulls_at", "pulled_at", "drawn", "shares"), ("balance", "drawing", "fractions")
 """What is remembered as tensors, and what it is called where it is not."""
 
 
@@ -420,7 +427,7 @@ def _brought(home: Teacher, state: OnDevice) -> State:
     """The same state as a teacher without a device has it."""
     balance = drawing = fractions = None
     if state.pulls_at is not None:
-        balance = Balancing(state.pulls_at[0].cpu().numpy(), state.pulls_at[1].cpu().numpy())
+        balance = Balancing(known(state.pulled_at, "a model"), state.pulls_at[1].cpu().numpy())
     if state.drawn is not None:
         _, index, slope, odds = state.drawn
         places: Positions | None = None if index is None else index.cpu().numpy()
