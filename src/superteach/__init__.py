@@ -39,6 +39,7 @@ __all__ = [
     "drop",
     "errors",
     "goals",
+    "last_layer",
     "losses",
     "solvers",
     "teach",
@@ -54,6 +55,7 @@ _HOMES = {
     "Teacher": "teacher",
     "Torch": "faces.devices",
     "drop": "faces.drop",
+    "last_layer": "faces.layers",
     "teach": "coordinator.teaching",
 }
 

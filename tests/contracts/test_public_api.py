@@ -26,6 +26,7 @@ NAMES = [
     "drop",
     "errors",
     "goals",
+    "last_layer",
     "losses",
     "solvers",
     "teach",
@@ -60,7 +61,7 @@ def test_every_name_can_be_imported(name):
     """Attribute access and `from superteach import name` give the same thing, of the kind its case says."""
     value = getattr(superteach, name)
     assert value is getattr(__import__("superteach", fromlist=[name]), name)
-    if name in ("drop", "teach"):
+    if name in ("drop", "last_layer", "teach"):
         assert callable(value)
     elif name[0].isupper():
         assert isinstance(value, type)

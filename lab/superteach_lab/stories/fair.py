@@ -109,7 +109,7 @@ def draw(figure: Figure, found: dict[str, list[Outcome]]) -> None:
         gaps, accuracies = ([100 * getattr(one, part) for one in results] for part in Outcome._fields)
         taught = "taught" in name
         marker, size, order = ("*", 160, 2) if taught else (MARKERS[place % len(MARKERS)], 40, 3)
-        axes.scatter(gaps, accuracies, size, (*COLOURS, GREY)[place], marker, label=name, zorder=order)
+        axes.scatter(gaps, accuracies, s=size, color=(*COLOURS, GREY)[place], marker=marker, label=name, zorder=order)
     axes.set(xlabel="men above 50,000 dollars minus women, % of test rows as predicted", ylabel="accuracy, %")
     axes.set_title("A fair model from a few real rows (Adult)")
     axes.legend(frameon=False, fontsize=8)
