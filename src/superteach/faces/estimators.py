@@ -6,6 +6,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from dataclasses import fields, replace
 from functools import partial
@@ -20,6 +21,7 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from superteach.coordinator import methods
 from superteach.errors import DataError, DataTypeError, GoalError, LearnerError, SettingError
 from superteach.faces import pipelines
 from superteach.faces.oneprocess import OneProcess, Opens, check_open, find_large
@@ -261,6 +263,12 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         with our_errors():
             return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
 
+    def _broad(self) -> bool:
+        """Whether more than two classes can be taught this way."""
+        with suppress(SettingError):
+            return bool(self.promise == "open" and methods.find(self.method).broad)
+        return False
+
     def _classifies(self) -> bool:
         return _student(self.learner).loss.classifies
 
@@ -317,7 +325,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         if self._classifies():
             tags.estimator_type = "classifier"
             # The goal decides how well the model predicts, and a goal may be bad on purpose.
-            tags.classifier_tags = ClassifierTags(multi_class=self.promise == "open", poor_score=True)
+            tags.classifier_tags = ClassifierTags(multi_class=self._broad(), poor_score=True)
         else:
             tags.estimator_type = "regressor"
             tags.regressor_tags = RegressorTags(poor_score=True)

@@ -78,7 +78,10 @@ class Method:
         if not learner.ridge or learner.outputs > 1:
             what = f"{learner.outputs} classes or targets" if learner.outputs > 1 else "a learner without a penalty"
             if not self.broad:
-                raise SettingError(f"method={self.name!r} does not teach {what}; use method='match'")
+                binary = "Only binary classification is supported by it, or one target" if learner.outputs > 1 else ""
+                raise SettingError(
+                    f"method={self.name!r} does not teach {what}; use method='match'. {binary}".rstrip(". ")
+                )
             if settings.promise != "open":
                 raise SettingError(f"promise={settings.promise!r} cannot be kept for {what}; use promise='open'")
         kind = type(settings.solver).__name__
