@@ -45,7 +45,7 @@ def test_a_lesson_that_a_teacher_does_not_take_is_refused_on_both_sides(town, tm
         *("--budget", "90", "--epsilon", "0.1", "--colluders", "0"),
     )
     assert run.returncode == 1
-    assert "teacher north refuses to begin: colluders=0 is less than a third of 3 teachers" in run.stderr
+    assert "teacher north refuses to begin: --colluders 0 is less than a third of 3 teachers" in run.stderr
     assert not out.exists()
     refused = [entry for entry in town.audit("west") if entry["verdict"].startswith("refused")]
     assert refused[-1]["kind"] == "begin"
