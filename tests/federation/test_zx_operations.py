@@ -117,7 +117,7 @@ def test_a_teacher_that_stands_still_is_known_before_a_lesson(town, tmp_path):
         assert "teacher south is lost: it has joined and does not answer now" in run.stderr
         assert "--teachers north,west" in run.stderr
         run = teach(town, tmp_path / "b", "--on-loss", "wait", "--wait", "1")
-        assert "Waiting for south, 1 seconds more: teacher south has joined and does not answer now." in run.stderr
+        assert "Waiting for south, 1 second more: teacher south has joined and does not answer now." in run.stderr
         run = teach(town, tmp_path / "c", "--on-loss", "drop")
         assert run.returncode == 0, run.stderr
         assert "Without south: teacher south has joined and does not answer now." in run.stderr

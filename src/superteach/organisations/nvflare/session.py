@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import logging
 import re
 import tempfile
@@ -263,7 +264,7 @@ def roster(
 
     For one that does not the command ends, or goes on without it, or waits, as `on_loss` says.
     """
-    end, names, next_word = time.monotonic() + wait, wanted, 0.0
+    end, names, next_word = math.inf, wanted, 0.0
     while True:
         standing = desk.standing(most=0)
         names = list(names if names is not None else (*standing.connected, *standing.silent))
@@ -279,6 +280,7 @@ def roster(
         missing = [name for name in names if name not in standing.connected]
         if not missing:
             return sorted(names, key=standing.project.teachers.index) if wanted is None else names
+        end = min(end, time.monotonic() + wait)  # from the first look on, which itself takes seconds
         reason = "has joined and does not answer now" if missing[0] in standing.silent else "has not joined"
         rest = [name for name in names if name not in missing]
         if on_loss == "drop" and len(rest) >= least:
@@ -289,7 +291,7 @@ def roster(
             raise TeacherLost(missing[0], f"it {reason}; see that its process runs and repeat the command{others}")
         if time.monotonic() > next_word:
             left = max(end - time.monotonic(), 0.0)
-            say(f"Waiting for {', '.join(missing)}, {left:.0f} seconds more: teacher {missing[0]} {reason}.")
+            say(f"Waiting for {', '.join(missing)}, {errors.counted(round(left), 'seconds')} more: teacher {missing[0]} {reason}.")
             next_word = time.monotonic() + 10.0
         time.sleep(POLL)
 
