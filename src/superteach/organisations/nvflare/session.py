@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import math
 import logging
+import math
 import re
 import tempfile
 import time
@@ -290,8 +290,8 @@ def roster(
             others = f", or teach the others with --teachers {','.join(rest)}" if rest else ""
             raise TeacherLost(missing[0], f"it {reason}; see that its process runs and repeat the command{others}")
         if time.monotonic() > next_word:
-            left = max(end - time.monotonic(), 0.0)
-            say(f"Waiting for {', '.join(missing)}, {errors.counted(round(left), 'seconds')} more: teacher {missing[0]} {reason}.")
+            left = errors.counted(round(max(end - time.monotonic(), 0.0)), "seconds")
+            say(f"Waiting for {', '.join(missing)}, {left} more: teacher {missing[0]} {reason}.")
             next_word = time.monotonic() + 10.0
         time.sleep(POLL)
 
