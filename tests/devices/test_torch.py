@@ -16,6 +16,7 @@ from superteach.faces import devices
 from superteach.goals import PerturbedFit
 from superteach.line.messages import Turn
 from superteach.losses import LOSSES, Logistic
+from superteach.mathematics import rounding
 from superteach.mathematics.problem import Scaling
 from superteach.teacher import device as on_device
 from superteach.teacher import fused, ranks, tensors
@@ -100,6 +101,18 @@ def test_the_same_lesson(how, dtype, pool):
         mine = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X[chosen], y[chosen])
         np.testing.assert_allclose(np.append(mine.coef_, mine.intercept_), other.lesson_.model, atol=1e-5)
     assert abs(one.lesson_.risk - other.lesson_.risk) <= max(1e-5, 0.5 * one.lesson_.risk)
+
+
+def test_the_same_rows_stay_in_play(monkeypatch, pool):
+    """Where lots decide most rows of a large lesson, they are the same lots."""
+    monkeypatch.setattr(rounding, "IN_PLAY", 300)
+    X, y = pool("logistic", 6000, WIDTH, 1)
+    how = {"budget": 600, "rounding": "alone"}
+    one = st.SuperTeacher(LogisticRegression(), PerturbedFit(3), **how).fit(X, y, groups=np.arange(6000) % 2)
+    other = st.SuperTeacher(LogisticRegression(), PerturbedFit(3), engine=st.Torch("cpu", "float64"), **how)
+    other.fit(X, y, groups=np.arange(6000) % 2)
+    np.testing.assert_array_equal(one.sample_indices_, other.sample_indices_)
+    assert one.lesson_.risk < 0.01
 
 
 def test_tensors_are_taught_from_where_they_are(pool):

@@ -13,6 +13,7 @@ from superteach.errors import QueryRefused
 from superteach.line.messages import Turn
 from superteach.line.queries.match import OCTAVES, SHORTEST
 from superteach.losses import Logistic
+from superteach.mathematics import rounding
 
 ROWS, WIDTH = 400, 3
 GOAL = np.array([1.0, 0.5, -0.4])
@@ -200,6 +201,22 @@ def test_rounding_alone_keeps_the_fractional_sum(form, pool):
     assert len(np.unique(chosen)) == len(chosen) == round(b.sum())
     draw = np.random.default_rng(0)
     lots = [np.linalg.norm(pulls[draw.random(ROWS) < b].sum(axis=0) - b @ pulls) for _ in range(1000)]
+    assert np.linalg.norm(pulls[chosen].sum(axis=0) - b @ pulls) < 0.1 * min(lots)
+
+
+@pytest.mark.parametrize("most", [150, 300])
+def test_lots_decide_what_does_not_stay_in_play(most, pool, monkeypatch):
+    """In large lessons: the count stays right, the sum nearly as near as where all rows stay, and far nearer than by lot."""
+    monkeypatch.setattr(rounding, "IN_PLAY", most)
+    talk = priced(pool, rows=4000)
+    b, pulls = talk.state.fractions, talk.pulls(GOAL)
+    report = talk.ask(queries.Play(np.eye(WIDTH), 4.0, 1, True, 0.25, 3))
+    assert 0.5 * most < report.rows.sum() < 1.5 * most
+    talk.ask(queries.RoundAlone(np.eye(WIDTH), 3))
+    chosen = talk.state.chosen
+    assert len(np.unique(chosen)) == len(chosen) == round(b.sum())
+    draw = np.random.default_rng(0)
+    lots = [np.linalg.norm(pulls[draw.random(4000) < b].sum(axis=0) - b @ pulls) for _ in range(1000)]
     assert np.linalg.norm(pulls[chosen].sum(axis=0) - b @ pulls) < 0.1 * min(lots)
 
 

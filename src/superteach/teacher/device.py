@@ -368,31 +368,47 @@ def _round_alone(teacher: DeviceTeacher, query: queries.RoundAlone, state: OnDev
         whole += (rows.wide(where, state.scaling).T @ (slope[where] * b)).cpu()
     counted, size = mass < 4.0 * np.sqrt(free), max(round(total), 0)
     thin, strong = rounding.thinning(size), strong_octave(classes)
-    undecided, certain = [], []
+    decided: list[list[Tensor]] = [[], []]
     for where in rows.ranges():
         places = where if index is None else index[where]
         b, here = shares[where], octave[places].long()
         edge = torch.where(here >= strong, rounding.EDGE, torch.full_like(b, thin))
         open_ = teacher.lots(places, query.seed ^ 0x5EED) * edge < torch.minimum(b, 1.0 - b)
         active = here >= idle_class
-        undecided.append(torch.nonzero(active & open_)[:, 0] + where.start)
-        certain.append(torch.nonzero(active & ~open_ & (b > 0.5))[:, 0] + where.start)
-    some, sure = torch.cat(undecided), torch.cat(certain)
+        for found, rule in zip(decided, (active & open_, active & ~open_ & (b > 0.5)), strict=True):
+            found.append(torch.nonzero(rule)[:, 0] + where.start)
+    some, sure = (torch.cat(found) for found in decided)
+    places = some if index is None else index[some]
+    edge = torch.where(octave[places] >= strong, rounding.EDGE, torch.full_like(shares[some], thin))
+    fractions = shares[some].clamp(edge, 1.0 - edge)
+    if len(some) > rounding.IN_PLAY:  # lots decide most weak rows; the residual they leave is absorbed by the others
+        long = octave[places] >= strong
+        shared = torch.where(long, 1.0 / long.sum(), 1.0 / (~long).sum())
+        stays = teacher.lots(places, query.seed ^ 0x1A7E) < 0.5 * rounding.IN_PLAY * shared
+        falls = ~stays & (teacher.lots(places, query.seed ^ 0xFA11) < fractions)
+        sure = torch.cat([sure, some[falls]])
+        some, places, fractions = some[stays], places[stays], fractions[stays]
     metric = rows.tensor(query.metric)
     moves = _moves(rows, slope, state.scaling, metric, some, counted)
-    places = some if index is None else index[some]
-    edge = np.where(octave[places].cpu().numpy() >= strong, rounding.EDGE, thin)
     longest = float(np.linalg.norm(moves[:, :-1], axis=1).max(initial=0.0)) or 1.0
-    fractions = np.clip(shares[some].cpu().numpy(), edge, 1.0 - edge)
     lots = np.random.default_rng([query.seed, 1])
-    begun = InPlay.begin(moves, fractions, places.cpu().numpy(), longest, lots)
-    settled = _moves(rows, slope, state.scaling, metric, sure, counted).sum(axis=0)
+    begun = InPlay.begin(moves, fractions.cpu().numpy(), places.cpu().numpy(), longest, lots)
+    settled = _moved(rows, slope, state.scaling, metric, sure, counted)
     taken = (sure if index is None else index[sure]).cpu().numpy()
     begun = replace(begun, settled=settled, chosen=(taken,))
     idle = torch.cat([torch.nonzero(octave[where] < idle_class)[:, 0] + where.start for where in teacher.rows.ranges()])
     target = np.append(_mapped(whole, metric.cpu()).numpy(), total * counted)
     chosen = play.close_alone(query, turn, begun, idle.cpu().numpy(), target, size, counted)
     return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
+
+
+def _moved(rows: DeviceRows, slope: Tensor, scaling: Scaling, metric: Tensor, some: Tensor, counted: bool) -> Array:
+    """Σ (M g_j, 1) over some of the rows, on the device."""
+    total = torch.zeros(metric.shape[-1], dtype=torch.float64, device=rows.device)
+    for where in rows.ranges(len(some)):
+        places = some[where]
+        total += rows.wide(places, scaling).T @ slope[places]
+    return np.append(_mapped(total, metric).cpu().numpy(), len(some) * float(counted))
 
 
 def _moves(rows: DeviceRows, slope: Tensor, scaling: Scaling, metric: Tensor, some: Tensor, counted: bool) -> Array:

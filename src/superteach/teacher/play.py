@@ -214,7 +214,7 @@ def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn:
     rows = max(round(float(fractions.sum())), 0)
     thin = rounding.thinning(rows)
     begun, idle = _bring(teacher, state, query.metric, idle_class, counted, None, thin, query.seed)
-    target = _fractional_sum(teacher, state, query.metric, counted)
+    target = _sum_of(drawing, state, query.metric, None, fractions, counted)
     chosen = close_alone(query, turn, begun, idle, target, rows, counted)
     return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
 
@@ -339,25 +339,20 @@ def _bring(
     # A fraction below `thin` becomes 0 or `thin` by lot, one above 1 − thin becomes 1 or that: but none of a strong row.
     edge = np.where(octave >= strong_octave(np.bincount(octave, minlength=OCTAVES)), rounding.EDGE, thin)
     undecided = lots * edge < np.minimum(fractions, 1.0 - fractions)
-    sure = active & ~undecided & (fractions > 0.5)
-    some = np.flatnonzero(active & undecided)
+    certain, some = np.flatnonzero(active & ~undecided & (fractions > 0.5)), np.flatnonzero(active & undecided)
+    begins = np.clip(fractions[some], edge[some], 1.0 - edge[some])
+    if len(some) > rounding.IN_PLAY:  # lots decide most rows; what they leave, the others absorb
+        long, places = edge[some] < thin, drawn[some]
+        shared = np.where(long, 1.0 / max(long.sum(), 1), 1.0 / max((~long).sum(), 1))
+        stays = _lots(teacher, seed ^ 0x1A7E, places) < 0.5 * rounding.IN_PLAY * shared
+        falls = ~stays & (_lots(teacher, seed ^ 0xFA11, places) < begins)
+        certain, some, begins = np.concatenate([certain, some[falls]]), some[stays], begins[stays]
     rows = _moves(drawing, state, metric, some, counted)
     if longest is None:
         longest = float(rounding.lengths(rows).max(initial=0.0))
-    generator = np.random.default_rng([seed, 1])
-    begun = InPlay.begin(
-        rows,
-        np.clip(fractions[some], edge[some], 1.0 - edge[some]),
-        drawn[some],
-        longest or 1.0,
-        generator,
-    )
-    certain = np.flatnonzero(sure)
-    begun = replace(
-        begun,
-        settled=np.asarray(_moves(drawing, state, metric, certain, counted).sum(axis=0)).ravel(),
-        chosen=(drawn[certain],),
-    )
+    begun = InPlay.begin(rows, begins, drawn[some], longest or 1.0, np.random.default_rng([seed, 1]))
+    settled = _sum_of(drawing, state, metric, certain, np.ones(len(certain)), counted)
+    begun = replace(begun, settled=settled, chosen=(drawn[certain],))
     return begun, np.flatnonzero(everywhere < idle_class)
 
 
@@ -381,14 +376,17 @@ def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.i
     return np.zeros((0, len(metric) + 1)) if found is None else found
 
 
-def _fractional_sum(teacher: Teacher, state: State, metric: Array, counted: bool) -> Array:
-    """Σ b_j (M g_j, 1) over the rows drawn."""
-    drawing, fractions = known(state.drawing, "rows drawn"), known(state.fractions, "prices")
-    total = np.zeros(metric.shape[-1])
-    for where, block in drawing.rows.blocks(state.scaling):
-        total += block.weighted_sum(drawing.slope[..., where] * fractions[where]).ravel()
+def _sum_of(
+    drawing: Drawing, state: State, metric: Array, some: Positions | None, weights: Array, counted: bool
+) -> Array:
+    """Σ weight_j (M g_j, 1) over some of the rows drawn (None: all)."""
+    total, start = np.zeros(metric.shape[-1]), 0
+    for where, block in drawing.rows.blocks(state.scaling, some):
+        stop = start + length_of(where)
+        total += block.weighted_sum(drawing.slope[..., where] * weights[start:stop]).ravel()
+        start = stop
     moved = metric * total if metric.ndim == 1 else metric @ total
-    return np.append(moved, fractions.sum() * counted)
+    return np.append(moved, weights.sum() * counted)
 
 
 def _filled(chosen: Positions, idle: Positions, more: int) -> Positions:
