@@ -7,13 +7,19 @@ FEDERATION := $(VENV)/.federation
 SPARK := $(VENV)/.spark
 DOCS := $(VENV)/.docs
 
-.PHONY: demo test test-browser test-federation test-spark test-torch check docs figures package bench bench-scale format clean
+.PHONY: demo test test-slow test-lab test-browser test-federation test-spark test-torch check docs figures package bench bench-scale format clean
 
 demo: $(READY)  ## teach a learner from five private data sets, in about a minute
 	$(BIN)/superteach demo --out demo-output
 
-test: $(READY)  ## every test that needs no cluster
-	$(BIN)/python -m pytest
+test: $(READY)  ## the product's tests that need no cluster, in about four minutes on two cores
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-slow: $(READY)  ## the rest of these tests: all cases of long tables, real terminals, kills
+	$(BIN)/python -m pytest -m slow
+
+test-lab: $(READY)  ## the laboratory: rivals, the paper, solvers, audit
+	$(BIN)/python -m pytest lab/tests
 
 test-browser: $(READY)  ## the report in a real Chromium: light, dark, phone and paper; pictures in browser-output
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
@@ -28,6 +34,7 @@ test-spark: $(SPARK)  ## Spark: a master, two workers and a driver on this machi
 	@command -v java >/dev/null || \
 		{ echo "make test-spark needs a Java virtual machine, 17 or newer. On Debian: apt-get install -y openjdk-17-jre-headless"; exit 1; }
 	$(BIN)/python -m pytest -n 0 tests/spark
+
 test-torch: $(READY)  ## teachers on a device: CPU tensors, and Triton's kernels in its interpreter
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]' triton
 	$(BIN)/python -m pytest -n 0 tests/devices

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from collections import Counter
 
 import pytest
 
@@ -26,6 +27,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_seen: Counter[str] = Counter()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Of a test marked `long`, one in `every` of its cases is left to `make test`; the others are slow."""
+    long = item.get_closest_marker("long")
+    if long is not None:
+        name = item.nodeid.partition("[")[0]
+        if _seen[name] % long.kwargs["every"]:
+            item.add_marker("slow")
+        _seen[name] += 1
 
 
 @pytest.hookimpl(trylast=True)

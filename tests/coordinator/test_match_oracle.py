@@ -47,6 +47,7 @@ def lowest_risk(kind: str, width: int, seed: int) -> float:
     return float(exhaustive.risks(kind, X, y, RIDGE[kind], goal, subsets).min())
 
 
+@pytest.mark.long(every=9)
 @pytest.mark.parametrize("K", [1, 3])
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 @pytest.mark.parametrize("width", [2, 3])
@@ -156,6 +157,7 @@ def check_refit(learner, teacher, X, y) -> None:
     )
 
 
+@pytest.mark.long(every=8)
 @pytest.mark.parametrize("budget", [20, (10, 30), "best", "smallest"], ids=str)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_rows_named_are_those_of_the_lesson(name, budget, pool):
@@ -175,6 +177,7 @@ def test_the_rows_named_are_those_of_the_lesson(name, budget, pool):
         assert teacher.lesson_.risk <= 0.1
 
 
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_rows_named_are_those_of_the_lesson_in_tiny_pools(name, pool):
     """The same where one search chooses among all sizes, for a goal within reach and one out of reach."""
@@ -237,6 +240,7 @@ def test_a_pool_is_walked_size_by_size(pool):
     assert lesson.risk == pytest.approx(min(alone.values()), rel=1e-6, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_best_covers_all_sizes_of_a_small_pool(pool):
     """ "best" ends no farther away than the sizes of its walk would, each by itself."""
     X, y = pool("logistic", 60, 2, 3)
@@ -246,6 +250,7 @@ def test_best_covers_all_sizes_of_a_small_pool(pool):
     assert lesson.risk <= 2.0 * min(alone)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("rows", [30, 500])
 @pytest.mark.parametrize("kind", ["logistic", "ridge"])
 def test_restarts_never_end_farther_away(kind, rows, pool):

@@ -39,6 +39,7 @@ def check_rows(teacher: st.SuperTeacher, X: np.ndarray, y: np.ndarray) -> None:
     assert lesson.risk == pytest.approx(np.linalg.norm(refit - lesson.goal), rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.long(every=6)
 @methods
 @pytest.mark.parametrize("K", [1, 7])
 @pytest.mark.parametrize("count", [1, 5, 33, 400, ROWS - 1, ROWS])
@@ -105,6 +106,7 @@ def far_goal(pool, factor: float) -> np.ndarray:
     return factor * np.linalg.lstsq(X, y, rcond=None)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "target"), [(3.0, 1.97), (6.0, 2.11), (6.0, 3.52), (12.0, 10.83)])
 def test_smallest_for_a_goal_out_of_reach(pool, factor, target):
     """Where the goal is certified to be out of reach but the target is not, the chosen rows still meet the target."""
@@ -118,6 +120,7 @@ def test_smallest_for_a_goal_out_of_reach(pool, factor, target):
     check_rows(teacher, X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [40, (20, 60), "best"], ids=repr)
 def test_budgets_for_a_goal_out_of_reach(pool, budget):
     """Every kind of budget keeps its bounds, and the rows at the end teach the model of the lesson."""

@@ -211,6 +211,7 @@ def test_a_lesson_nobody_looked_at_has_a_page(pool, tmp_path):
     assert "nan" not in page.lower().replace("nano", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 def test_the_stated_risk_covers(epsilon):
     """20 lessons each; at 95 % fewer than 15 are covered once in a million times."""

@@ -69,6 +69,7 @@ def test_a_set_that_holds_the_pool_model_changes_nothing():
     assert np.allclose(lesson.goal, POOL, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_where_the_nearest_point_cannot_be_taught_another_one_is_aimed_at():
     """A far half-space: the proof stands beside the lesson, and no worse point than the first is kept."""
     goal = Within(at_least={0: 30.0})

@@ -154,6 +154,7 @@ def test_reference_files_that_do_not_fit(pool: Path, tmp_path: Path, name: str, 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("learner", ["logistic", "svc", "ridge", "poisson", "huber"])
 def test_every_learner_is_taught(pool: Path, tmp_path: Path, learner: str) -> None:
     arguments = ["--target", "label", "--learner", learner, "--goal", "perturbed", "--standardize"]
@@ -287,6 +288,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
 }
 
 
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("case", BAD_FILES)
 def test_bad_files_end_with_two_and_write_nothing(pool: Path, tmp_path: Path, case: str) -> None:
     text, words = BAD_FILES[case]

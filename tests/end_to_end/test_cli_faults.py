@@ -106,6 +106,7 @@ def test_overwrite_replaces_the_whole_folder_or_keeps_it_when_input_is_bad(pool:
     assert os.listdir(tmp_path) == ["out"]
 
 
+@pytest.mark.slow
 def test_a_real_process_prints_version_help_errors_and_json(pool: Path, tmp_path: Path) -> None:
     def call(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, **options)
@@ -130,6 +131,7 @@ def test_a_full_disk_leaves_nothing(pool: Path, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_interrupting_a_real_process_leaves_nothing(tmp_path: Path) -> None:
     X, y, owner = make_classification_pool(200_000, 10, 2, random_state=0)
     table = pa.table({**{f"x{column}": values for column, values in enumerate(X.T)}, "label": y, "site": owner})

@@ -53,6 +53,7 @@ def test_your_own_goal(run):
     np.testing.assert_allclose(refit[others], found["everything"][others], atol=0.2)
 
 
+@pytest.mark.slow
 def test_unreachable_goal(run):
     found = run("unreachable_goal")
     assert 0 < len(found["proved"]) < len(found["lessons"])
@@ -66,6 +67,7 @@ def test_unreachable_goal(run):
     assert max(reached) < 0.02
 
 
+@pytest.mark.slow
 def test_unequal_teachers(run):
     found = run("unequal_teachers")
     rows, goal = found["together"].sample_indices_, found["goal"]

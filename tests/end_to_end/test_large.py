@@ -241,6 +241,7 @@ SLOWLY = (
 )
 
 
+@pytest.mark.slow
 def test_a_lesson_that_was_interrupted_goes_on(tmp_path):
     """Ctrl-C in mid-lesson leaves a journal alone; --resume ends in the lesson of an undisturbed run."""
     folder = write(tmp_path / "big")
@@ -290,6 +291,7 @@ def test_a_result_that_finds_no_room_is_not_half_written(tmp_path):
     assert sorted(os.listdir(tmp_path)) == [".out.unfinished", "big"]
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal_and_none_in_a_pipe(tmp_path):
     folder = write(tmp_path / "big")
     order = ["teach", folder, *USUAL, *FEATURES, "--out", "out"]

@@ -97,6 +97,7 @@ def test_report_writes_page_and_figures_beside_the_lesson(pool: Path, tmp_path: 
     assert "figures" not in os.listdir(tmp_path / "own")
 
 
+@pytest.mark.slow
 def test_the_demonstration_can_be_reported_too(tmp_path: Path) -> None:
     """A lesson.json without names of columns or counts by teacher still makes a page."""
     assert run("demo", "--rows", "400", "--out", tmp_path / "out").exit_code == 0

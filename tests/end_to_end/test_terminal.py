@@ -22,6 +22,7 @@ def test_a_lesson_on_a_terminal(pool: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "lesson.json").read_text())["size"] == 30
 
 
+@pytest.mark.slow
 def test_an_error_on_a_terminal_is_its_last_line(tmp_path: Path) -> None:
     with Terminal(command("teach", "nowhere.csv", *USUAL, "--out", "out"), tmp_path) as person:
         assert person.status() == 2
@@ -36,6 +37,7 @@ def test_help_on_a_terminal(tmp_path: Path) -> None:
         assert words in person.text
 
 
+@pytest.mark.slow
 def test_the_demo_on_a_terminal(tmp_path: Path) -> None:
     order = command("demo", "--rows", "300", "--teachers", "2", "--out", "out")
     with Terminal(order, tmp_path) as person:
@@ -60,6 +62,7 @@ ORDERS: dict[str, list[str]] = {
 }
 
 
+@pytest.mark.long(every=8)
 @pytest.mark.parametrize("case", ORDERS)
 def test_on_a_terminal_everything_ends_as_in_a_pipe(pool: Path, tmp_path: Path, case: str) -> None:
     """The same status, the same plain sentences, the same files; a terminal only adds colours and a moving line."""

@@ -17,6 +17,7 @@ def taught(X, y, owner, goal):
     return SuperTeacher(LogisticRegression(C=WEAK), goal, budget=200, random_state=0).fit(X, y, groups=owner).lesson_
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_lesson_is_as_good_in_any_units(seed):
     """Predictions are as near to the goal's, within a factor of 2, and as near as the linearised model promised."""

@@ -141,6 +141,7 @@ def test_a_binary_file_named_csv_prints_no_bytes(tmp_path: Path, content: bytes)
     assert refused.stderr.rstrip("\n").isprintable()
 
 
+@pytest.mark.slow
 def test_badly_scaled_columns_bring_no_foreign_warnings(tmp_path: Path) -> None:
     """A lesson, or one line that says what to do; nothing of NumPy's before it."""
     from sklearn.datasets import load_breast_cancer

@@ -35,6 +35,7 @@ def engines(X, y, loss, site_of, **rules):
     return st.InProcess(teachers), agreement.engine(line), (line, agreement, sites)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("kind", sorted(LOSSES))
 def test_every_query_has_the_same_sum_over_every_engine(kind, pool, site_of):
     """A whole talk over both engines: equal bits all the way."""
@@ -45,6 +46,7 @@ def test_every_query_has_the_same_sum_over_every_engine(kind, pool, site_of):
         assert local.sum(asked, number).tobytes() == remote.sum(asked, number).tobytes(), asked.name
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize(
     "how",
     [

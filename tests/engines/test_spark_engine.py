@@ -70,6 +70,7 @@ def in_process(X, y, parts):
     return st.InProcess([st.Teacher(f"t{a}", X[a:b], y[a:b], np.arange(a, b)) for a, b in parts])
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("kind", sorted(LOSSES))
 def test_every_query_has_the_same_sum_in_partitions(kind, pool):
     """Equal bits, also where workers are lost before questions, and some are passed by."""

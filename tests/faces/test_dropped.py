@@ -37,6 +37,7 @@ def fewest(features, target, estimator, most):
     return None
 
 
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_exhaustive_search_lies_between(kind, seed):

@@ -63,6 +63,7 @@ def owners(K: int, seed: int = 0, rows: int = ROWS) -> np.ndarray:
     return np.random.default_rng(seed).permutation(np.arange(rows) % K)
 
 
+@pytest.mark.long(every=8)
 @each_estimator
 @intercepts
 @pytest.mark.parametrize("K", [1, 4])
@@ -136,6 +137,7 @@ def test_consistency_compares_goal_and_model_on_the_pool(name, task):
     assert teacher.lesson_.consistency == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.long(every=5)
 @each_estimator
 @pytest.mark.parametrize("budget", [0.1, "best"])
 def test_same_rows_however_they_are_owned(name, budget, task):

@@ -43,6 +43,7 @@ LEARNERS = [
 ]
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
 def test_refitting_the_learner_gives_the_taught_model(learner):
     """The goal is the full fit: a tenth of the rows teach it, and scikit-learn's own fit on them is the lesson's model."""

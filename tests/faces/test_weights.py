@@ -41,6 +41,7 @@ def task(pool):
     return make
 
 
+@pytest.mark.long(every=10)
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("method", ["dual", "match", "random", "oblivious"])

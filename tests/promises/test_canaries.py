@@ -87,6 +87,7 @@ def numbers_in(value) -> set[float]:
     return {float(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("far", [1.0, 40.0], ids=["within reach", "out of reach"])
 @pytest.mark.parametrize("own_costs", [False, True], ids=["no costs", "own costs"])
 @pytest.mark.parametrize("rounding", ["alone", "together"])

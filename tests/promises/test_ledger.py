@@ -334,6 +334,7 @@ def teach_on(folder: Path, name: str, lessons: int) -> None:
         pay_first(ledger, f"{name}.{number}", ROWS, lambda lesson: os.write(handle, f"{lesson}\n".encode()))
 
 
+@pytest.mark.slow
 def test_twenty_real_kills(tmp_path):
     folder = tmp_path / "kept"
     rng = np.random.default_rng(11)

@@ -113,6 +113,7 @@ def worst(seed: int, cases: int, climbs: int = 12) -> dict[str, float]:
     return most
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_row_changes_a_release_by_more_than_its_sensitivity(seed):
     found = worst(seed, 200)
@@ -121,6 +122,7 @@ def test_no_row_changes_a_release_by_more_than_its_sensitivity(seed):
     assert min(found.values()) > 0.8, f"the search is too weak to say anything: {found}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "part"),
     [("Sketch", 0), ("Sketch", 1), ("Sketch", 2), ("Sketch", 3), ("Widths", 0), ("Pull", 0), ("Pull", 1),

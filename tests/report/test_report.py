@@ -24,6 +24,7 @@ from superteach.report.markup import escape, short
 from superteach.report.svg import svg_of
 
 
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("case", CASES)
 def test_the_page_is_complete_in_itself(case, taught):
     """One file: tags nest, nothing is fetched, nothing runs, nothing is said twice under one id."""
@@ -161,6 +162,7 @@ def test_escaped_text_reads_back(text):
     assert told == kept
 
 
+@pytest.mark.long(every=7)
 @pytest.mark.parametrize(
     "case", ["dual", "lbfgs", "block", "match", "smallest", "out of reach", "oblivious", "random", "poisson"]
 )

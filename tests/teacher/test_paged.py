@@ -41,6 +41,7 @@ def both(X, y, folder, kind=np.float64):
     return st.InProcess(teachers), st.InProcess(away)
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("kind", sorted(LOSSES))
 def test_every_query_has_the_same_sum_on_disk(kind, pool, tmp_path):
     X, y = pool(kind, 301, WIDTH, 0)

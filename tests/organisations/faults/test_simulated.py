@@ -40,6 +40,7 @@ def test_the_table_is_long_enough():
     assert len(REAL) >= 6
 
 
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("scenario", SIMULATED, ids=lambda scenario: scenario.name)
 def test_a_fault_ends_as_stated(scenario, stage):
     """Each scenario ends in its stated way; the lesson is that of the teachers who remain, bit for bit."""
@@ -164,6 +165,7 @@ def test_other_rows_are_refused(stage, site_of):
     scene.check(scene.play(resume=True), TEACHERS)
 
 
+@pytest.mark.long(every=8)
 @pytest.mark.parametrize("method", ["dual", "random", "match"])
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
 def test_other_targets_for_the_same_rows_are_refused(method, part, stage, site_of):
