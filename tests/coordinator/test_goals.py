@@ -337,3 +337,11 @@ def test_the_protocol_is_small(pool, federation_of):
     lesson = st.teach(federation_of(X, y, 2), LogisticRegression(**TIGHT), Half(), budget=50)
     theirs = LogisticRegression(**TIGHT).fit(X, y)
     np.testing.assert_allclose(2.0 * lesson.goal, np.append(theirs.coef_, theirs.intercept_), atol=1e-5)
+
+
+def test_an_object_that_is_no_goal_is_told_what_one_is(pool, federation_of):
+    """A class of one's own that forgot its method."""
+    federation = federation_of(*pool("logistic", 20, 3, 0), 2)
+    with pytest.raises(GoalError, match=r"an object with vector\(classroom\), got object"):
+        st.teach(federation, LogisticRegression(), object())
+    assert federation.ledger == ()

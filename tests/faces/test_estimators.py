@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from superteach import Learner, SuperTeacher
-from superteach.errors import DataError
+from superteach.errors import DataError, SettingError
 from superteach.goals import PerturbedFit
 from superteach.losses import LOSSES, Logistic
 
@@ -482,3 +482,9 @@ def test_chosen_rows_of_any_sparse_matrix(form, task):
     assert some.format == form(X).format
     assert some.shape == (40, 4)
     assert len(labels) == 40
+
+
+@pytest.mark.parametrize("engine", ["cuda", 3])
+def test_an_engine_is_named_by_what_makes_it(engine):
+    with pytest.raises(SettingError, match=f"^engine={engine!r} makes no engine of teachers; give a class"):
+        SuperTeacher(Ridge(), np.ones(5), engine=engine).fit(np.eye(4), [0.0, 1.0, 2.0, 3.0])

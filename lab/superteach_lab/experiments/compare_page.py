@@ -182,9 +182,13 @@ def render(cells: dict[str, list[Record]]) -> str:
         if contestant.name in present:
             needs = ", ".join(contestant.needs) or "nothing"
             parts.append(f"| {contestant.name} | {contestant.about} | {needs} |\n")
-    absent = [contestant.name for contestant in ALL if contestant.name not in present]
-    if absent:
-        parts.append(f"\nNot run for this page, because they take minutes for each lesson: {', '.join(absent)}.\n")
+    for slow, why in (
+        (True, "Not run for this page, because they take minutes for each lesson"),
+        (False, "Not yet run on the synthetic pools of 10 columns"),
+    ):
+        absent = [one.name for one in ALL if one.name not in present and one.slow == slow]
+        if absent:
+            parts.append(f"\n{why}: {', '.join(absent)}.\n")
     only = [
         name
         for name in dict.fromkeys(line.contestant for line in lines)

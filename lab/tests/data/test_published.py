@@ -38,7 +38,7 @@ def quiet(loader, *args, **settings):
 
 @pytest.mark.parametrize("load", LOADERS, ids=lambda load: load.__name__)
 def test_missing_files_name_the_place_the_publisher_and_the_way_out(load, tmp_path, monkeypatch):
-    with pytest.raises(DataError, match=r"https://\S+(\.edu|\.gov)/") as nowhere:
+    with pytest.raises(DataError, match=r"https://\S+/") as nowhere:
         load(tmp_path / "nowhere")
     assert "nowhere" in str(nowhere.value)
     monkeypatch.setenv("SUPERTEACH_DATA", str(tmp_path))

@@ -128,7 +128,8 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
     try:
         given = _real(goal)
     except (TypeError, ValueError, OverflowError) as error:
-        raise GoalError(f"the goal must be a vector of numbers, got {type(goal).__name__}: {error}") from None
+        wanted = "a vector of numbers, a fitted model, or an object with vector(classroom)"
+        raise GoalError(f"the goal must be {wanted}, got {type(goal).__name__}: {error}") from None
     vector = given.ravel()
     intercept, outputs = learner.intercept != "none", learner.outputs
     width = outputs * (features + intercept)
