@@ -25,14 +25,14 @@ from superteach.datasets import make_classification_pool
 
 TEACHERS = ("north", "south", "west")
 WIDTHS = (10, 30, 100)
-TABLES = ("idle", "rounds", "lesson", "slow", "census")
+TABLES = ("idle", "rounds", "lesson", "slow", "census", "promise")
 EXTRA = 0.3
 """Seconds by which the slow teacher's answers take longer; the others' take some 0.03."""
 
 
 def run(names: Sequence[str], rows: int = 100_000, idle: float = 60.0) -> Iterator[Measurements]:
     """Yield the tables of this benchmark that are named."""
-    for name, measure in (("slow", _slow), ("census", _census)):
+    for name, measure in (("slow", _slow), ("census", _census), ("promise", _promise)):
         if name in names:
             with tempfile.TemporaryDirectory(prefix="superteach-") as folder:
                 yield measure(Path(folder))
@@ -78,23 +78,9 @@ def _teach(town: Town, *options: str) -> tuple[dict[str, Any], float]:
     """One lesson from the command line: what it says of itself, and the seconds of the whole command."""
     out = town.home / "lesson"
     started = time.perf_counter()
-    done = town.run(
-        *(
-            "teach",
-            "--promise",
-            "open",
-            "--learner",
-            "logistic",
-            "--goal",
-            "perturbed",
-            "--out",
-            str(out),
-            "--overwrite",
-            "--json",
-        ),
-        *options,
-        seconds=900.0,
-    )
+    usual = ("--promise", "open", "--learner", "logistic", "--goal", "perturbed")
+    stored = ("--out", str(out), "--overwrite", "--json")
+    done = town.run("teach", *usual, *stored, *options, seconds=900.0)
     if done.returncode:
         raise RuntimeError(done.stderr)
     return json.loads(done.stdout), time.perf_counter() - started
@@ -241,6 +227,36 @@ def _census(home: Path) -> Measurements:
                 stored["bytes"] / 1e6,
             )
             for where, stored, took in (("federation", there, whole), ("one process", here, alone))
+        ],
+    )
+
+
+def _promise(home: Path, lessons: int = 5) -> Measurements:
+    """Lessons under "epsilon" with kits as they are made: masks, noise, ledgers on disk."""
+    rows, goal = 10_000, home / "goal.json"
+    goal.write_text(json.dumps(np.random.default_rng(0).standard_normal(10).tolist()), encoding="utf-8")
+    found = []
+    with Town(home, TEACHERS) as town:
+        files = _write(home, 3 * rows, 10)
+        for name, file in zip(TEACHERS, files, strict=True):
+            town.declare(name, file, "label")
+        town.serve()
+        _join(town, files)
+        how = ("--promise", "epsilon", "--epsilon", "0.2", "--goal", str(goal), "--budget", "0.04", "--no-intercept")
+        for _ in range(lessons):
+            found.append(_teach(town, "--federation", str(town.folder), *how))
+    inside = [sum(entry["seconds"] for entry in stored["ledger"]) for stored, _ in found]
+    return Measurements(
+        f"epsilon, 3 teachers with {rows:,} rows each, 10 columns, {lessons} lessons (asked: 20 rounds, 3 s beyond job start)",
+        ("rounds", "lesson s, median", "most", "in rounds s, median", "whole command s, median"),
+        [
+            (
+                max(stored["rounds"] for stored, _ in found),
+                statistics.median(stored["seconds"] for stored, _ in found),
+                max(stored["seconds"] for stored, _ in found),
+                statistics.median(inside),
+                statistics.median(whole for _, whole in found),
+            )
         ],
     )
 
