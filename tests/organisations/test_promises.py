@@ -174,6 +174,23 @@ def test_the_same_step_again_is_the_same_bytes(town):
     assert "is over" in said.reason
 
 
+def test_a_step_beyond_the_end_does_not_hold_a_teacher(town):
+    """Whoever steps once too often is told so, and the lesson still ends with rows."""
+    here = town()
+
+    def further(name, message, data):
+        if message.kind == "finish":
+            number = lesson_at(here.sites[name]).follower.number + 1
+            step = wire.pack("step", {"lesson": "lesson", "number": number}, message.words)
+            for _ in range(2):
+                assert "the script is over" in wire.read_reply(here.sites[name].answer(step)).reason
+        return data
+
+    here.line.change = further
+    teach(here, "epsilon")
+    assert all(chosen(here).values())
+
+
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
