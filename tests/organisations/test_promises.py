@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from superteach.errors import (
 from superteach.line import wire
 from superteach.promises.fixed import add_words, from_words
 from superteach.queries import AskMoments, Census
+from superteach.report.of_lesson import page_of
 from tests.inside import lesson_at
 from tests.organisations.promised import NAMES, ROWS, chosen, teach
 
@@ -34,6 +36,10 @@ def test_a_lesson_under_a_promise(promise, town):
         assert sum(map(len, rows.values())) == pytest.approx(100, abs=2)
     assert (lesson.promise, lesson.delivered, lesson.size, lesson.rows) == (promise, False, 100, 3 * ROWS)
     assert np.isnan(lesson.model).all()
+    page = page_of(lesson).html()
+    assert "nothing was measured" in page
+    assert "The risk is measured" not in page
+    assert "rows asked for" in page
     assert not (here.folder / "model.json").exists()
     stored = json.loads((here.folder / "lesson.json").read_text())
     assert all(number is None for number in stored["model"]["coef"])
@@ -51,6 +57,21 @@ def test_a_lesson_under_a_promise(promise, town):
     if promise == "epsilon":
         assert lesson.rounds <= 20
         assert stored["left"] == {name: pytest.approx(0.396, abs=0.001) for name in NAMES}
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"method": "dual"}, "nothing was measured"),
+        ({"goal": [40.0, -30.0, 20.0, 10.0]}, "no lesson of any size ends"),
+    ],
+    ids=["the paper's method", "a goal out of reach"],
+)
+def test_the_page_of_a_lesson_that_nobody_saw_claims_no_measured_risk(told, words, town):
+    """What was proved on the way stands there; what was not measured does not."""
+    text = re.sub(r"<[^>]+>", "", page_of(teach(town(), "masked", **told)).html())
+    assert words in text
+    assert not re.search(r"\bnan\b|is measured|ends . away", text)
 
 
 def test_an_open_lesson_measures(town):
@@ -285,6 +306,8 @@ def test_a_fit_is_delivered_where_all_policies_say_so(promise, town):
     np.testing.assert_allclose(lesson.model, [*fitted.coef_[0], *fitted.intercept_], atol=1e-4)
     assert (lesson.delivered, lesson.size) == (True, len(y))
     assert "outside of the promise" in lesson.reason
+    assert "The risk is measured" in (page := page_of(lesson).html())
+    assert promise == "closed" or "and for the fit" in page
     assert (here.folder / "model.json").exists()
     for site in here.sites.values():
         notes = [entry["note"] for entry in site.ledger.entries() if "note" in entry]
