@@ -11,6 +11,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,14 @@ from superteach.datasets import make_classification_pool
 
 TEACHERS = ("north", "south", "west")
 WIDTHS = (10, 30, 100)
-TABLES = ("idle", "rounds", "lesson", "slow", "census")
+TABLES = ("idle", "rounds", "lesson", "slow", "census", "promise")
 EXTRA = 0.3
 """Seconds by which the slow teacher's answers take longer; the others' take some 0.03."""
 
 
 def run(names: Sequence[str], rows: int = 100_000, idle: float = 60.0) -> Iterator[Measurements]:
     """Yield the tables of this benchmark that are named."""
-    for name, measure in (("slow", _slow), ("census", _census)):
+    for name, measure in (("slow", _slow), ("census", _census), ("promise", _promise)):
         if name in names:
             with tempfile.TemporaryDirectory(prefix="superteach-") as folder:
                 yield measure(Path(folder))
@@ -78,23 +79,9 @@ def _teach(town: Town, *options: str) -> tuple[dict[str, Any], float]:
     """One lesson from the command line: what it says of itself, and the seconds of the whole command."""
     out = town.home / "lesson"
     started = time.perf_counter()
-    done = town.run(
-        *(
-            "teach",
-            "--promise",
-            "open",
-            "--learner",
-            "logistic",
-            "--goal",
-            "perturbed",
-            "--out",
-            str(out),
-            "--overwrite",
-            "--json",
-        ),
-        *options,
-        seconds=900.0,
-    )
+    usual = ("--promise", "open", "--learner", "logistic", "--goal", "perturbed")
+    stored = ("--out", str(out), "--overwrite", "--json")
+    done = town.run("teach", *usual, *stored, *options, seconds=900.0)
     if done.returncode:
         raise RuntimeError(done.stderr)
     return json.loads(done.stdout), time.perf_counter() - started
@@ -243,6 +230,42 @@ def _census(home: Path) -> Measurements:
             for where, stored, took in (("federation", there, whole), ("one process", here, alone))
         ],
     )
+
+
+def _promise(home: Path, lessons: int = 5) -> Measurements:
+    """Lessons under "epsilon" with kits as they are made: masks, noise, ledgers on disk."""
+    rows, goal = 10_000, home / "goal.json"
+    goal.write_text(json.dumps(np.random.default_rng(0).standard_normal(10).tolist()), encoding="utf-8")
+    with Town(home, TEACHERS) as town:
+        files = _write(home, 3 * rows, 10)
+        for name, file in zip(TEACHERS, files, strict=True):
+            town.declare(name, file, "label")
+        town.serve()
+        _join(town, files)
+        how = ("--promise", "epsilon", "--epsilon", "0.2", "--goal", str(goal), "--budget", "0.04", "--no-intercept")
+        found = [_teach(town, "--federation", str(town.folder), *how) for _ in range(lessons)]
+        spans = [_span(town, stored["lesson"]) for stored, _ in found]
+    inside = [sum(entry["seconds"] for entry in stored["ledger"]) for stored, _ in found]
+    return Measurements(
+        f"epsilon, 3 teachers with {rows:,} rows each, 10 columns, {lessons} lessons (asked: 20 rounds, 3 s after its job)",
+        ("rounds", "first hello to last end s, median", "most", "in rounds s, median", "whole command s, median"),
+        [
+            (
+                max(stored["rounds"] for stored, _ in found),
+                statistics.median(spans),
+                max(spans),
+                statistics.median(inside),
+                statistics.median(whole for _, whole in found),
+            )
+        ],
+    )
+
+
+def _span(town: Town, lesson: str) -> float:
+    """Seconds from the first message of a lesson that any teacher began to answer to the last one that any answered."""
+    told = [entry for name in TEACHERS for entry in town.audit(name) if entry.get("lesson") == lesson]
+    ends = [datetime.fromisoformat(entry["time"]).timestamp() for entry in told]
+    return max(ends) - min(end - float(entry["seconds"]) for end, entry in zip(ends, told, strict=True))
 
 
 def main() -> None:

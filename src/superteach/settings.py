@@ -199,7 +199,7 @@ class Settings:
     solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
     standardize : teach on standardised columns; goal and model stay in raw units.
     rounding : how "match" turns fractions into rows: "together" (by sums over teachers; nearest to the goal), or "alone"
-        (each teacher by itself once prices are agreed on, as in a federation).
+        (each teacher by itself once prices are agreed on, as in a federation and under every promise but "open").
     restarts : searches of "match" with other lots, of which the best is kept; small lessons gain most.
     seconds : time after which "match" tries nothing more and returns the best lesson so far (None: no limit).
     solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").

@@ -4,114 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 from sklearn.linear_model import LogisticRegression
 
-from superteach.engines.remote import Loopback
 from superteach.errors import (
     BadReply,
-    BudgetError,
     BudgetSpent,
-    DataError,
-    GoalError,
     QueryRefused,
-    SettingError,
     SuperteachError,
     TeacherLost,
-    TeachingError,
 )  # fmt: skip
 from superteach.line import wire
-from superteach.organisations.conductor import Order, conduct
-from superteach.organisations.site import MOST_LESSONS, Site
-from superteach.organisations.site.rows import open_holding
-from superteach.promises.audit import Audit
 from superteach.promises.fixed import add_words, from_words
-from superteach.promises.guard import Guard
-from superteach.promises.ledger import Ledger
-from superteach.promises.policy import Declared, Policy
-from superteach.promises.rosters import Identity, Rosters
 from superteach.queries import AskMoments, Census
-from superteach.settings import Settings
-from superteach.versions import VERSION
+from superteach.report.of_lesson import page_of
 from tests.inside import lesson_at
-
-NAMES, WIDTH, ROWS = ["north", "south", "west"], 3, 400
-COLUMNS = tuple(f"x{column}" for column in range(WIDTH))
-GOAL = [0.8, -0.5, 0.3, 0.1]
-PEOPLE = {name: Identity.ephemeral(name) for name in (*NAMES, "east")}
-
-
-class Carrier(Loopback):
-    """A line that keeps what it carries, and may change a message on its way."""
-
-    def __init__(self, doors):
-        super().__init__(doors)
-        self.sent, self.change = [], lambda name, message, data: data
-
-    def ask(self, requests, seconds):
-        found = {}
-        for name, data in requests.items():
-            changed = self.change(name, wire.unpack(data), data)
-            if changed is not None:
-                found |= super().ask({name: changed}, seconds)
-            self.sent.append((name, data, found.get(name)))
-        return found
-
-
-@pytest.fixture
-def town(tmp_path, pool):
-    """`town(promise, **policy)` gives sites from files of their own, with ledgers and keys, and a line to them."""
-
-    def make(promise="masked", names=NAMES, **rules):
-        X, y = pool("logistic", len(names) * ROWS, WIDTH, 1)
-        marks = tuple(PEOPLE[name].fingerprint for name in names)
-        made = {}
-        for place, name in enumerate(names):
-            home = tmp_path / name
-            home.mkdir(exist_ok=True)
-            part = slice(place * ROWS, (place + 1) * ROWS)
-            columns = {column: X[part, i] for i, column in enumerate(COLUMNS)}
-            parquet.write_table(pa.table({**columns, "y": y[part].astype(int)}), home / "rows.parquet")
-            declared = Declared(ROWS, COLUMNS, "y", (-1, 1))
-            policy = Policy(("c",), promise, declared=declared, teachers=marks, folder=home / "chosen")
-            policy = replace(policy, **rules)
-            made[name] = open_site(home, name, policy)
-        return SimpleNamespace(
-            sites=made, line=Carrier({name: site.answer for name, site in made.items()}), folder=tmp_path, X=X, y=y,
-        )  # fmt: skip
-
-    return make
-
-
-def open_site(home, name, policy):
-    """As a lesson's process does it, from what is on disk."""
-    holding = open_holding(name, home / "rows.parquet", "y")
-    holding.check(policy)
-    guard = Guard(policy, Audit(home / "audit.jsonl"))
-    ledger = Ledger(home / "ledger", policy.epsilon, policy.delta)
-    rosters = Rosters(PEOPLE[name], policy.least_teachers, policy.teachers)
-    return Site(name, holding, guard, "c", ledger=ledger, rosters=rosters)
-
-
-def teach(town, promise, lesson="lesson", names=NAMES, goal=GOAL, order=None, **settings):
-    """One lesson through the conductor, up to its files."""
-    settings = Settings(**{"budget": 100, "promise": promise, "rounding": "alone", **settings})
-    return conduct(
-        town.line, lesson, Order(list(names), "logistic", goal, settings=settings, **(order or {})), town.folder
-    )
-
-
-def chosen(town, lesson="lesson"):
-    return {
-        name: [int(row) for row in (site.guard.policy.folder / f"{lesson}.csv").read_text().split()[1:]]
-        for name, site in town.sites.items()
-    }
+from tests.organisations.promised import NAMES, ROWS, chosen, teach
 
 
 @pytest.mark.parametrize("promise", ["closed", "epsilon", "masked"])
@@ -124,6 +36,10 @@ def test_a_lesson_under_a_promise(promise, town):
         assert sum(map(len, rows.values())) == pytest.approx(100, abs=2)
     assert (lesson.promise, lesson.delivered, lesson.size, lesson.rows) == (promise, False, 100, 3 * ROWS)
     assert np.isnan(lesson.model).all()
+    page = page_of(lesson).html()
+    assert "nothing was measured" in page
+    assert "The risk is measured" not in page
+    assert "rows asked for" in page
     assert not (here.folder / "model.json").exists()
     stored = json.loads((here.folder / "lesson.json").read_text())
     assert all(number is None for number in stored["model"]["coef"])
@@ -141,6 +57,21 @@ def test_a_lesson_under_a_promise(promise, town):
     if promise == "epsilon":
         assert lesson.rounds <= 20
         assert stored["left"] == {name: pytest.approx(0.396, abs=0.001) for name in NAMES}
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"method": "dual"}, "nothing was measured"),
+        ({"goal": [40.0, -30.0, 20.0, 10.0]}, "no lesson of any size ends"),
+    ],
+    ids=["the paper's method", "a goal out of reach"],
+)
+def test_the_page_of_a_lesson_that_nobody_saw_claims_no_measured_risk(told, words, town):
+    """What was proved on the way stands there; what was not measured does not."""
+    text = re.sub(r"<[^>]+>", "", page_of(teach(town(), "masked", **told)).html())
+    assert words in text
+    assert not re.search(r"\bnan\b|is measured|ends . away", text)
 
 
 def test_an_open_lesson_measures(town):
@@ -264,6 +195,23 @@ def test_the_same_step_again_is_the_same_bytes(town):
     assert "is over" in said.reason
 
 
+def test_a_step_beyond_the_end_does_not_hold_a_teacher(town):
+    """Whoever steps once too often is told so, and the lesson still ends with rows."""
+    here = town()
+
+    def further(name, message, data):
+        if message.kind == "finish":
+            number = lesson_at(here.sites[name]).follower.number + 1
+            step = wire.pack("step", {"lesson": "lesson", "number": number}, message.words)
+            for _ in range(2):
+                assert "the script is over" in wire.read_reply(here.sites[name].answer(step)).reason
+        return data
+
+    here.line.change = further
+    teach(here, "epsilon")
+    assert all(chosen(here).values())
+
+
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
@@ -346,148 +294,6 @@ def test_a_lost_teacher_ends_the_lesson(round_, town):
     assert teach(here, "epsilon", "without", ["north", "west"], epsilon=0.3).rows == 2 * ROWS
 
 
-@pytest.mark.parametrize(
-    ("order", "error", "reason"),
-    [
-        ({"order": {"resume": True}}, SettingError, "goes without --resume and --on-loss"),
-        ({"order": {"on_loss": "drop"}}, SettingError, "goes without --resume and --on-loss"),
-        ({"goal": None}, GoalError, "--goal perturbed is fitted on the teachers' rows"),
-        ({"goal": "max-auc"}, GoalError, "--goal max-auc is fitted on the teachers' rows"),
-        ({"goal": [1.0]}, GoalError, "has 1 entries, expected 4"),
-        ({"delta": 0.01}, SettingError, "not below one over the 1200 rows"),
-        ({"epsilon": -1.0}, SettingError, "epsilon=-1.0 must be"),
-        ({"budget": "best"}, BudgetError, "give a count or a fraction"),
-        ({"budget": 1190}, BudgetError, "leaves no choice"),
-        ({"method": "random"}, SettingError, "does not go with method='random'"),
-        ({"standardize": True}, SettingError, "needs sums over rows"),
-        ({"colluders": 0}, QueryRefused, "teacher north refuses to begin: colluders=0 is less than a third"),
-    ],
-    ids=str,
-)
-def test_bad_input_is_said_before_anything_is_spent(order, error, reason, town):
-    """On the side that can mend it."""
-    here = town()
-    with pytest.raises(error, match=reason):
-        teach(here, "epsilon", **order)
-    assert [site.ledger.entries() for site in here.sites.values()] == [[], [], []]
-
-
-@pytest.mark.parametrize(
-    ("rules", "promise", "reason"),
-    [
-        ({"declared": Declared(ROWS, COLUMNS, "y")}, "closed", "does not declare the labels of its rows"),
-        ({"least_teachers": 4}, "masked", "the roster has 3 teachers, this one wants at least 4"),
-        ({"least_teachers": 4}, "epsilon", "the roster has 3 teachers, this one wants at least 4"),
-        ({"teachers": ()}, "masked", "lists no certificates"),
-        ({"teachers": (PEOPLE["east"].fingerprint,)}, "masked", "the policy does not list its certificate"),
-        ({"promise": "closed"}, "epsilon", "promises 'epsilon', and the policy accepts nothing weaker than 'closed'"),
-    ],
-)
-def test_a_policy_says_no_before_anything_is_spent(rules, promise, reason, town):
-    """With a reason for both sides."""
-    here = town(**rules)
-    with pytest.raises(QueryRefused, match=reason):
-        teach(here, promise)
-    assert [site.ledger.entries() for site in here.sites.values()] == [[], [], []]
-
-
-def test_without_masks_two_teachers_keep_an_epsilon(town):
-    """Each adds all of the noise; masks need three."""
-    here = town(names=["north", "south"], teachers=())
-    assert teach(here, "epsilon", names=["north", "south"]).promise == "epsilon"
-    with pytest.raises(SettingError, match="needs at least 3 teachers, there are 2"):
-        teach(here, "masked", "other", ["north", "south"])
-
-
-@pytest.mark.parametrize(
-    ("rules", "reason"),
-    [
-        ({"declared": None}, "declares nothing of the rows: .*superteach federation declare FILE --target COLUMN"),
-        ({"declared": Declared(ROWS, ("x0", "x1", "age"), "y")}, "other columns than the file has .*'age', 'x2'"),
-        ({"declared": Declared(ROWS, COLUMNS, "z")}, "other target"),
-        ({"declared": Declared(ROWS, COLUMNS, "y", (0, 1))}, "has the label -1, and the policy declares"),
-    ],
-)
-def test_rows_that_contradict_what_is_declared_are_refused_at_home(rules, reason, town):
-    """Before the teacher joins."""
-    with pytest.raises(SettingError, match=reason):
-        town(**rules)
-
-
-def test_a_row_that_cannot_take_part_is_refused_at_home(town):
-    """Where it would fail when a lesson begins, whoever asks would learn that it is there."""
-    home, site = (here := town()).folder / "north", here.sites["north"]
-    columns = parquet.read_table(home / "rows.parquet").to_pydict()
-    columns["x1"][7] = 1e200
-    parquet.write_table(pa.table(columns), home / "rows.parquet")
-    with pytest.raises(DataError, match=r"column 'x1', row 7: .*too large to be squared"):
-        open_site(home, "north", site.guard.policy)
-
-
-def test_a_record_may_be_named_by_a_column(town, tmp_path):
-    """Then other values in the same record are the same account; a column that is not there is said."""
-    here = town(identity="x0")
-    teach(here, "epsilon", epsilon=0.8)
-    assert len(here.sites["north"].holding.records("x0")) == 1
-    assert len(here.sites["north"].holding.records(None)) == WIDTH + 1
-    with pytest.raises(SuperteachError, match="has no column 'patient'"):
-        here.sites["north"].holding.records("patient")
-
-
-def test_what_a_site_remembers_is_bounded(town):
-    """Greetings cost memory."""
-    site = town().sites["north"]
-    hello = {"loss": "logistic", "promise": "closed", "version": VERSION}
-    said = [
-        wire.read_reply(site.answer(wire.pack("hello", {"lesson": str(i), **hello}))) for i in range(MOST_LESSONS + 1)
-    ]
-    assert [reply.status for reply in said] == ["ok"] * MOST_LESSONS + ["refused"]
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        {"lesson": "l", "loss": "logistic"},
-        {"lesson": "l", "loss": "logistic", "promise": "all"},
-        {"lesson": "l", "loss": "logistic", "promise": "closed", "more": 1},
-        {"lesson": "\ud800", "loss": "logistic", "promise": "closed"},
-    ],
-)
-def test_an_odd_hello_is_refused(head, town):
-    """In words, and with a line in the log."""
-    site = town().sites["north"]
-    text = json.dumps({"kind": "hello", **head, "arrays": []}).encode()
-    data = b"STW1" + len(text).to_bytes(4, "little") + text
-    assert wire.read_reply(site.answer(data)).status == "refused"
-    assert len(site.guard.audit.entries()) == 1
-
-
-def test_a_script_must_be_the_one_of_the_hellos(town):
-    """A coordinator that changes promise, rows or roster between hello and begin is refused."""
-    for change in (
-        lambda head: {
-            **head,
-            "script": {**head["script"], "settings": {**head["script"]["settings"], "promise": "open"}},
-        },
-        lambda head: {
-            **head,
-            "script": {**head["script"], "settings": {**head["script"]["settings"], "promise": "masked"}},
-        },
-        lambda head: {**head, "script": {**head["script"], "rows": [5, 5, 5]}},
-        lambda head: {**head, "script": {}},
-        lambda head: {**head, "names": ["north", "south"]},
-        lambda head: {**head, "hellos": head["hellos"][:2]},
-        lambda head: {**head, "position": 2 - head["position"]},
-    ):
-        here = town()
-        here.line.change = lambda name, message, data, change=change: (
-            wire.pack("begin", change(message.header), message.arrays) if message.kind == "begin" else data
-        )
-        with pytest.raises((QueryRefused, TeachingError), match="refuses to begin"):
-            teach(here, "epsilon")
-        assert [site.ledger.entries() for site in here.sites.values()] == [[], [], []]
-
-
 @pytest.mark.parametrize("promise", ["closed", "epsilon", "masked"])
 def test_a_fit_is_delivered_where_all_policies_say_so(promise, town):
     """It is a release of its own: in every ledger, and outside of what was promised, as the lesson says."""
@@ -500,6 +306,8 @@ def test_a_fit_is_delivered_where_all_policies_say_so(promise, town):
     np.testing.assert_allclose(lesson.model, [*fitted.coef_[0], *fitted.intercept_], atol=1e-4)
     assert (lesson.delivered, lesson.size) == (True, len(y))
     assert "outside of the promise" in lesson.reason
+    assert "The risk is measured" in (page := page_of(lesson).html())
+    assert promise == "closed" or "and for the fit" in page
     assert (here.folder / "model.json").exists()
     for site in here.sites.values():
         notes = [entry["note"] for entry in site.ledger.entries() if "note" in entry]

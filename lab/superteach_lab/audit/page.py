@@ -37,6 +37,8 @@ UNCOVERED = {
         "All owners but one working together: they can subtract their own numbers from the total.",
         "Questions outside the published script: exact totals answer whatever is asked. Owners must run the script "
         "themselves.",
+        "A coordinator or an owner who lies: wrong totals lead all owners to other prices, and the exact totals there are "
+        "heard by all.",
     ),
     "closed": ("Nothing is said about whether the goal was reached; that is the price of this promise.",),
     "open": ("Everything: single rows are shown.",),
@@ -54,6 +56,9 @@ NAMES = {
     "counts of ranks": "Count scores until one row is left",
     "the script by hand, caps in other units": "Ask the script's own questions, with limits removed",
     "the script by hand, a negative share": "Ask the script's own questions, with the account falsified",
+    "a fellow teacher that tells small lies": "Tell small lies as one of the owners, and listen where they lead",
+    "a fellow teacher that tells large lies": "Tell large lies as one of the owners, and listen where they lead",
+    "a fellow teacher that tells huge lies": "Tell huge lies as one of the owners, and listen where they lead",
     "was this row there?": "Guess whether a known row took part, knowing all other rows",
     "20 lessons": "Go on for 20 lessons",
 }
@@ -62,7 +67,7 @@ NAMES = {
 def page_of(audit: Audit) -> Page:
     """Write the audit down."""
     subject, one = audit.subject, audit.promises[0] if len(audit.promises) == 1 else None
-    title = f"Audit of promise “{one.promise}”" if one else "Audit of four promises"
+    title = f"Audit of promise “{one.promise}”" if one else f"Audit of {len(audit.promises)} promises"
     owners = len(subject.parts)
     page = Page(
         title,

@@ -14,7 +14,7 @@ from superteach.promises.masks import LEAST
 from superteach.promises.terms import PromiseTerms
 from superteach.types import Array
 from superteach.words import PROMISES
-from superteach_lab.audit import broken, crafted, membership, recovery
+from superteach_lab.audit import broken, crafted, fellow, membership, recovery
 from superteach_lab.audit.empirical import Measured, Noise, canary, mu_of_row, noise_of, released
 from superteach_lab.audit.recovery import Found
 from superteach_lab.audit.transcript import Heard, Subject, Transcript, listen
@@ -123,6 +123,8 @@ def attack(
     ]
     terms = PromiseTerms(promise, len(subject.parts), epsilon, delta)
     told.found += [crafted.deviate(subject, terms, name) for name in crafted.crafted_for(promise)]
+    if promise == "epsilon":
+        told.found += fellow.lead(subject, epsilon, delta)
     if row is not None:
         local = PromiseTerms("epsilon", 1, epsilon, delta)
         told.found.append(membership.member(subject, promise, _transcript(noisy, told), row, local, runs)[0])

@@ -50,6 +50,7 @@ def test_the_page_says_what_left_what_was_tried_and_what_is_not_covered(tmp_path
     for words in (
         "What left each owner", "Attacks tried", "does not cover", "ε promised", "found out", "old copy of the ledger",
         "and recovered no row", "What the rows have spent", "noise halved", "Answered with an acknowledgement",
+        "Audit of 2 promises", "Tell huge lies as one of the owners",
     ):  # fmt: skip
         assert words in text, words
     assert not re.search(r"\bnan\b|BROKEN|WRONG|\bNO\b", text)

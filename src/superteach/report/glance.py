@@ -31,9 +31,9 @@ def names_of(lesson: Lesson) -> list[str]:
 def html_of(lesson: Lesson) -> str:
     """A small table for a notebook."""
     rows = [
-        ("rows chosen", f"{lesson.size:,} of {lesson.rows:,}"),
-        ("risk", number(lesson.risk)),
-        ("risk with all rows", number(lesson.pool_risk)),
+        ("rows chosen" if lesson.delivered else "rows asked for", f"{lesson.size:,} of {lesson.rows:,}"),
+        ("risk", number(lesson.risk) if np.isfinite(lesson.risk) else "not measured"),
+        ("risk with all rows", number(lesson.pool_risk) if np.isfinite(lesson.pool_risk) else "not measured"),
         ("teachers", f"{len(lesson.teachers):,}"),
         ("rounds", f"{lesson.rounds:,}"),
         ("verdict", lesson.verdict),

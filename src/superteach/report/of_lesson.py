@@ -85,7 +85,8 @@ def _counts(lesson: Lesson, given: Mapping[str, int] | None, what: str) -> list[
 
 def _facts(lesson: Lesson) -> list[tuple[object, object, object]]:
     left = size(sum(entry.bytes_in for entry in lesson.ledger) // (len(lesson.teachers) or 1))
-    chosen = ("rows chosen", number(lesson.size), join([percent(lesson.fraction), " of ", number(lesson.rows)]))
+    what = "rows chosen" if lesson.delivered else "rows asked for"
+    chosen = (what, number(lesson.size), join([percent(lesson.fraction), " of ", number(lesson.rows)]))
     measured = [
         ("risk", number(lesson.risk, 3), "distance to the goal"),
         ("risk of all rows", number(lesson.pool_risk, 3), "the same learner, trained on everything"),
@@ -94,6 +95,7 @@ def _facts(lesson: Lesson) -> list[tuple[object, object, object]]:
     known = lesson.risk, lesson.pool_risk, lesson.consistency
     stated = ("stated risk", number(lesson.stated_risk, 3), "exceeded with a probability of 5 % at most")
     kept = {"open": "of sums and counts", "closed": "nothing"}.get(lesson.promise, "under the promise")
+    kept = f"{kept}, and for the fit" if any(entry.stage == "delivery" for entry in lesson.ledger) else kept
     return [
         chosen,
         *([stated] if lesson.stated_risk is not None else []),
@@ -201,10 +203,10 @@ def _teachers(page: Page, lesson: Lesson, chosen: list[int] | None, held: list[i
         section.prose(words.interruption(facts))
     if chosen is None:
         section.prose(
-            "How many rows came from which teacher is not in a lesson: the coordinator learns only the sum, ",
+            f"The lesson {'has' if lesson.delivered else 'was to have'} ",
             number(lesson.size),
-            f" {'row' if lesson.size == 1 else 'rows'} over {counted(len(lesson.teachers), 'teachers')}. ",
-            "Whoever owns all rows can add the counts.",
+            f" {'row' if lesson.size == 1 else 'rows'} over {counted(len(lesson.teachers), 'teachers')}. How many came from "
+            "which teacher is not in a lesson; whoever owns all rows can add the counts.",
         )
         listed = [name(teacher) for teacher in lesson.teachers[:_MOST_ROWS]]
         more = len(lesson.teachers) - len(listed)

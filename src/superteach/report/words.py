@@ -206,8 +206,9 @@ def proof(lesson: Lesson) -> list[Markup]:
         )
         found.append(_said(text, proved, number(lesson.size), number(lesson.certificate.margin)))
     if lesson.lower_bound > 0.0:
-        text = "{}no lesson of any size ends nearer than {} to this goal; this one ends {} away."
-        found.append(_said(text, proved, number(lesson.lower_bound), number(lesson.risk)))
+        own = _said("; this one ends {} away", number(lesson.risk)) if lesson.delivered else ""
+        text = "{}no lesson of any size ends nearer than {} to this goal{}."
+        found.append(_said(text, proved, number(lesson.lower_bound), own))
     if len(lesson.gap):
         text = (
             "The paper's teaching problem {} an objective of {}, which is at most {} above its optimum (certified duality "
@@ -217,7 +218,8 @@ def proof(lesson: Lesson) -> list[Markup]:
         solved = "was solved to" if lesson.converged else "was left at"
         found.append(_said(text, solved, number(float(lesson.objective[-1]), 6), number(float(lesson.gap[-1]))))
     if not found:
-        found.append(join([lesson.words.unproved]))
+        unmeasured = "Nothing is proved, and nothing was measured: no learner was trained on the chosen rows."
+        found.append(join([lesson.words.unproved if lesson.delivered else unmeasured]))
     if lesson.words.ended:
         found.append(join([lesson.words.ended.format(reason=lesson.reason)]))
     return found

@@ -236,6 +236,8 @@ class Site:
             raise QueryRefused(
                 "the script is not the one of the hellos: promise, teachers and their rows must be the same"
             )
+        if len(set(names)) < len(names):  # noise is shared out by places, and a place without a teacher adds none
+            raise QueryRefused("the roster names a teacher twice")
         if script.terms.masked and {hello.name for hello in hellos} != set(names):
             raise QueryRefused("the roster of masks has other teachers than the lesson")
         bill = None

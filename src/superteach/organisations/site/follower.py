@@ -46,7 +46,7 @@ class Follower:
         self._totals: queue.SimpleQueue[Words | None] = queue.SimpleQueue()
         self._said: queue.SimpleQueue[Spoken | BaseException | None] = queue.SimpleQueue()
         self._last: Spoken | None = None
-        self._broken = False
+        self._broken = self._over = False
 
     @property
     def features(self) -> int:
@@ -76,6 +76,8 @@ class Follower:
         """Go on with the total of the last round; what this teacher says next, None at the script's end."""
         if self._broken:
             raise QueryRefused("the script broke off at this teacher; its own log says why: begin another lesson")
+        if self._over:
+            return None
         if self._last is None:
             if totals:
                 raise QueryRefused("there is no total before the first round")
@@ -93,7 +95,7 @@ class Follower:
         if isinstance(said, BaseException):
             self._broken = True
             raise said
-        self._last = said or self._last
+        self._last, self._over = said or self._last, said is None
         return said
 
     def _run(self) -> None:
