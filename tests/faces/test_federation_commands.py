@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import chdir
 
 import pytest
@@ -96,3 +98,28 @@ def test_two_commands_for_one_folder(tmp_path):
     with claim(out, out):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_teachers_are_looked_for_before_anything_heavy_is_imported(tmp_path):
+    """A teacher that is away is named at once: scikit-learn alone takes seconds to import on a busy machine."""
+    order = "teach --federation home --learner logistic --goal perturbed --promise open --out out"
+    code = f"""
+import sys
+from contextlib import contextmanager
+from superteach.organisations.nvflare import session
+
+@contextmanager
+def sign_in(folder):
+    heavy = ("sklearn", "scipy", "pyarrow", "pandas", "matplotlib")
+    print([name for name in heavy if name in sys.modules])
+    yield None
+
+def roster(*given):
+    sys.exit(7)
+
+session.sign_in, session.roster = sign_in, roster
+from superteach.faces.cli import app
+app({order.split()!r})
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (said.returncode, said.stdout.strip()) == (7, "[]"), said.stderr

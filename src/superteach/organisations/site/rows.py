@@ -189,7 +189,10 @@ def _rows(source: Path, numbers: npt.NDArray[np.int64]) -> bytes:
     from pyarrow import csv, parquet
 
     # Not pa.array, which imports pandas where it is installed.
-    sink, where = pa.BufferOutputStream(), pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
+    sink, where = (
+        pa.BufferOutputStream(),
+        pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)]),
+    )
     if source.suffix.lower() == ".parquet":
         parquet.write_table(parquet.ParquetFile(source).read().take(where), sink)
         return bytes(sink.getvalue())
