@@ -131,7 +131,7 @@ def test_a_teacher_that_stands_still_is_known_before_a_lesson(town, tmp_path):
 
 
 def test_a_teacher_killed_just_before_a_lesson_is_named_at_once(town, data, tmp_path):
-    """Ten seconds are asked for. What a busy machine adds is not ours: looks wait for LOOK at most, the rest is computing."""
+    """Within ten seconds, more where the machine is busy: a look waits for LOOK at most, the rest is computing."""
     town.stop("south")
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     run = teach(town, tmp_path / "out")

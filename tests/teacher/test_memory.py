@@ -53,7 +53,13 @@ def test_a_teacher_reads_its_rows_without_pandas(ending, tmp_path):
     """Arrow imports it where it is installed, as here: 45 MB of 160 for each of twenty teachers on a machine."""
     pytest.importorskip("pandas")
     table = pa.table(
-        {"x": [0.5, 1.5, 2.5], "n": [1, 2, 3], "b": [True, False, True], "who": ["a", "b", "c"], "y": ["no", "yes", "no"]}
+        {
+            "x": [0.5, 1.5, 2.5],
+            "n": [1, 2, 3],
+            "b": [True, False, True],
+            "who": ["a", "b", "c"],
+            "y": ["no", "yes", "no"],
+        }
     )
     path = tmp_path / f"rows.{ending}"
     (csv.write_csv if ending == "csv" else parquet.write_table)(table, path)
@@ -65,7 +71,8 @@ from pathlib import Path
 holding = open_holding("a", {str(path)!r}, "y", ["x", "n", "b"])
 holding.schema(True), holding.records(None), holding.seal(b"0" * 32)
 _rows(Path({str(path)!r}), numpy.array([0, 2]))
-print([name for name in ("pandas", "sklearn", "scipy.optimize", "scipy.spatial", "matplotlib", "rich") if name in sys.modules])
+heavy = ("pandas", "sklearn", "scipy.optimize", "scipy.spatial", "matplotlib", "rich")
+print([name for name in heavy if name in sys.modules])
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
