@@ -52,6 +52,12 @@ def test_it_foretells_rounds_bytes_and_queries(
     assert sum(one["rounds"] for one in told["leaves"]) == told["rounds"]
 
 
+def test_it_says_that_a_goal_out_of_reach_takes_more(pool: Path, tmp_path: Path, goal: Path) -> None:
+    order = ["teach", *files_of(pool), *GOAL, goal, "--budget", "40", "--out", tmp_path / "out", "--dry-run"]
+    assert "more where rows do not reach the goal" in run(*order).stdout
+    assert "do not reach" not in run(*order, "--method", "random").stdout
+
+
 def test_it_says_what_will_leave(pool: Path, tmp_path: Path, goal: Path) -> None:
     order = ["teach", *files_of(pool), *GOAL, goal, "--budget", "40", "--out", tmp_path / "out", "--dry-run"]
     for promise, words in (("closed", "nothing computed from rows went out"), ("open", "can read your rows")):

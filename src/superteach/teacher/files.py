@@ -9,6 +9,7 @@ import bisect
 import csv as plain_csv
 import difflib
 import itertools
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from superteach.types import Positions, Raw
 SUFFIXES = (".csv", ".parquet")
 _SAVED_INDEX = re.compile(r"__index_level_\d+__")
 _CSV = csv.ParseOptions(newlines_in_values=True)
+_SMALL = 1 << 24
+"""Bytes of a file that one thread reads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +97,16 @@ class FileSource:
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Read the named columns."""
         with self.reading(), self.path.open("rb") as file:
+            # Arrow's threads gain nothing on small files, and one that a busy machine has not begun yet when a short command
+            # ends brings the process down.
+            threads = os.fstat(file.fileno()).st_size > _SMALL
             if is_parquet(self.path):
                 # Not parquet.read_table: that one reads owner=3/rows.parquet as a column "owner" of its own.
                 with parquet.ParquetFile(file) as stored:
-                    return stored.read(columns=list(columns))
+                    return stored.read(columns=list(columns), use_threads=threads)
             convert = csv.ConvertOptions(include_columns=list(columns), strings_can_be_null=True)
-            return csv.read_csv(file, parse_options=_CSV, convert_options=convert)
+            layout = csv.ReadOptions(use_threads=threads)
+            return csv.read_csv(file, layout, parse_options=_CSV, convert_options=convert)
 
 
 def read_pool(
