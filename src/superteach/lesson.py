@@ -251,19 +251,20 @@ class Lesson:
     def _verdict(self) -> str:
         if not self.delivered:
             return f"nobody has looked at the lesson; {self._stated}"
-        if self.certificate is not None:
-            return (
-                f"no {self.size} of these {self.rows} rows can teach this goal exactly; "
-                f"the nearest model found is at distance {self.risk:.4g}"
-                + (f", and none can be nearer than {self.lower_bound:.4g}" if self.lower_bound else "")
-            )
-        if not self.words.exact:
-            return f"the taught model is at distance {self.risk:.4g} from the goal"
         apart = ""
         if math.isfinite(self.prediction_distance):
             apart = (
                 f"; predictions differ by {self.prediction_distance:.2g}, of a spread of {self.prediction_spread:.2g}"
             )
+        if self.certificate is not None:
+            return (
+                f"no {self.size} of these {self.rows} rows can teach this goal exactly; "
+                f"the nearest model found is at distance {self.risk:.4g}"
+                + (f", and none can be nearer than {self.lower_bound:.4g}" if self.lower_bound else "")
+                + apart
+            )
+        if not self.words.exact:
+            return f"the taught model is at distance {self.risk:.4g} from the goal"
         if self.taught:
             return f"the goal is taught to within {self.risk:.2g}{apart}"
         return f"the nearest model found is at distance {self.risk:.4g}{apart}; there is no proof either way"

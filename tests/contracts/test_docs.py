@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import warnings
-from contextlib import chdir
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def test_block_runs_by_itself(page, line, source, tmp_path):
     with chdir(tmp_path), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         exec(code, {"__name__": "docs"})
+
+
+def test_what_the_readme_prints_is_what_it_says_it_prints(tmp_path):
+    """The comment behind each print is its output, up to a colon that explains it."""
+    _, source = python_blocks(ROOT / "README.md")[0]
+    said = re.findall(r"^print\(.*\)  # (.+)$", source, re.MULTILINE)
+    out = io.StringIO()
+    with chdir(tmp_path), redirect_stdout(out):
+        exec(compile(source, "README.md", "exec", dont_inherit=True), {"__name__": "docs"})
+    assert [comment.partition(": ")[0] for comment in said] == out.getvalue().splitlines()
 
 
 def cells(notebook: Path, kind: str) -> list[str]:

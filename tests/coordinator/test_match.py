@@ -230,6 +230,8 @@ def test_a_goal_out_of_reach_is_said_to_be(pool, tmp_path, federation_of, chosen
     refit = Ridge(alpha=2.0, fit_intercept=False).fit(X[chosen], y[chosen]).coef_
     assert lesson.risk == pytest.approx(np.linalg.norm(refit - goal), rel=1e-6)
     assert f"{lesson.risk:.4g}" in lesson.verdict
+    apart = np.sqrt(np.mean((X @ (refit - goal)) ** 2))
+    assert lesson.verdict.endswith(f"; predictions differ by {apart:.2g}, of a spread of {np.std(X @ goal):.2g}")
     lesson.save(tmp_path / "lesson.json")
     loaded = st.Lesson.load(tmp_path / "lesson.json")
     assert np.array_equal(loaded.certificate.direction, lesson.certificate.direction)

@@ -52,6 +52,12 @@ def test_it_foretells_rounds_bytes_and_queries(
     assert sum(one["rounds"] for one in told["leaves"]) == told["rounds"]
 
 
+def test_it_says_that_a_goal_out_of_reach_takes_more(pool: Path, tmp_path: Path, goal: Path) -> None:
+    order = ["teach", *files_of(pool), *GOAL, goal, "--budget", "40", "--out", tmp_path / "out", "--dry-run"]
+    assert "more where rows do not reach the goal" in run(*order).stdout
+    assert "do not reach" not in run(*order, "--method", "random").stdout
+
+
 def test_it_says_what_will_leave(pool: Path, tmp_path: Path, goal: Path) -> None:
     order = ["teach", *files_of(pool), *GOAL, goal, "--budget", "40", "--out", tmp_path / "out", "--dry-run"]
     for promise, words in (("closed", "nothing computed from rows went out"), ("open", "can read your rows")):
@@ -126,7 +132,7 @@ def test_over_a_federation_it_signs_in_and_asks_no_teacher(
 
 
 def test_columns_of_a_federation_come_from_goal_or_features() -> None:
-    width = import_module("superteach.faces.cli.teach")._width
+    width = import_module("superteach.faces.cli.federated")._width
     assert width({"coef": {"a": 1, "b": 2}}, None, True) == 2
     assert width([1.0, 2.0, 3.0], None, True) == 2
     assert width(None, ["a"], True) == 1

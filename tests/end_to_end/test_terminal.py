@@ -44,6 +44,9 @@ def test_the_demo_on_a_terminal(tmp_path: Path) -> None:
         assert person.status() == 0, person.text
     for words in ("stage", "rounds", "full pool", "Trained on", "Written to out"):
         assert words in person.text
+    # Sentences are broken between words, not by the terminal within one.
+    assert max(map(len, person.text.splitlines())) <= 100
+    assert "learner ends" in " ".join(person.text.split())
     assert "Traceback" not in person.text
 
 

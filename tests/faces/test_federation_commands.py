@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import chdir
+import subprocess
+import sys
+from contextlib import chdir, nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +13,8 @@ from superteach.errors import MissingExtra, SettingError
 from superteach.faces.cli import app
 from superteach.faces.cli.folder import claim
 from superteach.organisations import nvflare
+
+WHEN = "2026-11-18T00:31:36.775001+01:00"
 
 
 def run(capsys, *arguments: str) -> tuple[int, str]:
@@ -96,3 +101,51 @@ def test_two_commands_for_one_folder(tmp_path):
     with claim(out, out):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_teachers_are_looked_for_before_anything_heavy_is_imported(tmp_path):
+    """A teacher that is away is named at once: scikit-learn alone takes seconds to import on a busy machine."""
+    order = "teach --federation home --learner logistic --goal perturbed --promise open --out out"
+    code = f"""
+import sys
+from contextlib import contextmanager
+from superteach.organisations.nvflare import session
+
+@contextmanager
+def sign_in(folder):
+    heavy = ("sklearn", "scipy", "pyarrow", "pandas", "matplotlib")
+    print([name for name in heavy if name in sys.modules])
+    yield None
+
+def roster(*given):
+    sys.exit(7)
+
+session.sign_in, session.roster = sign_in, roster
+from superteach.faces.cli import app
+app({order.split()!r})
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (said.returncode, said.stdout.strip()) == (7, "[]"), said.stderr
+
+
+def test_status_speaks_of_lessons_in_words(monkeypatch, capsys, tmp_path):
+    """Not in NVFlare's FINISHED:EXECUTION_EXCEPTION, which is what a lesson that a policy refuses ends as."""
+    from superteach.organisations.nvflare import session
+
+    project = SimpleNamespace(teachers=("north", "south", "west"))
+    ends = ("RUNNING", "FINISHED:COMPLETED", "FINISHED:EXECUTION_EXCEPTION", "FINISHED:BROKEN_OFF", "SUBMITTED")
+    lessons = tuple({"lesson": f"l{n}", "status": end, "when": WHEN} for n, end in enumerate(ends))
+    standing = session.Standing(project, ("north",), ("south",), lessons)
+    desk = SimpleNamespace(standing=lambda: standing)
+    monkeypatch.setattr(session, "sign_in", lambda home: nullcontext(desk))
+    app(["status", str(tmp_path)], standalone_mode=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "north: connected",
+        "south: does not answer",
+        "west: not connected",
+        "lesson l0: running, asked for 2026-11-17 23:31:36 UTC",
+        "lesson l1: finished, asked for 2026-11-17 23:31:36 UTC",
+        "lesson l2: ended with an error, asked for 2026-11-17 23:31:36 UTC",
+        "lesson l3: broken off, asked for 2026-11-17 23:31:36 UTC",
+        "lesson l4: not begun yet, asked for 2026-11-17 23:31:36 UTC",
+    ]

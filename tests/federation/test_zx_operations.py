@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
+import time
 from datetime import UTC, datetime, timedelta
 
 import psutil
@@ -126,6 +128,20 @@ def test_a_teacher_that_stands_still_is_known_before_a_lesson(town, tmp_path):
         for process in everybody:
             process.resume()
     town.wait(lambda: "south" in standing(town)["connected"], 60, "south")
+
+
+def test_a_teacher_killed_just_before_a_lesson_is_named_at_once(town, data, tmp_path):
+    """Within ten seconds, more where the machine is busy: a look waits for LOOK at most, the rest is computing."""
+    town.stop("south")
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    run = teach(town, tmp_path / "out")
+    wall, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert "teacher south is lost: it has" in run.stderr
+    computing = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert computing < 4.0
+    assert wall < 10.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    town.join("south", "--data", str(data.files["south"]), "--target", "ill")
+    town.wait(lambda: "south" in standing(town)["connected"], 120, "south")
 
 
 def test_a_data_file_that_has_changed_is_named_on_both_sides(town, data, tmp_path):

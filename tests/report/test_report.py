@@ -282,3 +282,14 @@ def test_a_page_of_ones_own(tmp_path):
     assert sorted(os.listdir(tmp_path / "deep" / "figures")) == sorted(file.name for file in files)
     assert "prefers-color-scheme:dark" in (tmp_path / "deep" / "figures" / "means.svg").read_text()
     assert "nan" not in svg_of(chart)
+
+
+def test_an_open_lesson_is_not_said_to_keep_rows_at_home(taught, tmp_path):
+    """Under the promise open the coordinator can read them."""
+    lesson = taught(next(iter(CASES))).lesson_
+    assert lesson.promise == "open"
+    lesson.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "no row may leave" not in page
+    assert "of sums and counts<" not in page
+    assert "rows can be read from them" in page

@@ -18,7 +18,6 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
-from scipy.spatial import cKDTree
 from scipy.special import expit, logit
 
 from superteach.line.queries.match import BINS, PER_OCTAVE, Instruction, Report
@@ -346,6 +345,8 @@ def _sparsely(moves: Matrix, fractions: Array, left: Array) -> Mask:
 
 def best_subset(rows: Array, wanted: Array) -> Mask:
     """Of all subsets of a few rows the one whose sum is nearest to `wanted`, by meeting in the middle."""
+    from scipy.spatial import cKDTree  # teachers import this module, and need no such trees
+
     half = len(rows) // 2
     parts = rows[:half], rows[half:]
     ways = [(np.arange(2 ** len(part))[:, None] >> np.arange(len(part))) & 1 for part in parts]

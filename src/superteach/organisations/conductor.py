@@ -26,6 +26,7 @@ from superteach.mathematics.problem import Scaling
 from superteach.mathematics.solvers import Newton
 from superteach.organisations.agreement import Agreement, agree, end
 from superteach.organisations.unfinished import Unfinished
+from superteach.processes.patience import LEAST, WAIT
 from superteach.settings import Settings
 from superteach.types import Array, Json
 
@@ -59,9 +60,9 @@ class Order:
     """How long the teachers' processes for this lesson may take to start."""
     on_loss: str = "abort"
     """When a teacher is lost: "abort", "drop" it and begin anew with the others, or "wait" for it and go on."""
-    least_teachers: int = 2
+    least_teachers: int = LEAST
     """With fewer teachers left than this nothing is taught."""
-    wait: float = 60.0
+    wait: float = WAIT
     """How many seconds to wait for a lost teacher."""
     resume: bool = False
     """Go on from the journal of the same lesson that was broken off."""

@@ -94,7 +94,9 @@ def _facts(lesson: Lesson) -> list[tuple[object, object, object]]:
     ]
     known = lesson.risk, lesson.pool_risk, lesson.consistency
     stated = ("stated risk", number(lesson.stated_risk, 3), "exceeded with a probability of 5 % at most")
-    kept = {"open": "of sums and counts", "closed": "nothing"}.get(lesson.promise, "under the promise")
+    kept = {"open": "of answers; rows can be read from them", "closed": "nothing"}.get(
+        lesson.promise, "under the promise"
+    )
     kept = f"{kept}, and for the fit" if any(entry.stage == "delivery" for entry in lesson.ledger) else kept
     return [
         chosen,

@@ -97,7 +97,7 @@ def asked(lesson: Lesson) -> list[Markup]:
     kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model").format(len(lesson.coef))
     intercept = " and an intercept" if lesson.intercept else ", without an intercept"
     found = [
-        _said(f"{holds}, and no row may leave its owner. ", number(teachers), number(lesson.rows)),
+        _said(f"{holds}{_kept(lesson)}. ", number(teachers), number(lesson.rows)),
         _said(f"The learner is {kind} on {{}} column{'' if width == 1 else 's'}{intercept}", number(width)),
     ]
     if learner.get("ridge") is not None:
@@ -109,6 +109,11 @@ def asked(lesson: Lesson) -> list[Markup]:
         "nothing else. {} {}"
     )
     return [join([*found, "."]), _said(goal, length, budget, lesson.words.chosen)]
+
+
+def _kept(lesson: Lesson) -> str:
+    """Say that rows stay where they are, where a promise says so."""
+    return "" if lesson.promise == "open" else ", and no row may leave its owner"
 
 
 def _said(text: str, *parts: object) -> Markup:

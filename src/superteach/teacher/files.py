@@ -9,6 +9,7 @@ import bisect
 import csv as plain_csv
 import difflib
 import itertools
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from superteach.types import Positions, Raw
 SUFFIXES = (".csv", ".parquet")
 _SAVED_INDEX = re.compile(r"__index_level_\d+__")
 _CSV = csv.ParseOptions(newlines_in_values=True)
+_SMALL = 1 << 24
+"""Bytes of a file that one thread reads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +97,16 @@ class FileSource:
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Read the named columns."""
         with self.reading(), self.path.open("rb") as file:
+            # Arrow's threads gain nothing on small files, and one that a busy machine has not begun yet when a short command
+            # ends brings the process down.
+            threads = os.fstat(file.fileno()).st_size > _SMALL
             if is_parquet(self.path):
                 # Not parquet.read_table: that one reads owner=3/rows.parquet as a column "owner" of its own.
                 with parquet.ParquetFile(file) as stored:
-                    return stored.read(columns=list(columns))
+                    return stored.read(columns=list(columns), use_threads=threads)
             convert = csv.ConvertOptions(include_columns=list(columns), strings_can_be_null=True)
-            return csv.read_csv(file, parse_options=_CSV, convert_options=convert)
+            layout = csv.ReadOptions(use_threads=threads)
+            return csv.read_csv(file, layout, parse_options=_CSV, convert_options=convert)
 
 
 def read_pool(
@@ -140,7 +147,7 @@ def read_columns(name: str, path: Path, column: str | None = None) -> list[Raw]:
     if column is not None and column not in source.columns:
         raise DataError(f"{source.called} has no column {column!r}; it has {listed(list(source.columns))}")
     table = source.read(source.columns if column is None else [column])
-    return [one.to_numpy() for one in table.columns]
+    return [values_of(one) for one in table.columns]
 
 
 def check_places(places: list[Path], owner: str | None) -> None:
@@ -300,7 +307,7 @@ def _owners(source: FileSource, column: pa.ChunkedArray, name: str) -> Raw:
         raise DataTypeError(
             f"{source.called}: owner column {name!r} has type {column.type}; name owners by text or whole numbers"
         )
-    return np.asarray(column.to_numpy())
+    return values_of(column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +325,7 @@ class Cells:
     def numbers(self, column: pa.ChunkedArray, name: str) -> Raw:
         """Return a column of finite numbers, decimals as float64."""
         self._check_nulls(column, name)
-        values: Raw = (column.cast("float64") if types.is_decimal(column.type) else column).to_numpy()
+        values = values_of(column.cast("float64") if types.is_decimal(column.type) else column)
         if values.dtype.kind == "f":
             # One sum finds out whether anything is wrong; only then is the place looked for.
             with np.errstate(over="ignore", invalid="ignore"):
@@ -338,7 +345,7 @@ class Cells:
             needed = "a regression needs numbers" if numeric else "labels are numbers, text or true/false"
             kind = f"{_type_name(column.type)}{_example(column)}"
             raise DataTypeError(f"{self.source.called}: target column {name!r} has type {kind}; {needed}")
-        return np.asarray(column.to_numpy(), dtype=object)
+        return values_of(column)
 
     def _check_nulls(self, column: pa.ChunkedArray, name: str) -> None:
         if column.null_count:
@@ -358,7 +365,19 @@ class Cells:
 
 
 def _first_null(column: pa.ChunkedArray) -> int:
-    return int(np.argmax(column.is_null().to_numpy()))
+    return int(np.argmax(values_of(column.is_null())))
+
+
+def values_of(column: pa.ChunkedArray) -> Raw:
+    """Return a column as NumPy has it. Arrow's own to_numpy imports pandas where it is installed: 45 MB for nothing."""
+    kind = column.type
+    if column.null_count == 0 and _is_text(kind):
+        return np.array(column.to_pylist(), dtype=object)
+    if column.null_count or not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
+        return np.asarray(column.to_numpy())
+    numbers = column.cast("uint8") if types.is_boolean(kind) else column
+    values = np.from_dlpack(numbers.chunk(0) if numbers.num_chunks == 1 else numbers.combine_chunks())
+    return values.astype(np.bool_) if types.is_boolean(kind) else values
 
 
 def matrix_type(source: FileSource, table: pa.Table, columns: Sequence[str]) -> type[np.float32 | np.float64]:

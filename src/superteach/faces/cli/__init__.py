@@ -148,6 +148,11 @@ def _start(
 @takes(Request)
 def teach(request: Request) -> None:
     """Hand the command line over as one request."""
+    if request.federation is not None and request.spark is None:
+        from superteach.faces.cli.federated import run as teach_federation
+
+        teach_federation(request)
+        return
     from superteach.faces.cli.teach import run
 
     run(request)

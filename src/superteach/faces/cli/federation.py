@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -185,9 +186,31 @@ def status(
         there = "does not answer" if name in standing.silent else "not connected"
         typer.echo(f"{name}: {'connected' if name in standing.connected else there}")
     for lesson in standing.lessons:
-        typer.echo(f"lesson {lesson['lesson']}: {lesson['status'].lower()}, submitted {lesson['when']}")
+        typer.echo(f"lesson {lesson['lesson']}: {_fate(lesson['status'])}, asked for {_time(lesson['when'])}")
         if "rounds" in lesson:
             asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items()) or "nothing yet"
             typer.echo(f"  promise {lesson['promise']}, {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
             if lesson["waiting"]:
                 typer.echo(f"  waits for {', '.join(lesson['waiting'])}")
+
+
+def _fate(status: str) -> str:
+    """What became of a lesson, in words for NVFlare's own."""
+    finished, _, how = status.partition(":")
+    if finished != "FINISHED":
+        return "running" if status == "RUNNING" else "not begun yet"
+    ends = {
+        "COMPLETED": "finished",
+        "ABORTED": "aborted",
+        "BROKEN_OFF": "broken off",
+        "CAN_NOT_SCHEDULE": "could not begin",
+    }
+    return ends.get(how, "ended with an error")
+
+
+def _time(when: str) -> str:
+    """A moment as a person writes it, in UTC."""
+    try:
+        return f"{datetime.fromisoformat(when).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except ValueError:
+        return when

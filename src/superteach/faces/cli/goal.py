@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.coordinator.goals import FromData, Goal, MaxAUC, PerturbedFit
-from superteach.coordinator.named import goal_vector
 from superteach.errors import GoalError, reason_of
-from superteach.teacher.files import read_pool
 from superteach.types import Array, Labels
+
+if TYPE_CHECKING:
+    from superteach.coordinator.goals import Goal
 
 SUFFIXES = (".json", ".npy")
 FROM_DATA = "from-data:"
@@ -33,6 +34,9 @@ def make_goal(
     text: str, seed: int, columns: Sequence[str], target: str, numeric: bool, intercept: bool, classes: Labels | None
 ) -> Array | Goal:
     """Make the goal that `text` names; rows of a reference file have the same columns and target."""
+    from superteach.coordinator.goals import FromData, MaxAUC, PerturbedFit
+    from superteach.teacher.files import read_pool
+
     if text == "perturbed":
         return PerturbedFit(seed)
     if text == "max-auc":
@@ -55,6 +59,8 @@ def check_goal_file(path: str | Path, others: str = "'perturbed'") -> Path:
 
 def read_goal(path: str | Path, columns: Sequence[str], intercept: bool, classes: Labels | None = None) -> Array:
     """Read θ*, intercept last, from .npy (numbers) or .json (a list, or coef by name with an intercept)."""
+    from superteach.coordinator.named import goal_vector
+
     return goal_vector(load_goal(path), f"goal file {str(path)!r}", columns, intercept, classes)
 
 

@@ -56,6 +56,7 @@ def rehearse(shape: Shape, learner: Learner, goal: object, settings: Settings, r
         "columns": shape.columns,
         "rows": shape.rows if shape.known else None,
         "promise": settings.promise,
+        "searches": settings.method == "match" and settings.promise == "open",
         "rounds": lesson.rounds,
         "bytes": lesson.bytes,
         "seconds": lesson.seconds * shape.rows / rows + round_seconds * lesson.rounds,
@@ -89,7 +90,11 @@ def say(told: Json, as_json: bool) -> None:
     screen.facts(
         [
             ("promise", promise, PROMISES[promise]),
-            ("rounds", f"about {told['rounds']:,}", ""),
+            (
+                "rounds",
+                f"about {told['rounds']:,}",
+                "more where rows do not reach the goal" if told["searches"] else "",
+            ),
             (
                 "bytes",
                 f"about {size_text(told['bytes'])}",

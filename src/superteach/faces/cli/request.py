@@ -20,6 +20,8 @@ _FAULTS = "Faults of a federation"
 
 
 LearnerName = StrEnum("LearnerName", ["logistic", "ridge", "svc", "poisson", "huber"])
+LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds": "seconds"}
+"""Settings of a federation alone, and what a lesson calls them: handed on where they are given."""
 OnLoss = StrEnum("OnLoss", ["abort", "drop", "wait"])
 
 

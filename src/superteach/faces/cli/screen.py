@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -135,7 +137,7 @@ def compare(lessons: dict[str, Lesson]) -> None:
             name,
             f"{lesson.size:,}",
             percent(lesson.fraction),
-            Text(f"{lesson.risk:.4g}", style="bold" if lesson.risk == least else ""),
+            Text(f"{lesson.risk:.4g}", style="bold green" if lesson.risk == least else ""),
             f"{lesson.consistency:.4f}",
             f"{lesson.rounds:,}",
             size_text(lesson.bytes),
@@ -200,7 +202,10 @@ def sentence(lesson: Lesson) -> str:
 
 
 def say(text: str) -> None:
-    """Write one plain line on stdout, never wrapped or marked up."""
+    """Write plain text on stdout: broken between words on a terminal, one line in a pipe."""
+    if sys.stdout.isatty():
+        width = max(shutil.get_terminal_size().columns, 40)
+        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
     sys.stdout.write(text + "\n")
 
 

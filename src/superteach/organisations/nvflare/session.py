@@ -15,14 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from superteach import errors
 from superteach.errors import TeacherLost, TeachingError
-from superteach.organisations.conductor import Order
 from superteach.organisations.nvflare import CLIENT, ORDER, SERVER, STATUS, require
 from superteach.organisations.nvflare.kits import Project, read_project, write_json
 from superteach.types import Json
+
+if TYPE_CHECKING:
+    from superteach.organisations.conductor import Order
 
 CONNECT = 20.0
 POLL = 0.5

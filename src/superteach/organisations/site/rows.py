@@ -188,7 +188,11 @@ def _rows(source: Path, numbers: npt.NDArray[np.int64]) -> bytes:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    sink, where = pa.BufferOutputStream(), pa.array(numbers)
+    # Not pa.array, which imports pandas where it is installed.
+    sink, where = (
+        pa.BufferOutputStream(),
+        pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)]),
+    )
     if source.suffix.lower() == ".parquet":
         parquet.write_table(parquet.ParquetFile(source).read().take(where), sink)
         return bytes(sink.getvalue())

@@ -1,0 +1,180 @@
+"""`superteach teach --federation`: the lesson runs beside the server, and its result is fetched.
+
+Little is imported before teachers are looked for: whoever is missing is named seconds earlier, on a busy machine ten.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from superteach.errors import SettingError
+from superteach.faces.cli import screen
+from superteach.faces.cli.folder import check_folder, claim, new_folder
+from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal
+from superteach.faces.cli.report import page_of_stored
+from superteach.faces.cli.request import LOSSES, Request
+from superteach.lesson import Entry, Lesson, to_json
+from superteach.processes.patience import LEAST, WAIT, persevere
+from superteach.report.words import interruption
+from superteach.settings import Settings
+from superteach.words import PROMISES
+
+if TYPE_CHECKING:
+    from superteach.mathematics.learner import Learner
+    from superteach.organisations.conductor import Order
+    from superteach.types import Json
+
+ROUND = 0.1
+"""Seconds of a round over NVFlare on one machine (docs/federation.md: 12 in 1.3); networks add their own."""
+
+
+def run(request: Request) -> None:
+    """Check what can be checked here, see who is there, teach, write the folder, show the result."""
+    place = check_folder(request.out, request.overwrite)
+    with claim(request.out, place):
+        _run(request, place)
+
+
+def _run(request: Request, place: Path) -> None:
+    from superteach.organisations.nvflare.session import roster, sign_in
+
+    settings = request.made(rounding="alone", promise="epsilon")
+    check_goal_name(request.goal)
+    if request.files or request.target is not None or request.owner is not None:
+        raise SettingError("--federation takes no files, no --target and no --owner: teachers joined with their own")
+    if request.costs is not None:
+        raise SettingError("--costs is for files; in a federation costs are a teacher's to decide")
+    if request.goal.startswith(FROM_DATA):
+        raise SettingError("--goal from-data: is for files; fit the reference rows first and give the model as .json")
+    wanted = None if request.teachers is None else [name.strip() for name in request.teachers.split(",")]
+    described = {"perturbed": None, "max-auc": "max-auc"}
+    goal = described[request.goal] if request.goal in described else load_goal(request.goal)
+    least = LEAST if request.least_teachers is None else request.least_teachers
+    wait = WAIT if request.wait is None else request.wait
+    assert request.federation is not None
+    with screen.progress() as watch, sign_in(request.federation) as desk:
+        teachers = roster(desk, wanted, request.on_loss, least, wait, _aloud)
+        order = _order(request, settings, teachers, goal)
+        student = order.student  # refuses a wrong penalty, before anybody is asked anything
+        if request.dry_run:
+            _rehearse(request, order, student, goal)
+            return
+
+        def follow(told: Json) -> None:
+            if watch is not None:
+                watch(Entry(told["rounds"], told["stage"], "", 0, 0, 0.0))
+
+        with tempfile.TemporaryDirectory(prefix="superteach-") as folder:
+
+            def attempt(resume: bool) -> Path:
+                name = desk.submit(replace(order, resume=resume))
+                return desk.fetch(name, desk.follow(name, follow, _aloud), Path(folder))
+
+            if request.on_loss == "wait":
+                found = persevere(attempt, desk.comes_back, order.wait, request.resume)
+            else:
+                found = attempt(request.resume)
+            stored = json.loads((found / "lesson.json").read_text(encoding="utf-8"))
+            lesson = Lesson.load(found / "lesson.json")
+            with new_folder(place) as result:
+                for written in ("lesson.json", *(["model.json"] if lesson.delivered else [])):
+                    shutil.copyfile(found / written, result / written)
+                page_of_stored(stored, lesson).write(result / "report.html")
+    _show(request, stored, lesson)
+
+
+def _order(request: Request, settings: Settings, teachers: list[str], goal: object) -> Order:
+    """Write the lesson down."""
+    from superteach.organisations.conductor import Order
+
+    return Order(
+        teachers=teachers,
+        goal=goal.tolist() if isinstance(goal, np.ndarray) else goal,
+        goal_name=f"goal file {request.goal!r}",
+        features=None if request.features is None else [name.strip() for name in request.features.split(",")],
+        settings=settings,
+        learner=request.learner,
+        goal_seed=request.goal_seed,
+        C=request.C,
+        alpha=request.alpha,
+        intercept=request.intercept,
+        on_loss=request.on_loss,
+        **{told: given for name, told in LOSSES.items() if (given := getattr(request, name)) is not None},
+    )
+
+
+def _rehearse(request: Request, order: Order, student: Learner, goal: object) -> None:
+    """Say what the lesson will take; teachers are known, their rows are not."""
+    from superteach.coordinator.goals import MaxAUC, PerturbedFit
+    from superteach.faces.cli import rehearsal
+
+    held = 1000 * len(order.teachers)
+    if isinstance(order.settings.budget, int):
+        held = max(held, 25 * order.settings.budget)
+    shape = rehearsal.Shape(order.teachers, _width(goal, order.features, order.intercept), held, known=False)
+    fitted = {"perturbed": PerturbedFit(order.goal_seed), "max-auc": MaxAUC()}
+    told = rehearsal.rehearse(shape, student, fitted.get(request.goal, goal), order.settings, ROUND)
+    rehearsal.say(told, request.as_json)
+
+
+def _show(request: Request, stored: Json, lesson: Lesson) -> None:
+    """Show the result."""
+    if request.as_json:
+        sys.stdout.write(to_json(stored | {"out": str(request.out)}))
+        return
+    if lesson.promise == "open":
+        screen.result(lesson, [entry["rows"] for entry in stored["files"]])
+    for facts in lesson.interruptions:
+        screen.say(interruption(facts))
+    for entry in stored["files"]:
+        if "fault" in entry:
+            screen.say(f"Teacher {entry['teacher']} has no file of this lesson: {entry['fault']}.")
+    left = ", ".join(f"{name} {one:.3g}" for name, one in stored.get("left", {}).items())
+    screen.say(f"Promise {lesson.promise}: {PROMISES[lesson.promise]}" + (f" ε left: {left}." if left else ""))
+    screen.say(screen.sentence(lesson) if lesson.promise == "open" else _quietly(lesson))
+    what = "Model, ledger" if lesson.delivered else "Ledger"
+    screen.say(f"{what} and a report to read (report.html) are in {request.out}; every teacher has its own rows.")
+
+
+def _aloud(text: str) -> None:
+    """Say at once what the person at the terminal waits for."""
+    sys.stderr.write(f"{text}\n")
+
+
+def _quietly(lesson: Lesson) -> str:
+    """Say what is known of a lesson that nobody looked at."""
+    risk = (
+        "no risk can be stated"
+        if lesson.stated_risk is None
+        else f"with 95 % its risk is below {lesson.stated_risk:.3g}"
+    )
+    return (
+        f"Teachers chose about {lesson.size:,} of {lesson.rows:,} declared rows in {lesson.rounds} rounds, "
+        f"{lesson.seconds:.1f} seconds; {risk}. "
+        + (
+            f"The learner, fitted on them, ends {lesson.risk:.4g} away from the goal; that fit is outside of the promise."
+            if lesson.delivered
+            else "There is no model.json: under a promise the learner is not fitted here."
+        )
+    )
+
+
+def _width(goal: object, features: list[str] | None, intercept: bool) -> int:
+    """Count the columns of a federation from what the coordinator has at hand."""
+    if features is not None:
+        return len(features)
+    if isinstance(goal, dict) and isinstance(goal.get("coef"), list | dict):
+        return len(goal["coef"])
+    if isinstance(goal, list | np.ndarray):
+        return len(goal) - intercept
+    raise SettingError(
+        "--dry-run asks no teacher how many columns there are: give --features, or a goal file with a number for each"
+    )

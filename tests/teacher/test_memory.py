@@ -1,0 +1,78 @@
+"""What a teacher's process carries: no library that nothing needs, twenty of them share a machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from superteach.teacher.files import values_of
+
+COLUMNS = {
+    "float64": pa.array([1.5, -0.0, float("nan"), float("inf")]),
+    "float32": pa.array([1.5, 2.0, 3.0, 4.0], pa.float32()),
+    "float16": pa.array(np.array([1.5, 2.0, 3.0, 4.0], np.float16)),
+    "int8": pa.array([1, -2, 3, 4], pa.int8()),
+    "uint64": pa.array([1, 2, 3, 2**64 - 1], pa.uint64()),
+    "bool": pa.array([True, False, False, True]),
+    "text": pa.array(["a", "ü", "", "b"]),
+    "large text": pa.array(["a", "ü", "", "b"], pa.large_string()),
+    "gaps": pa.array([1, None, 3, 4]),
+    "text with gaps": pa.array(["a", None, "", "b"]),
+    "dates": pa.array([1, 2, 3, 4], pa.timestamp("s")),
+    "decimals": pa.array([Decimal("1.5"), Decimal("2.5"), Decimal("3.5"), Decimal("4.5")]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("chunks", [1, 2, "sliced", "empty", "none"])
+def test_columns_are_what_arrow_makes_of_them(name, chunks):
+    """Oracle: Arrow's own conversion, by way of pandas."""
+    values = COLUMNS[name]
+    pieces = {
+        1: [values],
+        2: [values[:1], values[1:]],
+        "sliced": [values[2:]],
+        "empty": [values[:0]],
+        "none": [],
+    }[chunks]
+    column = pa.chunked_array(pieces, values.type)
+    expected, got = np.asarray(column.to_numpy()), values_of(column)
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got, expected)
+    assert list(map(type, got.tolist())) == list(map(type, expected.tolist()))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_teacher_reads_its_rows_without_pandas(ending, tmp_path):
+    """Arrow imports it where it is installed, as here: 45 MB of 160 for each of twenty teachers on a machine."""
+    pytest.importorskip("pandas")
+    table = pa.table(
+        {
+            "x": [0.5, 1.5, 2.5],
+            "n": [1, 2, 3],
+            "b": [True, False, True],
+            "who": ["a", "b", "c"],
+            "y": ["no", "yes", "no"],
+        }
+    )
+    path = tmp_path / f"rows.{ending}"
+    (csv.write_csv if ending == "csv" else parquet.write_table)(table, path)
+    code = f"""
+import sys
+from superteach.organisations.site.rows import open_holding, _rows
+import superteach.organisations.site, numpy
+from pathlib import Path
+holding = open_holding("a", {str(path)!r}, "y", ["x", "n", "b"])
+holding.schema(True), holding.records(None), holding.seal(b"0" * 32)
+_rows(Path({str(path)!r}), numpy.array([0, 2]))
+heavy = ("pandas", "sklearn", "scipy.optimize", "scipy.spatial", "matplotlib", "rich")
+print([name for name in heavy if name in sys.modules])
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
