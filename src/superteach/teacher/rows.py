@@ -253,7 +253,9 @@ def outer_sum(block: DenseBlock | SparseBlock, factor: Array) -> Array:
 def pulls_mapped(block: DenseBlock | SparseBlock, factor: Array, metric: Array) -> Array:
     """M (f_j ⊗ x_j) of every row, rows × width; a vector is the diagonal of M."""
     if factor.ndim == 1:
-        return block.mapped(metric) * factor[:, None]
+        found = block.mapped(metric)
+        found *= factor[:, None]
+        return found
     parts = [
         (metric[:, None] * piece if metric.ndim == 1 else metric @ piece) for _, piece in pull_pieces(block, factor)
     ]
