@@ -5,6 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import (
     ElasticNet,
@@ -255,3 +256,32 @@ def test_census_counts_positive_labels(federation_of):
     """The census behind a fit counts rows and positive labels over all teachers."""
     y = np.array([1.0, -1.0, 1.0, 1.0, -1.0])
     assert federation_of(np.zeros((5, 2)), y, 2).sum(Census()) == (5, 3)
+
+
+def columns_of_texts(rows=3000, width=600):
+    """Sparse rows whose columns are used a thousand times or a few times."""
+    draw = np.random.default_rng(0)
+    chance = 1.0 / np.arange(1, width + 1)
+    X = sparse.csr_matrix((draw.random((rows, width)) < 20.0 * chance / chance.sum()) * draw.random((rows, width)))
+    signal = X @ draw.standard_normal(width)
+    return X, (signal + draw.logistic(scale=signal.std(), size=rows) > 0.0).astype(int)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_wide_models_are_those_of_scikit_learn(intercept, standardize):
+    """L-BFGS has the squares of columns to start from: a wrong diagonal would cost steps, and no digit."""
+    X, y = columns_of_texts()
+    learner = LogisticRegression(fit_intercept=intercept, **TIGHT)
+    wide = X.toarray()
+    if standardize:
+        wide = StandardScaler(with_mean=intercept).fit_transform(wide)
+    expected = LogisticRegression(solver="newton-cholesky", fit_intercept=intercept, **TIGHT).fit(wide, y)
+    goal = np.full(X.shape[1] + intercept, 0.1)
+    teacher = st.SuperTeacher(learner, goal, budget=0.5, method="random", standardize=standardize).fit(X, y)
+    pool = teacher.lesson_.pool_model
+    raw = StandardScaler(with_mean=intercept).fit(X.toarray()) if standardize else None
+    coef = expected.coef_[0] if raw is None else expected.coef_[0] / raw.scale_
+    np.testing.assert_allclose(pool[: X.shape[1]], coef, rtol=0, atol=1e-6 * np.abs(coef).max())
+    rounds = [entry for entry in teacher.lesson_.ledger if entry.stage == "pool fit"]
+    assert len(rounds) < 60  # 94 without the diagonal

@@ -37,7 +37,7 @@ def longest_of(rows: np.ndarray) -> float:
 
 def in_play(rows: np.ndarray, fractions: np.ndarray, seed: int = 0) -> InPlay:
     index = 1000 + np.arange(len(rows))
-    return InPlay.begin(rows, fractions, index, longest_of(rows), np.random.default_rng(seed))
+    return InPlay.begin(rows.copy(), fractions, index, longest_of(rows), np.random.default_rng(seed))
 
 
 def an_order(width: int, cut: int, seed: int = 0, **rest) -> Instruction:

@@ -141,7 +141,7 @@ def test_costs_lower_the_odds(pool):
     for talk in (plain, dear):
         talk.ask(queries.Balance(GOAL, np.eye(WIDTH)))
         talk.ask(queries.Draw(ODDS, 0.0, 1))
-    lowered = plain.state.drawing.odds - dear.state.drawing.odds
+    lowered = plain.state.drawing.odds[:] - dear.state.drawing.odds[:]
     np.testing.assert_allclose(lowered, 8.0 * (costs - 1.0) / 8.0, atol=1e-12)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -46,6 +47,16 @@ class Classroom:
     def wide(self) -> bool:
         """Whether models are too wide for matrices over pairs of coefficients."""
         return self.width > NEWTON_WIDTH
+
+    @cached_property
+    def bends(self) -> Array:
+        """What all rows together bend along each coefficient at most, or about so much: from the squares of columns."""
+        scaling, federation, most = self.scaling, self.federation, self.learner.loss.most_curvature
+        centre = np.zeros(federation.features) if scaling.centre is None else scaling.centre
+        squares = federation.sum(ColumnSums(centre, 2)) / (1.0 if scaling.scale is None else np.square(scaling.scale))
+        if scaling.constant:
+            squares = np.append(squares, self.rows * scaling.constant**2)
+        return np.tile((most if np.isfinite(most) else 1.0) * squares, self.learner.outputs)
 
     @property
     def late(self) -> bool:
@@ -91,7 +102,8 @@ class Classroom:
         return self._fit(size, "priced", start)
 
     def _fit(self, count: int, rows: RowSet, start: Array) -> Array:
-        return fit(self.federation, self.learner, count, rows, self.solver, start, self.row_square).model
+        bends = self.bends * (count / self.rows) if self.wide else None
+        return fit(self.federation, self.learner, count, rows, self.solver, start, self.row_square, bends).model
 
 
 def enter(federation: Federation, learner: Learner, solver: object, standardize: bool) -> Classroom:

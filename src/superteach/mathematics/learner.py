@@ -265,11 +265,13 @@ def fit(
     solver: Newton | LBFGS,
     start: Array,
     row_square: float = 1.0,
+    bends: Array | None = None,
 ) -> Fit:
     """Fit the learner on all rows or on the chosen ones (count of them), from sums.
 
     `row_square` is the mean of ‖x_j‖²: the terms of the gradient add up to at most √(2 Σℓ · Σ‖x‖²) for a
-    loss with curvature at most 1, and what lies many digits below that is rounding.
+    loss with curvature at most 1, and what lies many digits below that is rounding. `bends` is about what the
+    losses of these rows bend along each coefficient, where the model is too wide for more.
     """
     penalty = ridge_penalty(learner.penalty(count), len(start), learner.free_intercept, learner.outputs)
     function = Function(federation.sum, "loss", rows, penalty)
@@ -286,7 +288,11 @@ def fit(
             return None
         return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
 
-    solution = solver.minimise(function, start, stop)
+    if isinstance(solver, LBFGS) and bends is not None:
+        stiff = bends + penalty.diagonal
+        solution = solver.minimise(function, start, stop, np.where(stiff > 0.0, stiff, 1.0))
+    else:
+        solution = solver.minimise(function, start, stop)
     if not solution.converged:
         # float64 may end a fit before the tolerance does; what it reached must still be a fit.
         norm = np.linalg.norm(solution.sums.gradient + penalty.gradient(solution.point))
@@ -294,7 +300,7 @@ def fit(
         reached = 1e-10 if isinstance(solver, Newton) else 1e-8
         if not norm <= reached * terms(solution.sums):
             if np.any(start):  # a start far out, such as the model of other rows, may lead nowhere
-                return fit(federation, learner, count, rows, solver, np.zeros_like(start), row_square)
+                return fit(federation, learner, count, rows, solver, np.zeros_like(start), row_square, bends)
             raise TeachingError(
                 f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
                 "scaled columns are the usual cause; try standardize=True"

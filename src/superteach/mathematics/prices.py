@@ -40,6 +40,8 @@ SLOW = 0.02
 """Share of the residual that a level must take away, where the goal is not balanced yet."""
 STEPS = 15
 """Newton steps at one level, at most."""
+FEW = 2
+"""Levels that wide models, which have no Newton steps, pass with rows drawn by lot; all rows go on from there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +128,13 @@ def agree(
     newton: bool = True,
     exact: float = BALANCED,
     border: float = 1.0,
+    begun: Array | None = None,
 ) -> Prices:
     """Take pulls at a model and find prices at which `size` rows balance the target, or come nearest to it.
 
     `metric` is M, or its diagonal where models are too wide for matrices (then without Newton). Softness ends where less
-    than `border` of freedom per unknown is left: rounding needs some, a proof none.
+    than `border` of freedom per unknown is left: rounding needs some, a proof none. `begun` is where fewer rows have ended
+    after FEW levels.
     """
     width = len(metric)
     counts = ask(Balance(model, metric))
@@ -147,12 +151,13 @@ def agree(
     unit = 1.0 / (usual * np.sqrt(size))
     few = float((counts * np.minimum(1.0, probability / LEAST)).sum()) < 0.5 * counts.sum()
     drawn = ask(Draw(odds, LEAST if thin and few else 0.0, seed))
-    point = np.zeros(width + 1)
+    thinned = drawn.rows < counts.sum()
+    point = np.zeros(width + 1) if begun is None else begun
     solver: Newton | LBFGS = Newton(max_steps=STEPS) if newton else LBFGS(max_steps=10 * STEPS)
     enough = exact / np.sqrt(size)
     levels: list[Array] = []
     reached, freedom, before = False, np.inf, np.inf
-    for softness in HARDER:
+    for softness in HARDER[:FEW] if thinned and not newton else HARDER if begun is None else HARDER[FEW:]:
         function = _Relaxation(ask, metric, target, size, unit, softness)
 
         def stop(here: Array, sums: Moments, whole: Moments, softness: float = softness) -> str | None:
@@ -167,9 +172,12 @@ def agree(
         reached = bool(left <= enough)
         if reached or freedom < border * (width + 1) or left > (1.0 - SLOW) * before:
             break
+        if not newton and 2 * solution.steps > solver.max_steps:  # a harder level takes two to three times as many
+            break
         before = left
-    if not reached and drawn.rows < counts.sum():  # rows left out by lot may balance what these cannot
-        return agree(ask, model, target, metric, size, seed, False, newton, exact, border)
+    if not reached and thinned:  # rows left out by lot may balance what these cannot
+        begun = None if newton else point
+        return agree(ask, model, target, metric, size, seed, False, newton, exact, border, begun)
     mass = float((counts * expit(odds + levels[-1][-1]))[:idle].sum())
     aim, total = function.wanted[:-1] / unit, sums.gradient[:-1] / unit
     return Prices(tuple(levels), reached, aim, total, idle, mass, longest, usual, freedom)

@@ -59,6 +59,10 @@ MOST_ALONE = 400
 """The same for an owner who rounds alone, where a round costs no message: on tables with rare columns 300 were needed."""
 POLISHED = 400
 """Weakest rows of the finish among which pairs are exchanged while that helps."""
+_PIECE = 1 << 14
+"""Rows whose lengths are computed at once."""
+_FEW = 8
+"""Free rows are copied where those settled are this many times as many, so that the memory of these is given back."""
 EDGE = 1e-9
 """Fractions stay this far from 0 and 1, so that a row can still be tilted back."""
 
@@ -80,8 +84,8 @@ class InPlay:
     rows: Matrix
     """a_j of the free rows; in compressed form where they are wide and sparse, and settled plainly."""
     fractions: Array
-    classes: npt.NDArray[np.int64]
-    index: Positions
+    classes: npt.NDArray[np.int16]
+    index: npt.NDArray[np.integer]
     """Which rows they are, to their owner."""
     settled: Array
     """Σ a_j over settled rows that are in the lesson."""
@@ -94,20 +98,31 @@ class InPlay:
     def begin(
         cls, rows: Matrix, fractions: Array, index: Positions, longest: float, draw: np.random.Generator
     ) -> InPlay:
-        """Sort rows into classes of length; a quarter octave of chance in the order breaks ties."""
-        length = lengths(rows)
-        octaves = np.log2(longest / np.maximum(length, 1e-300)) + 0.5 * draw.random(len(length))
-        classes = np.clip(np.floor(PER_OCTAVE * octaves), 0, BINS - 1).astype(np.int64)
+        """Sort rows into classes of length; a quarter octave of chance in the order breaks ties. Dense rows are moved."""
+        octaves = np.maximum(lengths(rows), 1e-300)
+        np.log2(np.divide(longest, octaves, out=octaves), out=octaves)
+        octaves += 0.5 * draw.random(len(octaves))
+        octaves *= PER_OCTAVE
+        classes = np.clip(np.floor(octaves, out=octaves), 0, BINS - 1, out=octaves).astype(np.int16)
+        del octaves
         order = np.argsort(classes, kind="stable")
-        fractions = np.clip(fractions[order], EDGE, 1.0 - EDGE)
-        return cls(rows[order], fractions, classes[order], index[order], np.zeros(rows.shape[1]))
+        fractions = fractions[order]
+        np.clip(fractions, EDGE, 1.0 - EDGE, out=fractions)
+        if sparse.issparse(rows):
+            rows = rows[order]
+        else:
+            for column in rows.T:  # a second copy of all rows would be the largest thing in a large lesson
+                column[:] = column[order]
+        return cls(rows, fractions, classes[order], index[order], np.zeros(rows.shape[1]))
 
     def report(self) -> Report:
         """Its sums."""
         free = self.fractions * (1.0 - self.fractions)
+        third = -(-self.rows.shape[1] // 3)  # not all at once: that would be another copy of all rows
+        parts = [(self.rows.T[k : k + third] * free) @ self.rows for k in range(0, self.rows.shape[1], third)]
         return Report(
             self.settled + self.fractions @ self.rows,
-            (self.rows.T * free) @ self.rows,
+            np.concatenate(parts),
             np.bincount(self.classes, free, BINS).astype(np.float64),
             np.bincount(self.classes, minlength=BINS).astype(np.float64),
         )
@@ -117,11 +132,14 @@ class InPlay:
         if order.take_back and self.before is not None:
             return self.before.obey(replace(order, take_back=False), draw)
         tilted = np.clip(expit(logit(self.fractions) + np.clip(self.rows @ order.tilt, -2.0, 2.0)), EDGE, 1.0 - EDGE)
-        last = int(np.searchsorted(self.classes, order.cut, side="right"))
+        last = int(np.searchsorted(self.classes, np.int16(order.cut), side="right"))
         last = max(0, min(last, len(self.rows) - order.spare))
         taken = settle_block(self.rows[:last], tilted[:last], order, draw)
+        rows = self.rows[last:]
+        if isinstance(rows.base, np.ndarray) and _FEW * rows.size < rows.base.size:
+            rows = rows.copy()  # lets go of all that is settled
         return InPlay(
-            self.rows[last:],
+            rows,
             tilted[last:],
             self.classes[last:],
             self.index[last:],
@@ -133,7 +151,7 @@ class InPlay:
 
     def close(self, taken: Mask) -> Positions:
         """The whole choice, with these of the free rows."""
-        return np.sort(np.concatenate([*self.chosen, self.index[taken]]))
+        return np.sort(np.concatenate([*self.chosen, self.index[taken]])).astype(np.int64)
 
 
 def settle_block(rows: Array, fractions: Array, order: Instruction, draw: np.random.Generator) -> Mask:
@@ -292,7 +310,7 @@ def _settle_all(
     rows: Array, fractions: Array, wanted: Array, longest: float, draw: np.random.Generator, limit: float
 ) -> Mask:
     """Settle rows block by block, and the last few of them by looking at all subsets."""
-    play = InPlay.begin(rows, fractions, np.arange(len(rows)), longest, draw)
+    play = InPlay.begin(rows.copy(), fractions, np.arange(len(rows)), longest, draw)
     few = next((count for width, count in EXACT if rows.shape[1] <= width), 0)
 
     def ask(order: Instruction) -> Report:
@@ -329,7 +347,8 @@ def lengths(rows: Matrix) -> Array:
     """‖w_j‖ of rows (w_j, 1), dense or sparse."""
     if sparse.issparse(rows):
         return np.asarray(sparse.linalg.norm(rows[:, :-1], axis=1))
-    return np.asarray(np.linalg.norm(rows[:, :-1], axis=1))
+    starts = range(0, max(len(rows), 1), _PIECE)
+    return np.concatenate([np.linalg.norm(rows[start : start + _PIECE, :-1], axis=1) for start in starts])
 
 
 def _sparsely(moves: Matrix, fractions: Array, left: Array) -> Mask:

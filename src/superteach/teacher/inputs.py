@@ -284,7 +284,7 @@ def _encode(part: Part, classes: Raw) -> Raw:
     """Labels as −1 and +1, or as numbers from 0 on where there are more than two."""
     if len(classes) > 2:
         return np.searchsorted(classes, part.take_target()).astype(np.int8 if len(classes) <= 128 else np.int64)
-    return np.where(part.take_target() == classes[1], 1, -1).astype(np.int8)
+    return np.where(part.take_target() == classes[1], np.int8(1), np.int8(-1))
 
 
 def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:

@@ -5,8 +5,10 @@ A row's pull at a model is g_j = −ℓ'(x_j'θ) x_j. At prices u it is in the l
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
 
 COST = 8.0
 """Log-odds between an owner's cheapest row and its dearest: as much as makes the one 3,000 times as likely."""
-_PIECE = 1 << 16
-"""Rows for which log-odds and lots are computed at once: half a megabyte each."""
+_PIECE = 1 << 14
+"""Rows for which log-odds and lots are computed at once: an eighth of a megabyte each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +56,24 @@ class Balancing:
 
 
 @dataclass(frozen=True, eq=False)
+class Levels:
+    """Numbers of rows that are the same for all rows of an octave: a byte a row is kept, not eight."""
+
+    table: Array
+    octave: npt.NDArray[np.int8]
+
+    def __getitem__(self, where: slice) -> Array:
+        return np.asarray(self.table[self.octave[where]])
+
+
+@dataclass(frozen=True, eq=False)
 class Drawing:
     """The rows that take part in the prices: where they are (None: all), their slopes and log-odds."""
 
     rows: Rows
     index: npt.NDArray[np.integer] | None
     slope: Array
-    odds: Array
+    odds: Array | Levels
 
     def positions(self, some: npt.NDArray[np.intp]) -> Positions:
         """Some of them, as the teacher numbers its rows."""
@@ -113,13 +126,13 @@ def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> Ans
     if query.least > 0.0:
 
         def staying(where: slice) -> Positions:
-            likely = expit(_odds(teacher, query, pulls, where))
+            likely = expit(_odds(teacher, query, pulls, where)[:])
             found: Positions = np.flatnonzero(_lots(teacher, query.seed, where) * query.least < likely)
             return np.asarray(found + where.start, dtype=np.int64)
 
         index = np.concatenate([staying(where) for where in _pieces(count)])
         stays: npt.NDArray[np.integer] = index.astype(np.int32) if count < 1 << 31 else index
-        odds = np.maximum(_odds(teacher, query, pulls, stays), logit(query.least))
+        odds = _odds(teacher, query, pulls, stays, float(logit(query.least)))
         slope = _slopes(state, len(stays))
         for where, _, some in pulled(teacher, state, pulls.model):
             first, last = np.searchsorted(stays, (where.start, where.stop))
@@ -130,7 +143,7 @@ def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> Ans
         for where, _, some in pulled(teacher, state, pulls.model):
             slope[..., where] = some
         drawing = Drawing(teacher.rows, None, slope, _odds(teacher, query, pulls, slice(None)))
-    slack = np.maximum(-drawing.odds, 0.0).sum()
+    slack = np.maximum(-drawing.odds[:], 0.0).sum()
     return replace(state, drawing=drawing, fractions=None, play=None), np.array(
         [drawing.rows.count, slack], dtype=np.float64
     )
@@ -142,13 +155,19 @@ def _slopes(state: State, count: int) -> Array:
     return np.empty(count if outputs == 1 else (outputs, count))
 
 
-def _odds(teacher: Teacher, query: queries.Draw, pulls: Balancing, where: slice | npt.NDArray[np.integer]) -> Array:
+def _odds(
+    teacher: Teacher,
+    query: queries.Draw,
+    pulls: Balancing,
+    where: slice | npt.NDArray[np.integer],
+    least: float = -np.inf,
+) -> Array | Levels:
     """Log-odds of some rows."""
-    odds = query.odds[pulls.octave[where]]
+    octave = pulls.octave[where]
     if teacher.costs is None:
-        return odds
-    spread = float(np.ptp(teacher.costs))
-    return np.asarray(odds - COST * (teacher.costs[where] - teacher.costs.min()) / (spread or 1.0))
+        return Levels(np.maximum(query.odds, least), octave)
+    dear = COST * (teacher.costs[where] - teacher.costs.min()) / (float(np.ptp(teacher.costs)) or 1.0)
+    return np.asarray(np.maximum(query.odds[octave] - dear, least))
 
 
 def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> Answer:
@@ -333,33 +352,46 @@ def _bring(
     fractions: Array = known(state.fractions, "prices")
     drawing: Drawing = known(state.drawing, "rows drawn")
     everywhere = known(state.balance, "pulls").octave
-    drawn = drawing.positions(np.arange(len(fractions)))
-    octave = everywhere[drawn]
-    active, lots = octave >= idle_class, _lots(teacher, seed ^ 0x5EED, drawn)
-    # A fraction below `thin` becomes 0 or `thin` by lot, one above 1 − thin becomes 1 or that: but none of a strong row.
-    edge = np.where(octave >= strong_octave(np.bincount(octave, minlength=OCTAVES)), rounding.EDGE, thin)
-    undecided = lots * edge < np.minimum(fractions, 1.0 - fractions)
-    certain, some = np.flatnonzero(active & ~undecided & (fractions > 0.5)), np.flatnonzero(active & undecided)
-    begins = np.clip(fractions[some], edge[some], 1.0 - edge[some])
+    octave = everywhere if drawing.index is None else everywhere[drawing.index]
+    strong = strong_octave(sum(np.bincount(octave[where], minlength=OCTAVES) for where in _pieces(len(octave))))
+
+    def edges(where: slice | Positions) -> Array:
+        """Fractions below this become 0 or this by lot, those above 1 less it become 1 or that: but none of a strong row."""
+        return np.where(octave[where] >= strong, rounding.EDGE, thin)
+
+    def settled_here(where: slice) -> tuple[Positions, Positions]:
+        """Which of these rows are undecided, and which are sure to be chosen."""
+        share, active = fractions[where], octave[where] >= idle_class
+        lots = _lots(teacher, seed ^ 0x5EED, drawing.positions(np.arange(where.start, where.stop)))
+        undecided = lots * edges(where) < np.minimum(share, 1.0 - share)
+        sure = active & ~undecided & (share > 0.5)
+        return np.flatnonzero(active & undecided) + where.start, np.flatnonzero(sure) + where.start
+
+    pieces = [settled_here(where) for where in _pieces(len(fractions))] or [(np.zeros(0, np.int64),) * 2]
+    some, certain = (np.concatenate(found) for found in zip(*pieces, strict=True))
+    del pieces
+    shares, edge = fractions[some], edges(some)
+    np.clip(shares, edge, 1.0 - edge, out=shares)
     if len(some) > rounding.IN_PLAY:  # lots decide most rows; what they leave, the others absorb
-        long, places = edge[some] < thin, drawn[some]
+        long, places = edge < thin, drawing.positions(some)
         shared = np.where(long, 1.0 / max(long.sum(), 1), 1.0 / max((~long).sum(), 1))
         stays = _lots(teacher, seed ^ 0x1A7E, places) < 0.5 * rounding.IN_PLAY * shared
-        falls = ~stays & (_lots(teacher, seed ^ 0xFA11, places) < begins)
-        certain, some, begins = np.concatenate([certain, some[falls]]), some[stays], begins[stays]
+        falls = ~stays & (_lots(teacher, seed ^ 0xFA11, places) < shares)
+        certain, some, shares = np.concatenate([certain, some[falls]]), some[stays], shares[stays]
     rows = _moves(drawing, state, metric, some, counted)
     if longest is None:
         longest = float(rounding.lengths(rows).max(initial=0.0))
-    begun = InPlay.begin(rows, begins, drawn[some], longest or 1.0, np.random.default_rng([seed, 1]))
+    begun = InPlay.begin(rows, shares, drawing.positions(some), longest or 1.0, np.random.default_rng([seed, 1]))
     settled = _sum_of(drawing, state, metric, certain, np.ones(len(certain)), counted)
-    begun = replace(begun, settled=settled, chosen=(drawn[certain],))
+    begun = replace(begun, settled=settled, chosen=(drawing.positions(certain),))
     return begun, np.flatnonzero(everywhere < idle_class)
 
 
 def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.intp], counted: bool) -> Matrix:
     """(M g_j, 1) of some of the rows drawn; sparse where the rows are and M is a diagonal."""
     found, pieces, start = None, [], 0
-    for where, block in drawing.rows.blocks(state.scaling, some.astype(np.int64)):
+    parts = (drawing.rows.blocks(state.scaling, some[where].astype(np.int64)) for where in _pieces(len(some)))
+    for where, block in chain.from_iterable(parts):
         stop, slope = start + length_of(where), drawing.slope[..., where]
         light = (
             block.sparsely(metric) if metric.ndim == 1 and isinstance(block, SparseBlock) and slope.ndim == 1 else None
@@ -368,12 +400,21 @@ def _moves(drawing: Drawing, state: State, metric: Array, some: npt.NDArray[np.i
             one = np.full((len(slope), 1), float(counted))
             pieces.append(sparse.hstack([sparse.diags_array(slope) @ light, one], format="csr"))
             continue
-        found = np.full((len(some), len(metric) + 1), float(counted)) if found is None else found
+        if found is None:
+            found = _own_pages(len(some), len(metric) + 1)
+            found[:, -1] = counted
         found[start:stop, :-1] = pulls_mapped(block, slope, metric)
         start = stop
     if pieces:
         return sparse.vstack(pieces, format="csr")
     return np.zeros((0, len(metric) + 1)) if found is None else found
+
+
+def _own_pages(rows: int, width: int) -> Array:
+    """Room that goes back to the system as soon as it is let go of: the allocator keeps blocks of some megabytes."""
+    if not rows * width:
+        return np.empty((rows, width))
+    return np.frombuffer(mmap.mmap(-1, 8 * rows * width)).reshape(rows, width)
 
 
 def _sum_of(

@@ -186,14 +186,14 @@ class SparseBlock:
 
     def square_sums(self) -> Array:
         # Entry by entry in float64, so that nothing cancels; an entry that is not stored adds centre².
-        matrix = self.matrix.tocsc()
-        centre = np.zeros(matrix.shape[1]) if self.scaling.centre is None else self.scaling.centre
-        stored = np.diff(matrix.indptr)
-        column = np.repeat(np.arange(len(stored)), stored)
-        scale = np.ones(matrix.shape[1]) if self.scaling.scale is None else self.scaling.scale
-        away = (matrix.data.astype(np.float64) - centre[column]) / scale[column]
-        squares = np.bincount(column, away * away, len(stored))
-        return np.asarray(squares + (matrix.shape[0] - stored) * (centre / scale) ** 2)
+        rows, width = self.matrix.shape
+        column, away = self.matrix.indices, self.matrix.data.astype(np.float64)
+        centre = np.zeros(width) if self.scaling.centre is None else self.scaling.centre
+        scale = np.ones(width) if self.scaling.scale is None else self.scaling.scale
+        if self.scaling.centre is not None or self.scaling.scale is not None:
+            away = (away - centre[column]) / scale[column]
+        squares = np.bincount(column, away * away, width)
+        return np.asarray(squares + (rows - np.bincount(column, minlength=width)) * (centre / scale) ** 2)
 
     def gram(self, weights: Array) -> Array:
         constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
@@ -253,7 +253,9 @@ def outer_sum(block: DenseBlock | SparseBlock, factor: Array) -> Array:
 def pulls_mapped(block: DenseBlock | SparseBlock, factor: Array, metric: Array) -> Array:
     """M (f_j ⊗ x_j) of every row, rows × width; a vector is the diagonal of M."""
     if factor.ndim == 1:
-        return block.mapped(metric) * factor[:, None]
+        found = block.mapped(metric)
+        found *= factor[:, None]
+        return found
     parts = [
         (metric[:, None] * piece if metric.ndim == 1 else metric @ piece) for _, piece in pull_pieces(block, factor)
     ]

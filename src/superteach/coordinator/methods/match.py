@@ -246,7 +246,7 @@ class Matcher(Search):
 
     def _curvature(self, rows: Literal["all", "priced", "chosen"], model: Array) -> Array:
         if self._room.wide:
-            return np.full(len(model), self._room.row_square * self._room.rows / len(model))
+            return self._room.bends
         sums: Moments = self._room.federation.sum(AskMoments("loss", rows, model, 2))
         assert sums.curvature is not None
         return sums.curvature
