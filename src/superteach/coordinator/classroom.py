@@ -13,11 +13,14 @@ from superteach.line.queries import AskMoments, Census, ClassCounts, ColumnSums,
 from superteach.mathematics.learner import Learner, fit
 from superteach.mathematics.problem import Scaling
 from superteach.mathematics.solvers import LBFGS, Newton
+from superteach.mathematics.solvers.lbfgs import Curved
 from superteach.types import Array
 
 NEWTON_WIDTH = 500
 """Models wider than this, all outputs together, are solved by L-BFGS, unless a solver is given. On digits (650 coefficients)
 Newton takes 25 times as long as L-BFGS, and its lessons are no nearer."""
+CURVED_WIDTH = 500
+"""Up to this width of one output, models of several are solved by L-BFGS that begins at a curvature."""
 DEPENDENT = 1e-11
 """Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
 
@@ -107,6 +110,8 @@ def enter(federation: Federation, learner: Learner, solver: object, standardize:
     squares: float = federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
     room = Classroom(federation, learner, scaling, size.rows, LBFGS(), squares / size.rows)
     room.solver = solver if isinstance(solver, LBFGS) else LBFGS() if room.wide else Newton()
+    if solver is None and learner.outputs > 1 and learner.ridge and room.width <= CURVED_WIDTH * learner.outputs:
+        room.solver = Curved(apart=room.wide)
     if not learner.ridge:
         if room.wide:
             raise DataError(

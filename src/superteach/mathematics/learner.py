@@ -20,7 +20,7 @@ from superteach.mathematics.losses import Logistic, Loss, Poisson, Squared, Squa
 from superteach.mathematics.problem import MOST, ridge_penalty
 from superteach.mathematics.several import EVERY_LOSS, SquaredLabel, SquaredTargets, spread
 from superteach.mathematics.solvers.function import Function, Sums
-from superteach.mathematics.solvers.lbfgs import LBFGS
+from superteach.mathematics.solvers.lbfgs import LBFGS, Curved
 from superteach.mathematics.solvers.newton import Newton
 from superteach.types import Array, Json, is_number
 
@@ -272,7 +272,8 @@ def fit(
     loss with curvature at most 1, and what lies many digits below that is rounding.
     """
     penalty = ridge_penalty(learner.penalty(count), len(start), learner.free_intercept, learner.outputs)
-    function = Function(federation.sum, "loss", rows, penalty)
+    apart = isinstance(solver, Curved) and solver.apart
+    function = Function(federation.sum, "loss", rows, penalty, learner.outputs if apart else 1)
 
     def terms(sums: Moments) -> float:
         return float(np.sqrt(2.0 * (abs(sums.value) + 1e-3 * count) * count * row_square))

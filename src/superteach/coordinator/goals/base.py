@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -41,6 +41,23 @@ class MovableGoal(Goal, Protocol):
 
     def moved_to(self, classroom: Classroom, model: Array) -> Array:
         """Return the point of the set nearest to a model on scaled columns, in raw units."""
+
+
+class Covered(NamedTuple):
+    """How much of a set a proof for one of its models covers."""
+
+    within: float
+    """All models of the set whose predictions differ from that one's by at most this, root mean square; inf: all of it."""
+    apart: float
+    """No lesson comes nearer to the set than this, in the goal's units; 0 where nothing is known."""
+
+
+@runtime_checkable
+class ProvableGoal(MovableGoal, Protocol):
+    """A set for which a proof for one point can be carried on to others."""
+
+    def covered(self, classroom: Classroom, direction: Array, goal: Array, size: int) -> Covered:
+        """Say how far the proof `direction` for `goal` (raw units) and lessons of `size` rows holds in the set."""
 
 
 def check_goal(

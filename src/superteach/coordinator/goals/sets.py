@@ -10,7 +10,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
-from superteach.coordinator.goals.base import check_vector
+from superteach.coordinator.goals import covered
+from superteach.coordinator.goals.base import Covered, check_vector
 from superteach.errors import GoalError
 from superteach.line.queries import AskMoments, Moments
 from superteach.mathematics.learner import Learner
@@ -96,6 +97,27 @@ class Within:
         spread = _root(_outside(squares.curvature / classroom.rows, out))
         reference = np.asarray(_numbers(self.near[0]), dtype=np.float64).ravel()
         return self._inside_ball(root, start, bounds, spread, reference)
+
+    def covered(self, classroom: Classroom, direction: Array, goal: Array, size: int) -> Covered:
+        """Say how far a proof for one point of the set holds in it: for all of it, or within a radius in predictions."""
+        room, width = classroom, len(goal)
+        if not np.isfinite(room.learner.loss.most_curvature):  # pulls change without bound
+            return Covered(0.0, 0.0)
+        out, bounds, spread = room.scaling.to_raw(width), self._bounds(width), covered.spread_of(room)
+        back, lines = np.linalg.inv(out), bounds.rows @ out
+        beyond = covered.beyond_reach(room, size, lines, bounds.least)
+        if beyond > 0.0:
+            return Covered(np.inf, beyond / float(np.linalg.norm(back, 2)))
+        if self.near is not None:
+            reference = room.scaling.inside(np.asarray(_numbers(self.near[0]), dtype=np.float64).ravel())
+            ball = covered.Region(reference, lines, bounds.least, spread)
+            if covered.proved(room, direction, size, ball, self.near[1]):
+                apart = covered.farthest(room, direction, size, ball, self.near[1])
+                return Covered(np.inf, apart / float(np.linalg.norm(spread @ back, 2)))
+        inside = room.scaling.inside(goal)
+        region = covered.Region(inside, lines, bounds.least, spread)
+        most = 100.0 * float(np.linalg.norm(spread @ inside)) or 1.0
+        return Covered(covered.largest(room, direction, size, region, most), 0.0)
 
     def _inside_ball(self, root: Array, start: Array, bounds: _Bounds, spread: Array, reference: Array) -> Array:
         """Find the least price of a distance at which the point is near enough to the reference."""

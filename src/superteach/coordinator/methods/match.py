@@ -39,6 +39,7 @@ from superteach.mathematics import prices, rounding
 from superteach.mathematics.losses import Squared, Weighted
 from superteach.mathematics.prices import Prices
 from superteach.mathematics.problem import Quadratic, ridge_penalty
+from superteach.mathematics.solvers.lbfgs import LBFGS, Curved
 from superteach.settings import Settings
 from superteach.types import Array
 
@@ -196,17 +197,16 @@ class Matcher(Search):
     def _once(self, size: int) -> Size:
         """One search."""
         federation = self._room.federation
-        wide = self._room.wide
         target = self._target(size)
         federation.stage = "prices"
         metric = self._metric_of(self._curvature_at_goal(size))
-        found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, newton=not wide)
+        found = self._agree(self._goal, target, metric, size, thin=True)
         proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
         if not found.balanced and proof is None and found.freedom <= len(metric) + 1:
             # Few rows leave little freedom: harder prices may prove what softer ones, which rounding needs, do not.
-            harder = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False, border=0.0)
+            harder = self._agree(self._goal, target, metric, size, border=0.0)
             proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
-            found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False)
+            found = self._agree(self._goal, target, metric, size)
         found = prices.take(federation.sum, found, metric, size)
         if proof is not None:
             found, metric, risks = self._approach(found, metric, size)
@@ -228,6 +228,25 @@ class Matcher(Search):
         ended = found.balanced or proof is not None
         self.outcome = Outcome(reason, ended, np.array(risks), certificate=certificate, lower_bound=bound)
         return kept
+
+    def _agree(
+        self,
+        model: Array,
+        target: Array,
+        metric: Array,
+        size: int,
+        thin: bool = False,
+        exact: float = prices.BALANCED,
+        border: float = 1.0,
+    ) -> Prices:
+        """Prices for pulls at a model, by whatever solver fits the learner's width and outputs."""
+        room = self._room
+        curved = isinstance(room.solver, Curved)
+        plain = LBFGS(max_steps=10 * prices.STEPS) if room.wide else None
+        by = Curved(max_steps=4 * prices.STEPS) if curved else plain
+        outputs = room.learner.outputs if curved and room.wide else 1
+        ask = room.federation.sum
+        return prices.agree(ask, model, target, metric, size, self._seed, thin, by, outputs, exact, border)
 
     def _penalty(self, size: int) -> Quadratic:
         learner = self._room.learner
@@ -289,7 +308,7 @@ class Matcher(Search):
             if len(trail) > 1:
                 self._prices_at(trail[-1][0], size)
             else:
-                prices.agree(federation.sum, self._goal, self._target(size), metric, size, self._seed, False)
+                self._agree(self._goal, self._target(size), metric, size)
                 prices.take(federation.sum, found, metric, size)
         return *trail[-1][1:], risks
 
@@ -338,7 +357,7 @@ class Matcher(Search):
         federation = self._room.federation
         metric = self._metric_of(self._with_penalty(self._curvature("priced", model), size))
         target = self._penalty(size).gradient(model)
-        found = prices.agree(federation.sum, model, target, metric, size, self._seed, False, exact=1e-3)
+        found = self._agree(model, target, metric, size, exact=1e-3)
         return prices.take(federation.sum, found, metric, size), metric
 
     def _prices_at(self, model: Array, size: int) -> tuple[Prices, Array]:
@@ -347,7 +366,7 @@ class Matcher(Search):
         curvature = self._with_penalty(self._curvature("priced", model), size)
         aim = self._measure @ _inverse(curvature)
         target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
-        found = prices.agree(federation.sum, model, target, aim, size, self._seed, False)
+        found = self._agree(model, target, aim, size)
         return prices.take(federation.sum, found, aim, size), aim
 
     def _proof(self, found: Prices, size: int) -> tuple[tuple[Array, float] | None, float]:
