@@ -73,7 +73,7 @@ class Classroom:
             return f"{kept.rows} sample(s) leave least squares undetermined (columns {listed(dependent)})"
         return learner.refuses(*kept)
 
-    def dependent(self, rows: RowSet) -> list[str]:
+    def dependent(self, rows: RowSet) -> list[object]:
         """Name columns that are linearly dependent over these rows, the intercept included; none where X'X is regular."""
         sums = self.federation.sum(AskMoments("loss", rows, np.zeros(self.width), 2))
         assert sums.curvature is not None
@@ -83,7 +83,7 @@ class Classroom:
         values, axes = np.linalg.eigh(gram * np.outer(unit, unit))
         flat = values <= DEPENDENT * values[-1]
         part = np.flatnonzero((np.abs(axes[:, flat]) > 1e-6).any(axis=1))
-        return ["the intercept" if place == self.federation.features else str(place) for place in part]
+        return ["the intercept" if place == self.federation.features else self.federation.columns[place] for place in part]
 
     def fit_chosen(self, size: int, start: Array | None = None) -> Array:
         """Fit the learner on the chosen rows, beginning at `start` (default: the pool's model)."""

@@ -56,6 +56,7 @@ def teach(
     settings = settings.for_learner(student)
     method = methods.find(settings.method)
     columns = range(federation.features) if columns is None else columns
+    federation.columns = columns
     wanted = check_goal(goal, federation.features, student, classes, columns)
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, columns, classes)

@@ -120,6 +120,9 @@ def _by_name(named: dict[object, object], columns: Sequence[object], intercept: 
     values = in_order(
         {name: value for name, value in named.items() if name != INTERCEPT or not own}, columns, "the goal"
     )
+    for name, value in named.items():
+        if isinstance(value, str):
+            raise GoalError(f"the goal has {value!r} for column {name!r}; a number is needed")
     offset = named.get(INTERCEPT, 0.0) if own else 0.0
     if not intercept and offset:
         raise GoalError(f"the goal has an intercept of {offset!r}, but the learner fits none: use fit_intercept=True")

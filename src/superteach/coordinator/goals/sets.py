@@ -47,13 +47,21 @@ class Within:
     _columns: list[object] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for side in (self.at_most, self.at_least):
+        for which, side in (("at_most", self.at_most), ("at_least", self.at_least)):
+            if not isinstance(side, Mapping):
+                raise GoalError(f"{which}={side!r} in goals.Within must be a dict of bounds by column, such as {{'age': 0}}")
             for name, value in side.items():
                 if not (is_number(value) and abs(value) <= MOST):
                     raise GoalError(f"goals.Within bounds column {name!r} by {value!r}; a number is needed")
+        for name in self.at_most.keys() & self.at_least.keys():
+            if self.at_least[name] > self.at_most[name]:
+                raise GoalError(
+                    f"goals.Within is empty: column {name!r} is bounded by at least {self.at_least[name]:g} and at most "
+                    f"{self.at_most[name]:g}; widen one of them"
+                )
         for group in self.equal:
-            if isinstance(group, str) or len(group) < 2:
-                raise GoalError(f"equal={group!r} in goals.Within: name two or more columns in each group")
+            if isinstance(group, str) or not isinstance(group, Sequence) or len(set(group)) < max(2, len(group)):
+                raise GoalError(f"equal={group!r} in goals.Within: name two or more columns in each group, each once")
         if self.near is not None:
             if not (isinstance(self.near, tuple) and len(self.near) == 2):
                 raise GoalError("near in goals.Within takes a pair: a model and a distance in predictions")
@@ -74,7 +82,10 @@ class Within:
         for name in [*self.at_most, *self.at_least, *(name for group in self.equal for name in group)]:
             self._place(name)
         if self.near is not None:
-            check_vector(_numbers(self.near[0]), len(columns), learner)
+            try:
+                check_vector(_numbers(self.near[0]), len(columns), learner)
+            except GoalError as error:
+                raise GoalError(f"the model of near= in goals.Within does not fit: {error}") from None
 
     def vector(self, classroom: Classroom) -> Array:
         """Return the point of the set nearest to the pool's model, in raw units."""

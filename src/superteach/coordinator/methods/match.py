@@ -51,8 +51,9 @@ HALVINGS = 3
 """Models between the last in a ball that cannot be balanced and the first that can, of which the nearest is taught."""
 INSIDE = 0.005
 """Share of a ball's radius by which the first of them lies inside it, to leave room for rounding; it doubles."""
-SHRINKS, SHORTEST = 0.8, 0.05
-"""Factor between models sθ* that are tried for many classes out of reach, and the shortest of them."""
+SHRINKS, SHORTEST = 0.8, 0.1
+"""The first of the models sθ* that are tried for many classes out of reach, each the square of the one before, and the
+shortest that is worth a try."""
 LUCKLESS = 8
 """Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes."""
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -346,7 +347,7 @@ class Matcher(Search):
             halvings += low > 0.0
             if halvings > HALVINGS or high < SHORTEST or self._room.late:
                 break
-            share = 0.5 * (low + high) if low else SHRINKS * high
+            share = 0.5 * (low + high) if low else high * high
             found, metric = self._prices_inside(share * self._goal, size)
         if not found.balanced and low:
             found, metric = self._prices_inside(low * self._goal, size)
@@ -450,7 +451,7 @@ class Matcher(Search):
         missing = size - sum(settled)
         least, most = (missing if counted else max(0, missing - sum(idle))), max(missing, 0)
         draw, lacking = np.random.default_rng(self._seed), found.aim - target[:-1]
-        starts = 1 if len(rows) > MANY else 2 if size > MANY else STARTS
+        starts = 1 if len(rows) > MANY else 2 if size > MANY or self._room.learner.outputs > 1 else STARTS
         taken = rounding.finish(rows, fractions, residual, least, most, draw, lacking, starts, limit)
         left = (residual + fractions @ rows - taken @ rows)[:-1] + lacking
         fill = _dealt(missing - int(taken.sum()), idle)
