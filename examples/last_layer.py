@@ -27,7 +27,8 @@ def batches(part, rows=None, size=256):
     """Images as numbers from 0 to 1, and labels."""
     pixels, labels = (gzip.decompress((images / f"{part}-{kind}-ubyte.gz").read_bytes()) for kind in FILES)
     X = torch.tensor(np.frombuffer(pixels, np.uint8, offset=16).reshape(-1, 784)[:rows] / 255.0, dtype=torch.float32)
-    return list(zip(X.split(size), torch.tensor(np.frombuffer(labels, np.uint8, offset=8)[:rows].copy()).split(size)))
+    y = torch.tensor(np.frombuffer(labels, np.uint8, offset=8)[:rows].copy())
+    return list(zip(X.split(size), y.split(size), strict=True))
 
 
 FILES = ("images-idx3", "labels-idx1")

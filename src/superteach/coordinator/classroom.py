@@ -83,7 +83,10 @@ class Classroom:
         values, axes = np.linalg.eigh(gram * np.outer(unit, unit))
         flat = values <= DEPENDENT * values[-1]
         part = np.flatnonzero((np.abs(axes[:, flat]) > 1e-6).any(axis=1))
-        return ["the intercept" if place == self.federation.features else self.federation.columns[place] for place in part]
+        return [
+            "the intercept" if place == self.federation.features else self.federation.columns[int(place)]
+            for place in part
+        ]
 
     def fit_chosen(self, size: int, start: Array | None = None) -> Array:
         """Fit the learner on the chosen rows, beginning at `start` (default: the pool's model)."""

@@ -82,8 +82,12 @@ def drop(
             f"most={most!r} must be a whole number from 1 to {len(features) - 1}, one less than the rows"
         )
     (teacher,), classes = make_teachers([Part("all rows", features, np.asarray(y))], names, student.loss)
-    if np.ndim(y) > 1 or (classes is not None and len(classes) > 2):
-        many = f"{np.shape(y)[1]} targets" if classes is None else f"{len(classes)} classes, {listed(list(classes))}"
+    if np.asarray(y).ndim > 1 or (classes is not None and len(classes) > 2):
+        many = (
+            f"{np.asarray(y).shape[1]} targets"
+            if classes is None
+            else f"{len(classes)} classes, {listed(list(classes))}"
+        )
         raise DataError(f"drop takes two classes or one target, y has {many}; ask about two of them at a time")
     rows = np.asarray(features, dtype=np.float64)
     if student.column:

@@ -36,13 +36,13 @@ def proved(room: Classroom, direction: Array, size: int, region: Region, radius:
     """Whether no `size` rows teach any model of the region, nor any whose predictions are within `beyond` of one."""
     learner = room.learner
     stiff = ridge_penalty(learner.penalty(size), len(region.centre), learner.free_intercept).diagonal
-    inverse = np.linalg.inv(region.spread)
+    inverse: Array = np.asarray(np.linalg.inv(region.spread), dtype=np.float64)
     total = room.federation.sum(Envelope(direction, region.centre, inverse.T, radius + beyond))
     wanted = float((stiff * direction[:-1]) @ region.centre + direction[-1] * size)
     slope = inverse.T @ (stiff * direction[:-1] - total[1:])
     lowest = _least(slope, region.rows @ inverse, region.least - region.rows @ region.centre, radius)
     margin = wanted - total[0] + lowest - beyond * float(np.linalg.norm(slope))
-    return margin > 1e-9 * (abs(wanted) + abs(total[0]) + abs(lowest))
+    return bool(margin > 1e-9 * (abs(wanted) + abs(total[0]) + abs(lowest)))
 
 
 def _least(slope: Array, rows: Array, lack: Array, radius: float) -> float:

@@ -49,7 +49,9 @@ class Within:
     def __post_init__(self) -> None:
         for which, side in (("at_most", self.at_most), ("at_least", self.at_least)):
             if not isinstance(side, Mapping):
-                raise GoalError(f"{which}={side!r} in goals.Within must be a dict of bounds by column, such as {{'age': 0}}")
+                raise GoalError(
+                    f"{which}={side!r} in goals.Within must be a dict of bounds by column, such as {{'age': 0}}"
+                )
             for name, value in side.items():
                 if not (is_number(value) and abs(value) <= MOST):
                     raise GoalError(f"goals.Within bounds column {name!r} by {value!r}; a number is needed")

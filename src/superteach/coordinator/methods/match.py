@@ -17,6 +17,7 @@ from superteach.coordinator import metrics
 from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.methods import small
 from superteach.coordinator.methods.outcome import Outcome
+from superteach.coordinator.methods.search import Search
 from superteach.lesson import Certificate
 from superteach.line.queries import (
     AskMoments,
@@ -51,9 +52,9 @@ HALVINGS = 3
 """Models between the last in a ball that cannot be balanced and the first that can, of which the nearest is taught."""
 INSIDE = 0.005
 """Share of a ball's radius by which the first of them lies inside it, to leave room for rounding; it doubles."""
-SHRINKS, SHORTEST = 0.8, 0.1
-"""The first of the models sθ* that are tried for many classes out of reach, each the square of the one before, and the
-shortest that is worth a try."""
+SHRINKS, FAR, SHORTEST, SURE = 0.8, 5.0, 0.05, 1.03
+"""Factor between models sθ* that are tried for many classes out of reach, twice while FAR usual rows are lacking; the
+shortest of them (shorter ones may be out of reach again); and the factor within which the longest is found."""
 LUCKLESS = 8
 """Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes."""
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -62,33 +63,6 @@ STARTS = 8
 """Searches for the last rows, of which the best is kept."""
 MANY = 5_000
 """Rows of a lesson from which on weak rows abound, and two such searches are enough; rows left for them, one."""
-
-
-class Search:
-    """What every chooser that searches anew for each size has in common: it can go back to its best choice."""
-
-    def __init__(self, room: Classroom, goal: Array, settings: Settings) -> None:
-        self._room, self._goal, self._seed = room, goal, settings.random_state
-        self._best = self.outcome = Outcome("nothing was searched yet", False)
-
-    @property
-    def near(self) -> Array | None:
-        """Where the taught model is expected: at the goal, unless it is proved to be out of reach."""
-        return self._goal if self.outcome.certificate is None and self.outcome.converged else None
-
-    def announce(self, sizes: list[int]) -> list[int]:
-        """Every size is a search of its own."""
-        return sizes
-
-    def remember(self) -> None:
-        """The choice just made is the best of a walk."""
-        self._room.federation.sum(Recall("walk", True))
-        self._best = self.outcome
-
-    def go_back(self) -> None:
-        """Return to the best of a walk."""
-        self._room.federation.sum(Recall("walk", False))
-        self.outcome = self._best
 
 
 class Matcher(Search):
@@ -338,16 +312,16 @@ class Matcher(Search):
 
     def _shrunk(self, size: int) -> tuple[Prices, Array, list[float]]:
         """The same for many classes: the longest model sθ*, s < 1, that can be balanced. It predicts the goal's classes."""
-        risks, low, high, halvings, share = list[float](), 0.0, 1.0, 0, SHRINKS
+        risks, low, high, share = list[float](), 0.0, 1.0, SHRINKS
         found, metric = self._prices_inside(share * self._goal, size)
         while True:
             risks.append(metrics.risk(*(self._room.scaling.raw(one) for one in (share * self._goal, self._goal))))
             self._room.federation.note(risks[-1])
             low, high = (share, high) if found.balanced else (low, share)
-            halvings += low > 0.0
-            if halvings > HALVINGS or high < SHORTEST or self._room.late:
+            if high <= SURE * low or high < SHORTEST or self._room.late:
                 break
-            share = 0.5 * (low + high) if low else high * high
+            far = float(np.linalg.norm(found.aim - found.total)) > FAR * found.usual
+            share = float(np.sqrt(low * high)) if low else high * SHRINKS ** (1 + far)
             found, metric = self._prices_inside(share * self._goal, size)
         if not found.balanced and low:
             found, metric = self._prices_inside(low * self._goal, size)

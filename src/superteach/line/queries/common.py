@@ -13,9 +13,9 @@ import numpy.typing as npt
 from superteach.types import Array, Mask
 
 __all__ = [
-    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Behind", "Blocks", "Census", "ClassCounts", "ColumnSums",
-    "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall", "RowFunction",
-    "RowSet", "Size", "Sized", "upper_triangle",
+    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Behind", "Blocks", "Census", "ClassCounts",
+    "ColumnSums", "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall",
+    "RowFunction", "RowSet", "Size", "Sized", "upper_triangle",
 ]  # fmt: skip
 
 RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]

@@ -27,8 +27,8 @@ from superteach.line.queries.common import (
 from superteach.types import Array
 
 __all__ = [
-    "Alone", "Assign", "Balance", "Bound", "ChosenCost", "Count", "Draw", "Drawn", "Envelope", "Gather", "Play", "Price", "RoundAlone",
-    "Settle", "Show", "Solo", "Take", "Tally",
+    "Alone", "Assign", "Balance", "Bound", "ChosenCost", "Count", "Draw", "Drawn", "Envelope", "Gather", "Play", "Price",
+    "RoundAlone", "Settle", "Show", "Solo", "Take", "Tally",
 ]  # fmt: skip
 
 OCTAVES = 96

@@ -11,7 +11,6 @@ from superteach.mathematics.solvers.descent import Solution, check_limits, desce
 from superteach.mathematics.solvers.function import Smooth, Stop
 from superteach.types import Array
 
-
 RENEWED = 15
 """Steps after which a curvature is asked for again."""
 FLAT = 1e-9
