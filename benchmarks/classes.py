@@ -1,6 +1,7 @@
 """Many classes: how near lessons come, how often they predict the goal's class, and time against one scikit-learn fit.
 
     taskset -c 0 python -m benchmarks.classes fashion 15000    # parts: fashion SIZE…, digits SIZE…, covertype ROWS SIZE…
+    taskset -c 0 python -m benchmarks.classes rivals 1000 3000    # Fashion-MNIST again, beside six other ways to choose
 
 Fashion-MNIST is Debian's package dataset-fashion-mnist. Times are seconds of the processor, on one core.
 """
@@ -23,6 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.table import Measurements, show
 from superteach import SuperTeacher
 from superteach.types import Array
+from superteach_lab.rivals.many import ORDERS
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 COLUMNS = ("rows", "method", "distance", "in predictions", "spread", "same class, pool", "test", "proved", "s", "fits")
@@ -30,10 +32,52 @@ COLUMNS = ("rows", "method", "distance", "in predictions", "spread", "same class
 
 def fashion(*sizes: int) -> Iterator[Measurements]:
     """Ten classes, 15 principal components, Λ = 10; the goal is the full fit. A lesson and random rows of its size."""
+    yield _lessons("Fashion-MNIST", *_components(), 0.1, sizes or (15_000,))
+
+
+def rivals(*sizes: int) -> Iterator[Measurements]:
+    """The same, for contestants that see all rows and the full model; each is refitted by scikit-learn."""
+    X, labels, test = _components()
+    y = labels.astype(np.int64)
+    goal = _exactly(X, y)
+    model, wanted = np.column_stack([goal.coef_, goal.intercept_]), goal.predict(test)
+    design = np.column_stack([X, np.ones(len(X))])
+    found = {(row[0], "match"): row[1:] for size in sizes for row in [_taught(X, y, test, goal, size)]}
+    for name, order in ORDERS.items():
+        started = time.process_time()
+        rows = order(X, y, model, max(sizes), 0)
+        took = time.process_time() - started
+        for size in sizes:
+            fitted = _exactly(X[rows[:size]], y[rows[:size]])
+            away = np.column_stack([fitted.coef_, fitted.intercept_]) - model
+            far = float(np.sqrt(np.square(design @ away.T).sum(axis=1).mean()))
+            same = float(np.mean(fitted.predict(test) == wanted))
+            found[size, name] = (float(np.linalg.norm(away)), far, f"{same:.2%}", "", took)
+    table = Measurements("Fashion-MNIST; s: of the longest choice", (*COLUMNS[:4], "test", "proved", "s"))
+    table.rows = [(*key, *cells) for key, cells in sorted(found.items(), key=lambda item: (item[0][0], item[1][1]))]
+    yield table
+
+
+def _taught(X: Array, y: Any, test: Array, goal: LogisticRegression, size: int) -> tuple[Any, ...]:
+    started = time.process_time()
+    teacher = SuperTeacher(LogisticRegression(C=0.1), goal, budget=size).fit(X, y)
+    took, lesson = time.process_time() - started, teacher.lesson_
+    same = f"{np.mean(teacher.predict(test) == goal.predict(test)):.2%}"
+    proved = "out of reach" if lesson.certificate is not None else ""
+    return (size, lesson.risk, lesson.prediction_distance, same, proved, took)
+
+
+def _exactly(X: Array, y: Any) -> LogisticRegression:
+    model = LogisticRegression(C=0.1, tol=1e-8, solver="newton-cholesky", max_iter=1000).fit(X, y)
+    model.intercept_ -= model.intercept_.mean()  # all classes shifted alike predict the same
+    return model
+
+
+def _components() -> tuple[Array, Any, Array]:
+    """Fifteen principal components of all training images, their labels, and the same of the test images."""
     images, labels = (_read(name) for name in ("train-images-idx3", "train-labels-idx1"))
     mapping = PCA(15, random_state=0).fit(images / 255.0)
-    test = mapping.transform(_read("t10k-images-idx3") / 255.0)
-    yield _lessons("Fashion-MNIST", mapping.transform(images / 255.0), labels, test, 0.1, sizes or (15_000,))
+    return mapping.transform(images / 255.0), labels, mapping.transform(_read("t10k-images-idx3") / 255.0)
 
 
 def digits(*sizes: int) -> Iterator[Measurements]:
@@ -93,7 +137,8 @@ def _lessons(title: str, X: Array, y: Any, test: Array, C: float, sizes: tuple[i
 def main() -> None:
     """Run one part."""
     part, *numbers = sys.argv[1:] or ["digits"]
-    for table in {"fashion": fashion, "digits": digits, "covertype": covertype}[part](*map(int, numbers)):
+    parts = {"fashion": fashion, "rivals": rivals, "digits": digits, "covertype": covertype}
+    for table in parts[part](*map(int, numbers)):
         show(table)
 
 

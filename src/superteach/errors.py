@@ -112,7 +112,7 @@ def counted(number: int, *words: str) -> str:
     return f"{number:,} {words[0] if number != 1 else words[-1] if len(words) > 1 else words[0][:-1]}"
 
 
-def listed(columns: "Sequence[str]") -> str:
+def listed(columns: "Sequence[object]") -> str:
     """Name columns in an error, the first dozen of them."""
     shown = ", ".join(repr(shorten(str(column), 40)) for column in columns[:12])
     return shown + (f", … ({len(columns)} in all)" if len(columns) > 12 else "")

@@ -59,6 +59,10 @@ class Certificate:
     """u of unit length: one number per coefficient of the scaled model, and one for the count of rows."""
     margin: float
     """u'(Λθ*, n) − Σ_j max(0, u'(g_j, 1)), which is positive."""
+    within: float | None = None
+    """Of a goal that is a set: the models in it whose predictions are so near to the goal's are proved too."""
+    whole: bool = False
+    """Whether all models of that set are; then no lesson comes nearer to it than `lower_bound`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -261,6 +265,7 @@ class Lesson:
                 f"no {self.size} of these {self.rows} rows can teach this goal exactly; "
                 f"the nearest model found is at distance {self.risk:.4g}"
                 + (f", and none can be nearer than {self.lower_bound:.4g}" if self.lower_bound else "")
+                + self._of_set(self.certificate)
                 + apart
             )
         if not self.words.exact:
@@ -268,6 +273,15 @@ class Lesson:
         if self.taught:
             return f"the goal is taught to within {self.risk:.2g}{apart}"
         return f"the nearest model found is at distance {self.risk:.4g}{apart}; there is no proof either way"
+
+    @staticmethod
+    def _of_set(proof: Certificate) -> str:
+        """What is proved of a goal that is a set."""
+        if proof.whole:
+            return "; the same is proved of the whole set"
+        if proof.within:
+            return f"; the same is proved of the set's models whose predictions are within {proof.within:.2g} of this one's"
+        return ""
 
     @property
     def rounds(self) -> int:
@@ -348,7 +362,7 @@ class Lesson:
         values["path"] = tuple(PathPoint(**point) for point in stored["path"])
         values["ledger"] = tuple(Entry(**entry) for entry in stored["ledger"])
         if (proof := stored["certificate"]) is not None:
-            values["certificate"] = Certificate(np.array(proof["direction"]), proof["margin"])
+            values["certificate"] = Certificate(**proof | {"direction": np.array(proof["direction"])})
         if values.get("pool_model") is not None:
             values["pool_model"] = np.array(values["pool_model"], dtype=np.float64)
         for name in ("teachers", "interruptions", "columns"):

@@ -105,3 +105,75 @@ def test_regressions_have_sets_too():
 def test_sets_that_cannot_be(goal, said):
     with pytest.raises(GoalError, match=said):
         SuperTeacher(LogisticRegression(), goal(), budget=100).fit(X, Y)
+
+
+def reachable(rows, target, ridge, model, size, loss):
+    """By CVXPY: how far `size` fractional rows are from balancing a model, in units of the goal's own pull."""
+    design = np.column_stack([rows, np.ones(len(rows))])
+    at = design @ model
+    slope = target - at if loss == "squared" else target / (1.0 + np.exp(target * at))
+    share = cp.Variable(len(rows))
+    left = (slope[:, None] * design).T @ share - ridge * np.append(model[:-1], 0.0)
+    held = [share >= 0.0, share <= 1.0, cp.sum(share) == size]
+    return float(cp.Problem(cp.Minimize(cp.norm(left)), held).solve(solver=cp.CLARABEL))
+
+
+COVERED = {
+    "a ball": Within(near=(np.array([2.0, 2.0, 0.0]), 0.3)),
+    "a ball and a line": Within(near=(np.array([2.0, 2.0, 0.0]), 0.6), equal=[(0, 1)]),
+    "a half-space": Within(at_least={0: 3.0}),
+    "a far half-space": Within(at_least={0: 12.0}),
+    "a corner": Within(at_least={0: 2.0}, at_most={1: -1.0}),
+}
+
+
+@pytest.mark.parametrize("kind", ["logistic", "squared"])
+@pytest.mark.parametrize("case", COVERED)
+def test_no_model_of_the_part_of_a_set_that_is_proved_can_be_balanced(case, kind):
+    """CVXPY tries to balance models drawn from the set, near the goal most of all, with fractional rows: it cannot."""
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((60, 2))
+    noise = rng.standard_normal(60)
+    target = rows @ [1.0, 0.5] + noise if kind == "squared" else np.where(rows @ [1.0, 0.5] + noise > 0.0, 1.0, -1.0)
+    learner = Ridge(1.0) if kind == "squared" else LogisticRegression()
+    goal = COVERED[case]
+    lesson = SuperTeacher(learner, goal, budget=8, rounding="alone").fit(rows, target).lesson_
+    proof = lesson.certificate
+    assert proof is not None
+    assert proof.whole or proof.within > 0.0
+    design = np.column_stack([rows, np.ones(60)])
+    tried = 0
+    for step in np.geomspace(1e-3, 10.0, 60):
+        model = lesson.goal + step * rng.standard_normal(3)
+        away = np.sqrt(np.mean(np.square(design @ (model - lesson.goal))))
+        near = goal.near is None or np.sqrt(np.mean(np.square(design @ (model - goal.near[0])))) <= goal.near[1]
+        if goal.equal:
+            model[1] = model[0]
+        if goal.holds(model, 0.0) and near and (proof.whole or away <= proof.within):
+            tried += 1
+            assert reachable(rows, target, 1.0, model, lesson.size, kind) > 1e-6
+    assert tried >= 3
+
+
+@pytest.mark.parametrize("kind", ["logistic", "squared"])
+def test_no_lesson_comes_nearer_to_a_whole_set_than_is_proved(kind):
+    """Random lessons of the size, and greedy ones towards the set: each is at least as far away as the bound."""
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((60, 2))
+    target = rows @ [1.0, 0.5] + rng.standard_normal(60)
+    target = target if kind == "squared" else np.where(target > 0.0, 1.0, -1.0)
+    learner = Ridge(1.0) if kind == "squared" else LogisticRegression(tol=1e-10)
+    lesson = SuperTeacher(learner, Within(at_least={0: 14.0}), budget=8).fit(rows, target).lesson_
+    assert lesson.certificate.whole
+    assert lesson.lower_bound > 1.0
+    for _ in range(200):
+        some = rng.choice(60, 8, replace=False)
+        if kind == "squared" or len(set(target[some])) == 2:
+            assert 14.0 - learner.fit(rows[some], target[some]).coef_.ravel()[0] >= lesson.lower_bound
+
+
+def test_a_set_beside_what_can_be_taught_is_not_proved_whole():
+    """Half of this half-space can be taught with more rows; a proof for few rows covers what is near the goal alone."""
+    lesson = SuperTeacher(LogisticRegression(), Within(at_least={0: 3.0}), budget=20).fit(X, Y).lesson_
+    assert not lesson.certificate.whole
+    assert "the set's models" in lesson.verdict

@@ -13,8 +13,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, Ri
 from sklearn.svm import LinearSVC
 
 from superteach import Learner, Lesson, SuperTeacher, losses
-from superteach.errors import BudgetError, DataError, GoalError, LearnerError, SettingError
+from superteach.errors import BudgetError, DataError, GoalError, LearnerError, QueryRefused, SettingError
 from superteach.goals import MaxAUC, PerturbedFit
+from superteach.line.messages import Turn
+from superteach.line.queries import AskMoments, Prepare
+from superteach.mathematics.several import Softmax
+from superteach.teacher import Teacher
 
 NAMES = np.array(["ash", "birch", "cedar", "elm"])
 TIGHT = LogisticRegression(C=0.5, tol=1e-11, max_iter=100_000)
@@ -203,3 +207,27 @@ def test_refusals_say_what_to_do():
         given = {"learner": TIGHT, "goal": np.zeros((4, 4)), "budget": 30} | wrong
         with pytest.raises(error, match=words):
             SuperTeacher(**given).fit(X, y)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_curvature_of_each_output_by_itself(outputs):
+    """The diagonal blocks of the whole curvature, for losses and for prices; asked of a learner of other outputs: refused."""
+    X, y = pool(200, classes=3)
+    codes = np.searchsorted(NAMES, y).astype(float)
+    teacher, turn = Teacher("all", X, codes), Turn(1, 0, 1)
+    state, _ = teacher.answer(Prepare(Softmax(3), 1.0, None, None), teacher.start(), turn)
+    width = X.shape[1] + 1
+    point = np.random.default_rng(0).standard_normal(3 * width)
+    whole = AskMoments("loss", "all", point, 2)
+    asked = AskMoments("loss", "all", point, 2, outputs)
+    full = whole.read(teacher.answer(whole, state, turn)[1].values)
+    found = asked.read(teacher.answer(asked, state, turn)[1].values)
+    assert np.allclose(found.gradient, full.gradient)
+    if outputs == 1:
+        assert found.blocks is None
+        return
+    for place, block in enumerate(found.blocks.own):
+        span = slice(place * width, (place + 1) * width)
+        assert np.allclose(block, full.curvature[span, span])
+    with pytest.raises(QueryRefused, match="no learner of 2 outputs"):
+        teacher.answer(AskMoments("loss", "all", point, 2, 2), state, turn)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
@@ -21,8 +22,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from superteach import Learner, Lesson, SuperTeacher, datasets
-from superteach.goals import FromData, MaxAUC, PerturbedFit
+from superteach import Learner, Lesson, SuperTeacher, datasets, drop
+from superteach.goals import FromData, MaxAUC, PerturbedFit, Within
 from superteach.losses import Huber, Logistic
 
 Call = Callable[[Path], object]
@@ -292,6 +293,64 @@ OTHERS: list[tuple[str, Call]] = [
     (r"no coefficient", lambda folder: fit(goal=LinearRegression().fit(X[["age", "bmi"]], T), learner=Ridge(), y=T)),
 ]  # fmt: skip
 
+WARD = X.assign(ward=["east", "west"] * (ROWS // 2))
+THREE = np.arange(ROWS) % 3
+
+
+def piped(table: Any, fitted: bool = False) -> SuperTeacher:
+    """A pipeline over numbers and one text, as a goal fitted on the clean rows, taught from others."""
+    columns = make_column_transformer((StandardScaler(), ["age", "bmi"]), (OneHotEncoder(), ["ward"]))
+    learner = make_pipeline(columns, LogisticRegression())
+    goal = clone(learner).fit(WARD, Y)
+    return fit(X=table, learner=goal if fitted else learner, goal=goal, method="match")
+
+
+def within(**bounds: Any) -> SuperTeacher:
+    """A goal that is a set."""
+    return fit(goal=Within(**bounds), method="match")
+
+
+SETS_PIPELINES_AND_DROPS: list[tuple[str, Call]] = [
+    (r"'agee'.*'age', 'bmi'", lambda folder: within(at_most={"agee": 0.0})),
+    (r"'age' by nan", lambda folder: within(at_most={"age": np.nan})),
+    (r"column 'age'.* 1 and at most 0; widen", lambda folder: within(at_most={"age": 0.0}, at_least={"age": 1.0})),
+    (r"at_most=\['age'\].*a dict", lambda folder: within(at_most=["age"])),
+    (r"equal='age'.*each once", lambda folder: within(equal=["age", "bmi"])),
+    (r"equal=\('age', 'age'\).*each once", lambda folder: within(equal=[("age", "age")])),
+    (r"near=-1.*positive", lambda folder: within(near=(FITTED, -1.0))),
+    (r"near= .*2 entries, expected 4", lambda folder: within(near=(np.ones(2), 1.0))),
+    (r"near= .*got str", lambda folder: within(near=("FITTED", 1.0))),
+    (r"takes a pair", lambda folder: within(near=(FITTED, 1.0, 2.0))),
+    (r"'high' for column 'bmi'", lambda folder: fit(goal={**GOAL, "bmi": "high"})),
+    (r"'ward'.*the rows have .*'Ward': rename", lambda folder: piped(WARD.rename(columns={"ward": "Ward"}))),
+    (r"'ward'.*the rows have 'age'", lambda folder: piped(X)),
+    (r"column 'age' holds infinity in row 'p3'", lambda folder: piped(spoilt(WARD, 3, 0, np.inf), fitted=True)),
+    (r"column 'age' holds text such as 'x'", lambda folder: piped(WARD.assign(age="x"), fitted=True)),
+    (r"give the rows as a DataFrame", lambda folder: piped(WARD.to_numpy())),
+    (r"column 'age' holds text such as 'x': encode", lambda folder: piped(WARD.assign(age="x"))),
+    (r"column 'age' holds infinity in row 'p3'", lambda folder: piped(spoilt(WARD, 3, 0, np.inf))),
+    (r"columns 'age', 'dose' are linearly", lambda folder: fit(
+        X=X.assign(dose=X["age"]), y=T, goal=np.ones(4), learner=LinearRegression(), method="match")),
+    (r"undetermined \(columns 'age'", lambda folder: fit(
+        y=T, goal=np.ones(4), learner=LinearRegression(), method="match", budget=3)),
+    (r"'agee' is no column.*'age'", lambda folder: drop(X, Y, coefficient="agee")),
+    (r"99 is no column", lambda folder: drop(X, Y, coefficient=99)),
+    (r"column 'ward' holds text, such as 'east'", lambda folder: drop(WARD, Y, coefficient="age")),
+    (r"3 classes, '0', '1', '2'", lambda folder: drop(X, THREE, coefficient="age")),
+    (r"2 targets", lambda folder: drop(X, np.column_stack([T, T]), Ridge(), coefficient="age")),
+    (r"value=nan", lambda folder: drop(X, Y, coefficient="age", value=np.nan)),
+    (r"value='0'", lambda folder: drop(X, Y, coefficient="age", value="0")),
+    (r"most=0.*from 1 to 39", lambda folder: drop(X, Y, coefficient="age", most=0)),
+    (r"'age' 40.*SimpleImputer", lambda folder: drop(X.assign(age=np.nan), Y, coefficient="age")),
+    (r"40 rows but 10 targets", lambda folder: drop(X, Y[:10], coefficient="age")),
+    (r"not a Pipeline: transform", lambda folder: drop(X, Y, make_pipeline(LogisticRegression()), coefficient="age")),
+    (r"shape \(2,\).* 4 finite", lambda folder: drop(X, Y, coefficient=[1.0, 2.0])),
+    (r"Lasso cannot be taught", lambda folder: drop(X, T, Lasso(), coefficient="age")),
+    (r"\(3, 3\), expected \(3, 4\)", lambda folder: fit(y=THREE, goal=np.ones((3, 3)), method="match")),
+    (r"no row of .* of the 3 classes", lambda folder: fit(
+        y=THREE, goal=LogisticRegression().fit(X, THREE), method="match", budget=2)),
+]  # fmt: skip
+
 PYTHON: list[tuple[str, Call]] = [
     *[(words, lambda folder, table=table: fit(X=table)) for words, table in TABLES],
     *[(words, lambda folder, given=given: fit(**given)) for words, given in TARGETS + SETTINGS],
@@ -301,5 +360,6 @@ PYTHON: list[tuple[str, Call]] = [
         for words, learner in LEARNERS
     ],
     *OTHERS,
+    *SETS_PIPELINES_AND_DROPS,
 ]
 """Words, and what to call in an empty folder."""

@@ -41,10 +41,9 @@ def pursue(atoms: Array, target: Array, size: int) -> tuple[Indices, Array]:
     return np.array(chosen, dtype=np.int64), weights
 
 
-def choose(task: Task, size: int, seed: int) -> Indices:
-    """Pursuits one after the other, each among the rows that are left; nothing is random in it."""
-    atoms = stacked(task)
-    target, rest = atoms.sum(axis=0), np.arange(task.rows)
+def in_pursuits(atoms: Array, size: int) -> Indices:
+    """Pursuits one after the other, each among the rows that are left."""
+    target, rest = atoms.sum(axis=0), np.arange(len(atoms))
     chosen: list[Indices] = []
     while (missing := size - sum(map(len, chosen))) > 0:
         found, _ = pursue(atoms[rest], target, min(missing, MOST_IN_ONE))
@@ -53,6 +52,11 @@ def choose(task: Task, size: int, seed: int) -> Indices:
         chosen.append(rest[found])
         rest = np.delete(rest, found)
     return np.concatenate(chosen)
+
+
+def choose(task: Task, size: int, seed: int) -> Indices:
+    """Match all gradients at once; nothing is random in it."""
+    return in_pursuits(stacked(task), size)
 
 
 CONTESTANTS = (Contestant("gradient matching", "rows that rebuild the pool's gradient (GradMatch)", (ROWS,), choose),)

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.optimize import nnls
+from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
@@ -24,6 +25,7 @@ from superteach_lab.rivals import (
     herding,
     k_center,
     leverage,
+    many,
 )
 
 QUICK = [one for one in ALL if not one.slow]
@@ -279,3 +281,32 @@ def test_bit_flip_bears_a_goal_that_no_rows_balance():
     with np.errstate(all="ignore"):
         share = bit_flip.relax(land.pulls, land.target, 1500, draw.random(5000) - steady)
     assert np.isfinite(share).all()
+
+
+def test_rivals_for_many_classes_put_rows_in_an_order():
+    """The first rows of a long order are the order of fewer; every class has its share; no row comes twice."""
+    draw = np.random.default_rng(0)
+    X, y = draw.standard_normal((90, 3)), np.arange(90) % 3
+    model = draw.standard_normal((3, 4))
+    for name, order in many.ORDERS.items():
+        rows = order(X, y, model, 60, 0)
+        assert len(set(rows.tolist())) == 60, name
+        assert np.array_equal(order(X, y, model, 30, 0), rows[:30]), name
+        if name in ("herding", "gradient matching", "CRAIG"):
+            assert np.bincount(y[rows[:30]]).tolist() == [10, 10, 10]
+
+
+def test_pulls_of_many_classes_are_gradients():
+    """Against differences of scikit-learn's log loss."""
+    draw = np.random.default_rng(1)
+    X, y, model = draw.standard_normal((5, 2)), np.array([0, 1, 2, 1, 0]), draw.standard_normal((3, 3))
+    found = many.pulls(X, y, model)
+
+    def losses(at):
+        return -log_softmax(np.column_stack([X, np.ones(5)]) @ at.T, axis=1)[np.arange(5), y]
+
+    for place in range(9):
+        step = np.zeros(9)
+        step[place] = 1e-6
+        change = (losses(model + step.reshape(3, 3)) - losses(model - step.reshape(3, 3))) / 2e-6
+        assert np.allclose(found[:, place], -change, atol=1e-8)

@@ -14,11 +14,14 @@ from superteach.line.queries import AskMoments, Census, ClassCounts, ColumnSums,
 from superteach.mathematics.learner import Learner, fit
 from superteach.mathematics.problem import Scaling
 from superteach.mathematics.solvers import LBFGS, Newton
+from superteach.mathematics.solvers.lbfgs import Curved
 from superteach.types import Array
 
 NEWTON_WIDTH = 500
 """Models wider than this, all outputs together, are solved by L-BFGS, unless a solver is given. On digits (650 coefficients)
 Newton takes 25 times as long as L-BFGS, and its lessons are no nearer."""
+CURVED_WIDTH = 500
+"""Up to this width of one output, models of several are solved by L-BFGS that begins at a curvature."""
 DEPENDENT = 1e-11
 """Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
 
@@ -81,7 +84,7 @@ class Classroom:
             return f"{kept.rows} sample(s) leave least squares undetermined (columns {listed(dependent)})"
         return learner.refuses(*kept)
 
-    def dependent(self, rows: RowSet) -> list[str]:
+    def dependent(self, rows: RowSet) -> list[object]:
         """Name columns that are linearly dependent over these rows, the intercept included; none where X'X is regular."""
         sums = self.federation.sum(AskMoments("loss", rows, np.zeros(self.width), 2))
         assert sums.curvature is not None
@@ -91,7 +94,10 @@ class Classroom:
         values, axes = np.linalg.eigh(gram * np.outer(unit, unit))
         flat = values <= DEPENDENT * values[-1]
         part = np.flatnonzero((np.abs(axes[:, flat]) > 1e-6).any(axis=1))
-        return ["the intercept" if place == self.federation.features else str(place) for place in part]
+        return [
+            "the intercept" if place == self.federation.features else self.federation.columns[int(place)]
+            for place in part
+        ]
 
     def fit_chosen(self, size: int, start: Array | None = None) -> Array:
         """Fit the learner on the chosen rows, beginning at `start` (default: the pool's model)."""
@@ -119,6 +125,8 @@ def enter(federation: Federation, learner: Learner, solver: object, standardize:
     squares: float = federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
     room = Classroom(federation, learner, scaling, size.rows, LBFGS(), squares / size.rows)
     room.solver = solver if isinstance(solver, LBFGS) else LBFGS() if room.wide else Newton()
+    if solver is None and learner.outputs > 1 and learner.ridge and room.width <= CURVED_WIDTH * learner.outputs:
+        room.solver = Curved(apart=room.wide)
     if not learner.ridge:
         if room.wide:
             raise DataError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -32,6 +32,8 @@ class Federation:
         self.words = 1
         """Words of 64 bits in which a number of a reply leaves."""
         self.stage = "start"
+        self.columns: Sequence[object] = range(engine.features)
+        """What the rows' columns are called, for errors."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from superteach.coordinator import methods, metrics, path, promised
 from superteach.coordinator.classroom import Classroom, enter
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals import CheckedGoal, Goal, MovableGoal, check_goal, check_vector
+from superteach.coordinator.goals import CheckedGoal, Goal, MovableGoal, ProvableGoal, check_goal, check_vector
 from superteach.coordinator.methods.base import Chooser
 from superteach.errors import SettingError, TeachingError
 from superteach.lesson import Lesson
@@ -56,6 +56,7 @@ def teach(
     settings = settings.for_learner(student)
     method = methods.find(settings.method)
     columns = range(federation.features) if columns is None else columns
+    federation.columns = columns
     wanted = check_goal(goal, federation.features, student, classes, columns)
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, columns, classes)
@@ -96,11 +97,17 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
     if isinstance(wanted, MovableGoal):
         chooser, walk, raw_goal = _moved(wanted, room, walked, chooser, walk, raw_goal)
     inside_goal = room.scaling.inside(raw_goal)
+    outcome = chooser.outcome
+    if outcome.certificate is not None and isinstance(wanted, ProvableGoal):
+        federation.stage = "proof"
+        proof = wanted.covered(room, outcome.certificate.direction, raw_goal, walk.size)
+        whole = bool(np.isinf(proof.within))
+        certificate = replace(outcome.certificate, within=None if whole else proof.within, whole=whole)
+        outcome = replace(outcome, certificate=certificate, lower_bound=max(outcome.lower_bound, proof.apart))
 
     federation.stage = "metrics"
     agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
     cost: float | None = federation.sum(ChosenCost())
-    outcome = chooser.outcome
     raw_model = room.scaling.raw(walk.model)
     return Lesson(
         model=student.shaped(raw_model),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from superteach.errors import DataError, GoalError, SettingError
+from superteach.errors import DataError, GoalError, LearnerError, SettingError, listed
+from superteach.faces.tables import check_numbers
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import ridge_penalty
 from superteach.teacher import dropping
@@ -61,20 +62,33 @@ def drop(
         from sklearn.linear_model import LogisticRegression
 
         learner = LogisticRegression()
+    if hasattr(learner, "steps"):
+        raise LearnerError(
+            "drop takes a plain learner, not a Pipeline: transform the rows first (pipeline[:-1]), and give its last step"
+        )
     student = Learner.of(learner)
     columns = list(getattr(X, "columns", []))
+    if columns:
+        check_numbers(X)
     features = np.asarray(X.toarray() if isinstance(X, sparse.spmatrix | sparse.sparray) else X)
     if features.ndim != 2:
         raise DataError(f"X has shape {features.shape}; rows × columns are needed")
     names = columns or list(range(features.shape[1]))
-    if not is_number(value):
-        raise SettingError(f"value={value!r} must be a number")
+    if not (is_number(value) and np.isfinite(value)):
+        raise SettingError(f"value={value!r} must be a finite number")
     limit = max(1, int(MOST_SHARE * len(features))) if most is None else most
     if not is_whole(limit) or not 1 <= limit < len(features):
         raise SettingError(
             f"most={most!r} must be a whole number from 1 to {len(features) - 1}, one less than the rows"
         )
-    (teacher,), _ = make_teachers([Part("all rows", features, np.asarray(y))], names, student.loss)
+    (teacher,), classes = make_teachers([Part("all rows", features, np.asarray(y))], names, student.loss)
+    if np.asarray(y).ndim > 1 or (classes is not None and len(classes) > 2):
+        many = (
+            f"{np.asarray(y).shape[1]} targets"
+            if classes is None
+            else f"{len(classes)} classes, {listed(list(classes))}"
+        )
+        raise DataError(f"drop takes two classes or one target, y has {many}; ask about two of them at a time")
     rows = np.asarray(features, dtype=np.float64)
     if student.column:
         rows = np.column_stack([rows, np.full(len(rows), student.column)])

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from superteach.coordinator.goals import FromData
 from superteach.errors import DataError, DataTypeError, GoalError, InputError, LearnerError, listed, reason_of, shorten
-from superteach.faces.tables import take_rows
+from superteach.faces.tables import name_row, take_rows
 from superteach.types import Array, Foreign, Raw
 
 AFFINE = 1e-6
@@ -107,7 +107,7 @@ class _Settling:
                 f"{where}: {type(transformer).__name__} is not fitted, and the sums it needs are no part of the promise: "
                 "fit it first, on public rows"
             )
-        with _named(f"{where}: {type(transformer).__name__}"):
+        with _named(f"{where}: {type(transformer).__name__}", tables):
             return rule(transformer, tables)
 
     def _pipeline(self, pipeline: Pipeline, tables: list[Foreign], where: str) -> Pipeline:
@@ -127,7 +127,7 @@ class _Settling:
     def _by_column(self, whole: ColumnTransformer, tables: list[Foreign], where: str) -> ColumnTransformer:
         """Settle each part on its columns; the parts are frozen while scikit-learn puts them together."""
         settled: dict[str, Foreign] = {}
-        with _named(where):
+        with _named(where, tables):
             outline = clone(whole).set_params(
                 transformers=[(name, "passthrough", columns) for name, _, columns in whole.transformers]
             )
@@ -256,14 +256,35 @@ def _take_columns(table: Foreign, columns: Foreign) -> Foreign:
 
 
 @contextmanager
-def _named(where: str) -> Iterator[None]:
-    """Name the step in errors of scikit-learn."""
+def _named(where: str, tables: Sequence[Foreign] = ()) -> Iterator[None]:
+    """Name the step in errors of scikit-learn, and what in the rows they are about."""
     try:
         yield
     except InputError:
         raise
     except Exception as error:  # scikit-learn raises nearly anything for columns that are not there
-        raise DataError(f"{where} does not suit these rows: {reason_of(error)}") from None
+        said = reason_of(error).rstrip(".")
+        raise DataError(f"{where} does not suit these rows: {said}{_what(said, tables)}") from None
+
+
+def _what(said: str, tables: Sequence[Foreign]) -> str:
+    """Column, value and remedy for what scikit-learn leaves open."""
+    if not tables:
+        return ""
+    if not hasattr(tables[0], "columns"):
+        return "; give the rows as a DataFrame" if "dataframe" in said.lower() else ""
+    names = list(tables[0].columns)
+    if "columns of the dataframe" in said:
+        return f"; the rows have {listed(names)}: rename them, or name others in the ColumnTransformer"
+    for table in tables:
+        for name, values in zip(names, _each_column(table), strict=True):
+            if values.dtype.kind == "f" and np.isinf(values).any():
+                row = name_row(table, int(np.flatnonzero(np.isinf(values))[0]))
+                return f"; column {name!r} holds infinity in {row}: drop such rows"
+            text = next((value for value in values if isinstance(value, str)), None) if "convert" in said else None
+            if text is not None:
+                return f"; column {name!r} holds text such as {text!r}: encode it (OneHotEncoder), or leave it out"
+    return ""
 
 
 def apply(transformer: Foreign, table: Foreign, name: str) -> Foreign:
@@ -273,7 +294,7 @@ def apply(transformer: Foreign, table: Foreign, name: str) -> Foreign:
 
 def _transform(transformer: Foreign, table: Foreign, name: str) -> Foreign:
     """One teacher's rows behind a transformer."""
-    with _named(f"teacher {name!r}: {type(transformer).__name__}"):
+    with _named(f"teacher {name!r}: {type(transformer).__name__}", [table]):
         return transformer.transform(table)
 
 

@@ -20,7 +20,7 @@ from superteach.mathematics.losses import Logistic, Loss, Poisson, Squared, Squa
 from superteach.mathematics.problem import MOST, ridge_penalty
 from superteach.mathematics.several import EVERY_LOSS, SquaredLabel, SquaredTargets, spread
 from superteach.mathematics.solvers.function import Function, Sums
-from superteach.mathematics.solvers.lbfgs import LBFGS
+from superteach.mathematics.solvers.lbfgs import LBFGS, Curved
 from superteach.mathematics.solvers.newton import Newton
 from superteach.types import Array, Json, is_number
 
@@ -274,7 +274,8 @@ def fit(
     losses of these rows bend along each coefficient, where the model is too wide for more.
     """
     penalty = ridge_penalty(learner.penalty(count), len(start), learner.free_intercept, learner.outputs)
-    function = Function(federation.sum, "loss", rows, penalty)
+    apart = isinstance(solver, Curved) and solver.apart
+    function = Function(federation.sum, "loss", rows, penalty, learner.outputs if apart else 1)
 
     def terms(sums: Moments) -> float:
         return float(np.sqrt(2.0 * (abs(sums.value) + 1e-3 * count) * count * row_square))
@@ -288,7 +289,7 @@ def fit(
             return None
         return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
 
-    if isinstance(solver, LBFGS) and bends is not None:
+    if type(solver) is LBFGS and bends is not None:
         stiff = bends + penalty.diagonal
         solution = solver.minimise(function, start, stop, np.where(stiff > 0.0, stiff, 1.0))
     else:

@@ -14,18 +14,19 @@ balanced. Where it cannot, u is the direction that proves it, and b the nearest 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from superteach.line.queries import AskMoments, AskValues, Balance, Bound, Draw, Moments, Price
+from superteach.line.queries import AskMoments, AskValues, Balance, Blocks, Bound, Draw, Moments, Price
 from superteach.line.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
 from superteach.mathematics.problem import Quadratic
 from superteach.mathematics.solvers import LBFGS, Newton
-from superteach.mathematics.solvers.function import Ask
+from superteach.mathematics.solvers.function import Ask, with_quadratic
+from superteach.mathematics.solvers.lbfgs import Curved
 from superteach.types import Array
 
 HARDER = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
@@ -125,16 +126,17 @@ def agree(
     size: int,
     seed: int,
     thin: bool = True,
-    newton: bool = True,
+    solver: Newton | LBFGS | None = None,
+    outputs: int = 1,
     exact: float = BALANCED,
     border: float = 1.0,
     begun: Array | None = None,
 ) -> Prices:
     """Take pulls at a model and find prices at which `size` rows balance the target, or come nearest to it.
 
-    `metric` is M, or its diagonal where models are too wide for matrices (then without Newton). Softness ends where less
-    than `border` of freedom per unknown is left: rounding needs some, a proof none. `begun` is where fewer rows have ended
-    after FEW levels.
+    `metric` is M, or its diagonal where models are too wide for matrices (then without Newton). With `outputs` a solver
+    that begins at a curvature is told that of each output by itself. Softness ends where less than `border` of freedom per
+    unknown is left: rounding needs some, a proof none. `begun` is where fewer rows have ended after FEW levels.
     """
     width = len(metric)
     counts = ask(Balance(model, metric))
@@ -153,12 +155,13 @@ def agree(
     drawn = ask(Draw(odds, LEAST if thin and few else 0.0, seed))
     thinned = drawn.rows < counts.sum()
     point = np.zeros(width + 1) if begun is None else begun
-    solver: Newton | LBFGS = Newton(max_steps=STEPS) if newton else LBFGS(max_steps=10 * STEPS)
+    solver = Newton(max_steps=STEPS) if solver is None else solver
+    plain = type(solver) is LBFGS
     enough = exact / np.sqrt(size)
     levels: list[Array] = []
-    reached, freedom, before = False, np.inf, np.inf
-    for softness in HARDER[:FEW] if thinned and not newton else HARDER if begun is None else HARDER[FEW:]:
-        function = _Relaxation(ask, metric, target, size, unit, softness)
+    reached, freedom, before, held = False, np.inf, np.inf, dict[bytes, Moments]()
+    for softness in HARDER[:FEW] if thinned and plain else HARDER if begun is None else HARDER[FEW:]:
+        function = _Relaxation(ask, metric, target, size, unit, softness, outputs, held)
 
         def stop(here: Array, sums: Moments, whole: Moments, softness: float = softness) -> str | None:
             left = float(np.linalg.norm(whole.gradient))
@@ -166,18 +169,20 @@ def agree(
 
         solution = solver.minimise(function, point, stop)
         point, sums = solution.point, solution.sums
+        if isinstance(solver, Curved) and metric.ndim == 2:  # how much freedom is left
+            sums = function.moments(point, 2)[0]
         levels.append(function.told(point))
         left = float(np.linalg.norm(sums.gradient - function.wanted))
         freedom = np.inf if sums.curvature is None else float(sums.curvature[-1, -1]) * size
         reached = bool(left <= enough)
         if reached or freedom < border * (width + 1) or left > (1.0 - SLOW) * before:
             break
-        if not newton and 2 * solution.steps > solver.max_steps:  # a harder level takes two to three times as many
+        if plain and 2 * solution.steps > solver.max_steps:  # a harder level takes two to three times as many
             break
         before = left
     if not reached and thinned:  # rows left out by lot may balance what these cannot
-        begun = None if newton else point
-        return agree(ask, model, target, metric, size, seed, False, newton, exact, border, begun)
+        begun = point if plain else None
+        return agree(ask, model, target, metric, size, seed, False, solver, outputs, exact, border, begun)
     mass = float((counts * expit(odds + levels[-1][-1]))[:idle].sum())
     aim, total = function.wanted[:-1] / unit, sums.gradient[:-1] / unit
     return Prices(tuple(levels), reached, aim, total, idle, mass, longest, usual, freedom)
@@ -215,6 +220,9 @@ class _Relaxation:
     size: int
     unit: float
     softness: float
+    outputs: int = 1
+    held: dict[bytes, Moments] = field(default_factory=dict)
+    """The last curvature, which the next level begins with."""
     rows_add: str = "relax"
 
     @property
@@ -235,17 +243,24 @@ class _Relaxation:
 
     def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
         """The sums over the rows, and the same with the quadratic added: one round."""
-        told = self.ask(AskMoments("relax", "drawn", self.told(point), order))
-        sums = Moments(told.value, self._heard(told.gradient), None)
+        there = self.told(point)
+        told = self.held.get(there.tobytes()) if order == 2 else None
+        if told is None:
+            told = self.ask(AskMoments("relax", "drawn", there, order, self.outputs if order == 2 else 1))
+        if order == 2:
+            self.held.clear()
+            self.held[there.tobytes()] = told
+        sums = Moments(told.value, self._heard(told.gradient), None, self._heard_apart(told.blocks))
         if told.curvature is not None:
             sums = sums._replace(curvature=self._heard(self._heard(told.curvature).T))
-        smooth = self.smooth
-        whole = Moments(
-            sums.value + smooth.value(point),
-            sums.gradient + smooth.gradient(point),
-            None if sums.curvature is None else sums.curvature + np.diag(smooth.diagonal),
-        )
-        return sums, whole
+        return sums, with_quadratic(sums, self.smooth, point)
+
+    def _heard_apart(self, blocks: Blocks | None) -> Blocks | None:
+        """Curvatures of outputs in these units, where the metric is a diagonal."""
+        if blocks is None:
+            return None
+        scale = self.unit * self.metric.reshape(len(blocks.own), -1)
+        return Blocks(blocks.own * scale[:, :, None] * scale[:, None, :], blocks.last / self.size)
 
     def values(self, point: Array, direction: Array, steps: Array) -> Array:
         """Values at point + s·direction for every step s: one round."""

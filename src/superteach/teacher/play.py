@@ -20,6 +20,7 @@ from superteach.errors import QueryRefused
 from superteach.line import queries
 from superteach.line.messages import Turn
 from superteach.line.queries.match import OCTAVES, SHORTEST, Instruction, Report, lowest_octave, strong_octave
+from superteach.mathematics import envelope as bounds
 from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
@@ -330,6 +331,21 @@ def bound(teacher: Teacher, query: queries.Bound, state: State, turn: Turn) -> A
     return state, totals
 
 
+def envelope(teacher: Teacher, query: queries.Envelope, state: State, turn: Turn) -> Answer:
+    """How much rows pull along a direction at any model of a region."""
+    loss = known(state.loss, "loss")
+    if loss.outputs > 1 or not np.isfinite(loss.most_curvature):
+        raise QueryRefused("pulls of this loss are not bounded over a region")
+    total = np.zeros(query.reply_length)
+    for where, block in teacher.rows.blocks(state.scaling):
+        half = query.radius * np.sqrt(block.squares(query.measure))
+        weight = 1.0 if teacher.weights is None else teacher.weights[where]
+        at, along, price = block.times(query.model), block.times(query.direction[:-1]), float(query.direction[-1])
+        top, tilt = bounds.envelope(loss, at, half, teacher.target[where], along, price, weight)
+        total += np.append(top.sum(), block.weighted_sum(tilt))
+    return state, total
+
+
 def slots(counts: tuple[int, ...], position: int, own: int) -> slice:
     """Where a teacher's rows stand among all rows gathered."""
     first = sum(counts[:position])
@@ -458,4 +474,5 @@ HANDLERS: dict[type[queries.Query[object]], Callable[..., Answer]] = {
     queries.Count: count,
     queries.Take: take,
     queries.Bound: bound,
+    queries.Envelope: envelope,
 }

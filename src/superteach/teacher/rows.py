@@ -225,9 +225,13 @@ class SeveralBlock:
         """Σ_j w_j ⊗ x_j for weights of outputs × rows."""
         return self.block.weighted_sum(weights).ravel()
 
+    def own_grams(self, curvature: Array) -> list[Array]:
+        """The same for each output by itself, without what two outputs share."""
+        return [self.block.gram(weights) for weights in curvature[0]]
+
     def gram(self, curvature: Array) -> Array:
         """Σ_j K_j ⊗ x_j x_j', with the curvatures K_j told by factors (see `mathematics.several`)."""
-        blocks = [self.block.gram(weights) for weights in curvature[0]]
+        blocks = self.own_grams(curvature)
         if len(curvature) == 1:
             return np.asarray(linalg.block_diag(*blocks))
         whole, width = -outer_sum(self.block, curvature[1]), len(blocks[0])
@@ -289,6 +293,10 @@ class LiftedBlock:
 
     def weighted_sum(self, weights: Array) -> Array:
         return np.append(self.block.weighted_sum(self.factor * weights), weights.sum())
+
+    def own_grams(self, weights: Array) -> list[Array]:
+        """Σ_j w_j a_jc² x_j x_j' for each output c."""
+        return [self.block.gram(weights * own * own) for own in self.factor]
 
     def gram(self, weights: Array) -> Array:
         pulled = self.factor * weights

@@ -104,17 +104,27 @@ def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
 
 def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
     """Σ f_j, Σ f_j' x_j and, for order 2, the upper triangle of Σ f_j'' x_j x_j'."""
-    width = len(query.point)
+    width, outputs = len(query.point), query.outputs
+    if outputs != 1 and (state.loss is None or outputs != state.loss.outputs):
+        raise QueryRefused(f"teacher {teacher.name} teaches no learner of {outputs} outputs")
     reply = np.zeros(query.reply_length)
-    curvature = np.zeros((width, width) if query.order == 2 else 0)
+    apart = query.order == 2 and outputs > 1
+    size = width // outputs
+    curvature = np.zeros(((outputs, size, size) if apart else (width, width)) if query.order == 2 else 0)
     for part in _parts(teacher, query, state):
         terms = _terms(query, state.loss, part, part.block.times(query.point))
         reply[0] += terms.value.sum()
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite value tells the solver enough
             reply[1 : width + 1] += part.block.weighted_sum(terms.slope)
-            if query.order == 2:
+            if apart:
+                assert isinstance(part.block, SeveralBlock | LiftedBlock)
+                curvature += np.stack(part.block.own_grams(terms.curvature))
+                reply[len(reply) - width % outputs :] += terms.curvature.sum()
+            elif query.order == 2:
                 curvature += part.block.gram(terms.curvature)
-    if query.order == 2:
+    if apart:
+        reply[width + 1 : len(reply) - width % outputs] = curvature[:, *queries.upper_triangle(size)].ravel()
+    elif query.order == 2:
         reply[width + 1 :] = curvature[queries.upper_triangle(width)]
     return reply
 

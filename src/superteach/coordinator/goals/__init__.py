@@ -7,7 +7,7 @@ on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`cla
 
 from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.goals.auc import MaxAUC
-from superteach.coordinator.goals.base import CheckedGoal, Goal, MovableGoal, check_goal, check_vector
+from superteach.coordinator.goals.base import CheckedGoal, Goal, MovableGoal, ProvableGoal, check_goal, check_vector
 from superteach.coordinator.goals.perturbed import PerturbedFit
 from superteach.coordinator.goals.reference import FromData
 from superteach.coordinator.goals.sets import Within
@@ -20,6 +20,7 @@ __all__ = [
     "MaxAUC",
     "MovableGoal",
     "PerturbedFit",
+    "ProvableGoal",
     "Within",
     "check_goal",
     "check_vector",

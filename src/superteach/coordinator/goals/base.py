@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -41,6 +41,23 @@ class MovableGoal(Goal, Protocol):
 
     def moved_to(self, classroom: Classroom, model: Array) -> Array:
         """Return the point of the set nearest to a model on scaled columns, in raw units."""
+
+
+class Covered(NamedTuple):
+    """How much of a set a proof for one of its models covers."""
+
+    within: float
+    """All models of the set whose predictions differ from that one's by at most this, root mean square; inf: all of it."""
+    apart: float
+    """No lesson comes nearer to the set than this, in the goal's units; 0 where nothing is known."""
+
+
+@runtime_checkable
+class ProvableGoal(MovableGoal, Protocol):
+    """A set for which a proof for one point can be carried on to others."""
+
+    def covered(self, classroom: Classroom, direction: Array, goal: Array, size: int) -> Covered:
+        """Say how far the proof `direction` for `goal` (raw units) and lessons of `size` rows holds in the set."""
 
 
 def check_goal(
@@ -103,6 +120,9 @@ def _by_name(named: dict[object, object], columns: Sequence[object], intercept: 
     values = in_order(
         {name: value for name, value in named.items() if name != INTERCEPT or not own}, columns, "the goal"
     )
+    for name, value in named.items():
+        if isinstance(value, str):
+            raise GoalError(f"the goal has {value!r} for column {name!r}; a number is needed")
     offset = named.get(INTERCEPT, 0.0) if own else 0.0
     if not intercept and offset:
         raise GoalError(f"the goal has an intercept of {offset!r}, but the learner fits none: use fit_intercept=True")

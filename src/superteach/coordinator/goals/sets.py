@@ -10,7 +10,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
-from superteach.coordinator.goals.base import check_vector
+from superteach.coordinator.goals import covered
+from superteach.coordinator.goals.base import Covered, check_vector
 from superteach.errors import GoalError
 from superteach.line.queries import AskMoments, Moments
 from superteach.mathematics.learner import Learner
@@ -46,13 +47,23 @@ class Within:
     _columns: list[object] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for side in (self.at_most, self.at_least):
+        for which, side in (("at_most", self.at_most), ("at_least", self.at_least)):
+            if not isinstance(side, Mapping):
+                raise GoalError(
+                    f"{which}={side!r} in goals.Within must be a dict of bounds by column, such as {{'age': 0}}"
+                )
             for name, value in side.items():
                 if not (is_number(value) and abs(value) <= MOST):
                     raise GoalError(f"goals.Within bounds column {name!r} by {value!r}; a number is needed")
+        for name in self.at_most.keys() & self.at_least.keys():
+            if self.at_least[name] > self.at_most[name]:
+                raise GoalError(
+                    f"goals.Within is empty: column {name!r} is bounded by at least {self.at_least[name]:g} and at most "
+                    f"{self.at_most[name]:g}; widen one of them"
+                )
         for group in self.equal:
-            if isinstance(group, str) or len(group) < 2:
-                raise GoalError(f"equal={group!r} in goals.Within: name two or more columns in each group")
+            if isinstance(group, str) or not isinstance(group, Sequence) or len(set(group)) < max(2, len(group)):
+                raise GoalError(f"equal={group!r} in goals.Within: name two or more columns in each group, each once")
         if self.near is not None:
             if not (isinstance(self.near, tuple) and len(self.near) == 2):
                 raise GoalError("near in goals.Within takes a pair: a model and a distance in predictions")
@@ -73,7 +84,10 @@ class Within:
         for name in [*self.at_most, *self.at_least, *(name for group in self.equal for name in group)]:
             self._place(name)
         if self.near is not None:
-            check_vector(_numbers(self.near[0]), len(columns), learner)
+            try:
+                check_vector(_numbers(self.near[0]), len(columns), learner)
+            except GoalError as error:
+                raise GoalError(f"the model of near= in goals.Within does not fit: {error}") from None
 
     def vector(self, classroom: Classroom) -> Array:
         """Return the point of the set nearest to the pool's model, in raw units."""
@@ -96,6 +110,27 @@ class Within:
         spread = _root(_outside(squares.curvature / classroom.rows, out))
         reference = np.asarray(_numbers(self.near[0]), dtype=np.float64).ravel()
         return self._inside_ball(root, start, bounds, spread, reference)
+
+    def covered(self, classroom: Classroom, direction: Array, goal: Array, size: int) -> Covered:
+        """Say how far a proof for one point of the set holds in it: for all of it, or within a radius in predictions."""
+        room, width = classroom, len(goal)
+        if not np.isfinite(room.learner.loss.most_curvature):  # pulls change without bound
+            return Covered(0.0, 0.0)
+        out, bounds, spread = room.scaling.to_raw(width), self._bounds(width), covered.spread_of(room)
+        back, lines = np.linalg.inv(out), bounds.rows @ out
+        beyond = covered.beyond_reach(room, size, lines, bounds.least)
+        if beyond > 0.0:
+            return Covered(np.inf, beyond / float(np.linalg.norm(back, 2)))
+        if self.near is not None:
+            reference = room.scaling.inside(np.asarray(_numbers(self.near[0]), dtype=np.float64).ravel())
+            ball = covered.Region(reference, lines, bounds.least, spread)
+            if covered.proved(room, direction, size, ball, self.near[1]):
+                apart = covered.farthest(room, direction, size, ball, self.near[1])
+                return Covered(np.inf, apart / float(np.linalg.norm(spread @ back, 2)))
+        inside = room.scaling.inside(goal)
+        region = covered.Region(inside, lines, bounds.least, spread)
+        most = 100.0 * float(np.linalg.norm(spread @ inside)) or 1.0
+        return Covered(covered.largest(room, direction, size, region, most), 0.0)
 
     def _inside_ball(self, root: Array, start: Array, bounds: _Bounds, spread: Array, reference: Array) -> Array:
         """Find the least price of a distance at which the point is near enough to the reference."""

@@ -17,6 +17,7 @@ from superteach.coordinator import metrics
 from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.methods import small
 from superteach.coordinator.methods.outcome import Outcome
+from superteach.coordinator.methods.search import Search
 from superteach.lesson import Certificate
 from superteach.line.queries import (
     AskMoments,
@@ -39,6 +40,7 @@ from superteach.mathematics import prices, rounding
 from superteach.mathematics.losses import Squared, Weighted
 from superteach.mathematics.prices import Prices
 from superteach.mathematics.problem import Quadratic, ridge_penalty
+from superteach.mathematics.solvers.lbfgs import LBFGS, Curved
 from superteach.settings import Settings
 from superteach.types import Array
 
@@ -50,8 +52,9 @@ HALVINGS = 3
 """Models between the last in a ball that cannot be balanced and the first that can, of which the nearest is taught."""
 INSIDE = 0.005
 """Share of a ball's radius by which the first of them lies inside it, to leave room for rounding; it doubles."""
-SHRINKS, SHORTEST = 0.8, 0.05
-"""Factor between models sθ* that are tried for many classes out of reach, and the shortest of them."""
+SHRINKS, FAR, SHORTEST, SURE = 0.8, 5.0, 0.05, 1.03
+"""Factor between models sθ* that are tried for many classes out of reach, twice while FAR usual rows are lacking; the
+shortest of them (shorter ones may be out of reach again); and the factor within which the longest is found."""
 LUCKLESS = 8
 """Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes."""
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -60,33 +63,6 @@ STARTS = 8
 """Searches for the last rows, of which the best is kept."""
 MANY = 5_000
 """Rows of a lesson from which on weak rows abound, and two such searches are enough; rows left for them, one."""
-
-
-class Search:
-    """What every chooser that searches anew for each size has in common: it can go back to its best choice."""
-
-    def __init__(self, room: Classroom, goal: Array, settings: Settings) -> None:
-        self._room, self._goal, self._seed = room, goal, settings.random_state
-        self._best = self.outcome = Outcome("nothing was searched yet", False)
-
-    @property
-    def near(self) -> Array | None:
-        """Where the taught model is expected: at the goal, unless it is proved to be out of reach."""
-        return self._goal if self.outcome.certificate is None and self.outcome.converged else None
-
-    def announce(self, sizes: list[int]) -> list[int]:
-        """Every size is a search of its own."""
-        return sizes
-
-    def remember(self) -> None:
-        """The choice just made is the best of a walk."""
-        self._room.federation.sum(Recall("walk", True))
-        self._best = self.outcome
-
-    def go_back(self) -> None:
-        """Return to the best of a walk."""
-        self._room.federation.sum(Recall("walk", False))
-        self.outcome = self._best
 
 
 class Matcher(Search):
@@ -196,17 +172,16 @@ class Matcher(Search):
     def _once(self, size: int) -> Size:
         """One search."""
         federation = self._room.federation
-        wide = self._room.wide
         target = self._target(size)
         federation.stage = "prices"
         metric = self._metric_of(self._curvature_at_goal(size))
-        found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, newton=not wide)
+        found = self._agree(self._goal, target, metric, size, thin=True)
         proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
         if not found.balanced and proof is None and found.freedom <= len(metric) + 1:
             # Few rows leave little freedom: harder prices may prove what softer ones, which rounding needs, do not.
-            harder = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False, border=0.0)
+            harder = self._agree(self._goal, target, metric, size, border=0.0)
             proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
-            found = prices.agree(federation.sum, self._goal, target, metric, size, self._seed, False)
+            found = self._agree(self._goal, target, metric, size)
         found = prices.take(federation.sum, found, metric, size)
         if proof is not None:
             found, metric, risks = self._approach(found, metric, size)
@@ -228,6 +203,25 @@ class Matcher(Search):
         ended = found.balanced or proof is not None
         self.outcome = Outcome(reason, ended, np.array(risks), certificate=certificate, lower_bound=bound)
         return kept
+
+    def _agree(
+        self,
+        model: Array,
+        target: Array,
+        metric: Array,
+        size: int,
+        thin: bool = False,
+        exact: float = prices.BALANCED,
+        border: float = 1.0,
+    ) -> Prices:
+        """Prices for pulls at a model, by whatever solver fits the learner's width and outputs."""
+        room = self._room
+        curved = isinstance(room.solver, Curved)
+        plain = LBFGS(max_steps=10 * prices.STEPS) if room.wide else None
+        by = Curved(max_steps=4 * prices.STEPS) if curved else plain
+        outputs = room.learner.outputs if curved and room.wide else 1
+        ask = room.federation.sum
+        return prices.agree(ask, model, target, metric, size, self._seed, thin, by, outputs, exact, border)
 
     def _penalty(self, size: int) -> Quadratic:
         learner = self._room.learner
@@ -289,7 +283,7 @@ class Matcher(Search):
             if len(trail) > 1:
                 self._prices_at(trail[-1][0], size)
             else:
-                prices.agree(federation.sum, self._goal, self._target(size), metric, size, self._seed, False)
+                self._agree(self._goal, self._target(size), metric, size)
                 prices.take(federation.sum, found, metric, size)
         return *trail[-1][1:], risks
 
@@ -318,16 +312,16 @@ class Matcher(Search):
 
     def _shrunk(self, size: int) -> tuple[Prices, Array, list[float]]:
         """The same for many classes: the longest model sθ*, s < 1, that can be balanced. It predicts the goal's classes."""
-        risks, low, high, halvings, share = list[float](), 0.0, 1.0, 0, SHRINKS
+        risks, low, high, share = list[float](), 0.0, 1.0, SHRINKS
         found, metric = self._prices_inside(share * self._goal, size)
         while True:
             risks.append(metrics.risk(*(self._room.scaling.raw(one) for one in (share * self._goal, self._goal))))
             self._room.federation.note(risks[-1])
             low, high = (share, high) if found.balanced else (low, share)
-            halvings += low > 0.0
-            if halvings > HALVINGS or high < SHORTEST or self._room.late:
+            if high <= SURE * low or high < SHORTEST or self._room.late:
                 break
-            share = 0.5 * (low + high) if low else SHRINKS * high
+            far = float(np.linalg.norm(found.aim - found.total)) > FAR * found.usual
+            share = float(np.sqrt(low * high)) if low else high * SHRINKS ** (1 + far)
             found, metric = self._prices_inside(share * self._goal, size)
         if not found.balanced and low:
             found, metric = self._prices_inside(low * self._goal, size)
@@ -338,7 +332,7 @@ class Matcher(Search):
         federation = self._room.federation
         metric = self._metric_of(self._with_penalty(self._curvature("priced", model), size))
         target = self._penalty(size).gradient(model)
-        found = prices.agree(federation.sum, model, target, metric, size, self._seed, False, exact=1e-3)
+        found = self._agree(model, target, metric, size, exact=1e-3)
         return prices.take(federation.sum, found, metric, size), metric
 
     def _prices_at(self, model: Array, size: int) -> tuple[Prices, Array]:
@@ -347,7 +341,7 @@ class Matcher(Search):
         curvature = self._with_penalty(self._curvature("priced", model), size)
         aim = self._measure @ _inverse(curvature)
         target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
-        found = prices.agree(federation.sum, model, target, aim, size, self._seed, False)
+        found = self._agree(model, target, aim, size)
         return prices.take(federation.sum, found, aim, size), aim
 
     def _proof(self, found: Prices, size: int) -> tuple[tuple[Array, float] | None, float]:
@@ -431,7 +425,7 @@ class Matcher(Search):
         missing = size - sum(settled)
         least, most = (missing if counted else max(0, missing - sum(idle))), max(missing, 0)
         draw, lacking = np.random.default_rng(self._seed), found.aim - target[:-1]
-        starts = 1 if len(rows) > MANY else 2 if size > MANY else STARTS
+        starts = 1 if len(rows) > MANY else 2 if size > MANY or self._room.learner.outputs > 1 else STARTS
         taken = rounding.finish(rows, fractions, residual, least, most, draw, lacking, starts, limit)
         left = (residual + fractions @ rows - taken @ rows)[:-1] + lacking
         fill = _dealt(missing - int(taken.sum()), idle)

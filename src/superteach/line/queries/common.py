@@ -13,9 +13,9 @@ import numpy.typing as npt
 from superteach.types import Array, Mask
 
 __all__ = [
-    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Behind", "Census", "ClassCounts", "ColumnSums",
-    "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall", "RowFunction",
-    "RowSet", "Size", "Sized", "upper_triangle",
+    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Behind", "Blocks", "Census", "ClassCounts",
+    "ColumnSums", "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall",
+    "RowFunction", "RowSet", "Size", "Sized", "upper_triangle",
 ]  # fmt: skip
 
 RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]
@@ -283,12 +283,22 @@ class Prepare(Number):
     changes: ClassVar[tuple[str, ...]] = EVERYTHING
 
 
+class Blocks(NamedTuple):
+    """The curvature of each output by itself, as if the others stood still; and that of the price of a row."""
+
+    own: Array
+    """Outputs × width × width."""
+    last: Array
+    """None or one number."""
+
+
 class Moments(NamedTuple):
-    """Σ_j f_j(x_j'p), its gradient and (order 2) its curvature."""
+    """Σ_j f_j(x_j'p), its gradient and (order 2) its curvature, whole or output by output."""
 
     value: float
     gradient: Array
     curvature: Array | None
+    blocks: Blocks | None = None
 
 
 class _Asked:
@@ -318,6 +328,8 @@ class AskMoments(_Asked, Query[Moments]):
     rows: RowSet
     point: Array
     order: Literal[1, 2]
+    outputs: int = 1
+    """Curvature of each of so many outputs by itself: a guide for steps, at a fraction of the whole one's price."""
     promises: ClassVar[tuple[str, ...]] = TOTALS
     broadcast: ClassVar[str] = "a point p, which rows, which function"
     reply: ClassVar[str] = "1 + d sums, and d(d+1)/2 more for order 2"
@@ -331,10 +343,19 @@ class AskMoments(_Asked, Query[Moments]):
     @property
     def reply_length(self) -> int:
         width = len(self.point)
+        if self.order == 2 and self.outputs > 1:
+            own = width // self.outputs
+            return 1 + width + self.outputs * own * (own + 1) // 2 + width % self.outputs
         return 1 + width + (width * (width + 1) // 2 if self.order == 2 else 0)
 
     def read(self, total: Array) -> Moments:
         width = len(self.point)
+        if self.order == 2 and self.outputs > 1:
+            own = width // self.outputs
+            last = total[len(total) - width % self.outputs :]
+            parts = total[1 + width : len(total) - len(last)].reshape(self.outputs, -1)
+            blocks = Blocks(np.stack([read_upper(part, own) for part in parts]), last)
+            return Moments(float(total[0]), total[1 : 1 + width], None, blocks)
         curvature = read_upper(total[1 + width :], width) if self.order == 2 else None
         return Moments(float(total[0]), total[1 : 1 + width], curvature)
 

@@ -27,8 +27,8 @@ from superteach.line.queries.common import (
 from superteach.types import Array
 
 __all__ = [
-    "Alone", "Assign", "Balance", "Bound", "ChosenCost", "Count", "Draw", "Drawn", "Gather", "Play", "Price", "RoundAlone",
-    "Settle", "Show", "Solo", "Take", "Tally",
+    "Alone", "Assign", "Balance", "Bound", "ChosenCost", "Count", "Draw", "Drawn", "Envelope", "Gather", "Play", "Price",
+    "RoundAlone", "Settle", "Show", "Solo", "Take", "Tally",
 ]  # fmt: skip
 
 OCTAVES = 96
@@ -345,6 +345,29 @@ class Bound(Numbers):
     @property
     def reply_length(self) -> int:
         return len(self.radii)
+
+    @property
+    def priced(self) -> tuple[str, ...]:
+        return ("direction",)
+
+
+class Envelope(Numbers):
+    """A, ΣB_j x_j: no model θ within a radius of θ° lets rows reach more along u than A + Σ B_j x_j'(θ − θ°)."""
+
+    direction: Array
+    model: Array
+    """θ°."""
+    measure: Array
+    """R: |x_j'(θ − θ°)| is at most ‖R x_j‖ times the distance between the two."""
+    radius: float
+    promises: ClassVar[tuple[str, ...]] = TOTALS
+    broadcast: ClassVar[str] = "a direction, a model, a d × d matrix, a radius"
+    reply: ClassVar[str] = "1 + d sums"
+    exposure: ClassVar[str] = "how much all rows pull along the direction, at any model within the radius"
+
+    @property
+    def reply_length(self) -> int:
+        return 1 + len(self.model)
 
     @property
     def priced(self) -> tuple[str, ...]:

@@ -46,14 +46,20 @@ def check_limits(tolerance: object, max_steps: object) -> None:
 
 
 def descend(
-    function: Smooth, start: Array, direction_of: Direction, order: Literal[1, 2], stop: Stop, max_steps: int
+    function: Smooth,
+    start: Array,
+    direction_of: Direction,
+    order: Literal[1, 2],
+    stop: Stop,
+    max_steps: int,
+    curved: bool = False,
 ) -> Solution:
     """Minimise a smooth convex function: a step costs one round while full steps hold, else two."""
     point = np.asarray(start, dtype=np.float64)
     sums, here = function.moments(point, order)
     # Whether a full step may be tried without a search. Newton's first one nearly always holds, but not in the
     # paper's dual, where the way from 0 is long.
-    trusted = order == 2 and function.rows_add != "dual"
+    trusted = (order == 2 or curved) and function.rows_add != "dual"
     steps = _STEPS
     for step in range(max_steps + 1):
         reason = stop(point, sums, here)

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
-from superteach.line.queries import AskMoments, AskValues, Moments, Query, RowFunction, RowSet
+from superteach.line.queries import AskMoments, AskValues, Blocks, Moments, Query, RowFunction, RowSet
 from superteach.mathematics.problem import Quadratic
 from superteach.types import Array
 
@@ -55,13 +55,13 @@ class Function:
     rows_add: RowFunction
     rows: RowSet
     smooth: Quadratic
+    outputs: int = 1
+    """Curvature is asked for output by output where there are several."""
 
     def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
         """The sums over the rows, and the same with the quadratic added: one round."""
-        sums = self.ask(AskMoments(self.rows_add, self.rows, point, order))
-        curvature = None if sums.curvature is None else sums.curvature + np.diag(self.smooth.diagonal)
-        whole = Moments(sums.value + self.smooth.value(point), sums.gradient + self.smooth.gradient(point), curvature)
-        return sums, whole
+        sums = self.ask(AskMoments(self.rows_add, self.rows, point, order, self.outputs if order == 2 else 1))
+        return sums, with_quadratic(sums, self.smooth, point)
 
     def values(self, point: Array, direction: Array, steps: Array) -> Array:
         """Values at point + s·direction for every step s: one round."""
@@ -84,3 +84,14 @@ class Function:
             return None
 
         return stop
+
+
+def with_quadratic(sums: Moments, smooth: Quadratic, point: Array) -> Moments:
+    """Sums over rows, with what is known without them."""
+    curvature = None if sums.curvature is None else sums.curvature + np.diag(smooth.diagonal)
+    blocks = sums.blocks
+    if blocks is not None:
+        count, width, _ = blocks.own.shape
+        own, last = smooth.diagonal[: count * width].reshape(count, width), smooth.diagonal[count * width :]
+        blocks = Blocks(blocks.own + own[:, :, None] * np.eye(width), blocks.last + last)
+    return Moments(sums.value + smooth.value(point), sums.gradient + smooth.gradient(point), curvature, blocks)

@@ -1,0 +1,108 @@
+"""How much of a set of models is proved to be out of reach, from a direction that proves it for one of them.
+
+At a model θ no n rows teach θ if a direction u has Λu'θ + u₀n > Σ_j max(0, u'(g_j(θ), 1)). Over a region the right side lies
+below a function that is linear in θ (`mathematics.envelope`), and the least of the difference over
+set and region is a small convex programme. Any multipliers bound it from below, so what is said here needs no solver's word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize, nnls
+
+from superteach.coordinator.classroom import Classroom
+from superteach.line.queries import AskMoments, Envelope, Moments
+from superteach.mathematics.problem import ridge_penalty
+from superteach.types import Array
+
+HALVINGS = 12
+"""Halvings of a radius on a logarithmic scale over 8 decades, to 1 % of it."""
+
+
+class Region(NamedTuple):
+    """Models of the set within a distance of a centre, in predictions: G θ ≥ h and ‖L(θ − centre)‖ ≤ radius."""
+
+    centre: Array
+    rows: Array
+    least: Array
+    spread: Array
+    """L: ‖Lθ‖ is the root mean square of predictions."""
+
+
+def proved(room: Classroom, direction: Array, size: int, region: Region, radius: float, beyond: float = 0.0) -> bool:
+    """Whether no `size` rows teach any model of the region, nor any whose predictions are within `beyond` of one."""
+    learner = room.learner
+    stiff = ridge_penalty(learner.penalty(size), len(region.centre), learner.free_intercept).diagonal
+    inverse: Array = np.asarray(np.linalg.inv(region.spread), dtype=np.float64)
+    total = room.federation.sum(Envelope(direction, region.centre, inverse.T, radius + beyond))
+    wanted = float((stiff * direction[:-1]) @ region.centre + direction[-1] * size)
+    slope = inverse.T @ (stiff * direction[:-1] - total[1:])
+    lowest = _least(slope, region.rows @ inverse, region.least - region.rows @ region.centre, radius)
+    margin = wanted - total[0] + lowest - beyond * float(np.linalg.norm(slope))
+    return bool(margin > 1e-9 * (abs(wanted) + abs(total[0]) + abs(lowest)))
+
+
+def _least(slope: Array, rows: Array, lack: Array, radius: float) -> float:
+    """A lower bound on slope'z over rows z ≥ lack and ‖z‖ ≤ radius: μ'lack − radius‖slope − rows'μ‖ for some μ ≥ 0."""
+
+    def bound(prices: Array) -> float:
+        return float(prices @ lack - radius * np.linalg.norm(slope - rows.T @ prices))
+
+    if not len(lack):
+        return bound(np.zeros(0))
+    scale = max(float(np.abs(lack).max()), float(np.abs(rows).max()), 1e-300)
+    start, _ = nnls(np.vstack([rows.T, -np.maximum(-lack, 0.0) / scale]), np.append(slope, 0.0))
+    found = minimize(lambda prices: -bound(prices), start, bounds=[(0.0, None)] * len(start), method="L-BFGS-B")
+    return max(bound(np.zeros(len(start))), bound(start), bound(np.maximum(found.x, 0.0)))
+
+
+def spread_of(room: Classroom) -> Array:
+    """L for models on scaled columns."""
+    squares: Moments = room.federation.sum(AskMoments("square", "all", np.zeros(room.width), 2))
+    assert squares.curvature is not None
+    values, axes = np.linalg.eigh(squares.curvature / room.rows)
+    return np.asarray(np.sqrt(np.maximum(values, 1e-12 * values[-1]))[:, None] * axes.T)
+
+
+def largest(room: Classroom, direction: Array, size: int, region: Region, most: float) -> float:
+    """The largest radius up to `most` for which the region is proved to be out of reach; 0 where none is."""
+    return _last(lambda radius: proved(room, direction, size, region, radius), most)
+
+
+def farthest(room: Classroom, direction: Array, size: int, region: Region, radius: float) -> float:
+    """How far around a region of this radius nothing can be taught either, in predictions."""
+    return _last(lambda beyond: proved(room, direction, size, region, radius, beyond), 100.0 * radius)
+
+
+def beyond_reach(room: Classroom, size: int, rows: Array, least: Array) -> float:
+    """How far all models with G θ ≥ h lie beyond any that `size` rows teach, by the length of a model alone; 0: unknown.
+
+    A lesson's model has no higher objective than 0 has, so (Λ/2)‖θ_S‖² ≤ Σ_S ℓ_j(0). One bound g'θ ≥ h with h > 0
+    keeps the whole set at least h/‖g‖ away from 0.
+    """
+    learner, width = room.learner, rows.shape[1]
+    stiff = ridge_penalty(learner.penalty(size), width, learner.free_intercept).diagonal
+    free = (np.abs(rows[:, stiff == 0.0]) > 0.0).any(axis=1)
+    some = (least > 0.0) & ~free
+    if not some.any() or stiff.max() <= 0.0:
+        return 0.0
+    zero: Moments = room.federation.sum(AskMoments("loss", "all", np.zeros(width), 1))
+    total = zero.value * (size / room.rows if learner.loss.classifies and not learner.weighted else 1.0)
+    longest = np.sqrt(2.0 * total / stiff.max())
+    return max(0.0, float((least[some] / np.linalg.norm(rows[some], axis=1)).max() - longest * (1.0 + 1e-9)))
+
+
+def _last(holds: Callable[[float], bool], most: float) -> float:
+    """The largest number up to `most` for which something holds that holds for all smaller ones; 0 where none is found."""
+    if holds(most):
+        return most
+    low, high = np.log(most) - 8.0 * np.log(10.0), np.log(most)
+    if not holds(float(np.exp(low))):
+        return 0.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(float(np.exp(middle))) else (low, middle)
+    return float(np.exp(low))
