@@ -289,7 +289,7 @@ def fit(
             return None
         return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
 
-    if type(solver) is LBFGS and bends is not None:
+    if isinstance(solver, LBFGS) and bends is not None:
         stiff = bends + penalty.diagonal
         solution = solver.minimise(function, start, stop, np.where(stiff > 0.0, stiff, 1.0))
     else:

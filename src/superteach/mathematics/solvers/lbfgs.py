@@ -44,9 +44,9 @@ class Curved(LBFGS):
     apart: bool = False
     """Whether the curvature is that of each output by itself, for wide models."""
 
-    def minimise(self, function: Smooth, start: Array, stop: Stop) -> Solution:
-        """Minimise from a start until `stop` says so."""
-        recursion = _Recursion(self.memory, function)
+    def minimise(self, function: Smooth, start: Array, stop: Stop, bends: Array | float = 1.0) -> Solution:
+        """Minimise from a start until `stop` says so; `bends` is for where a curvature overflows."""
+        recursion = _Recursion(self.memory, function, bends)
         return descend(function, start, recursion, 1, stop, self.max_steps, curved=True)
 
 
@@ -76,10 +76,7 @@ class _Recursion:
             weight = float(moved @ direction) / product
             weights.append(weight)
             direction = direction - weight * changed
-        if self._roots:
-            direction = self._solved(direction)
-        else:
-            direction = direction / self._bends
+        direction = self._solved(direction) if self._roots else direction / self._bends
         if self._pairs and not self._roots:
             _, changed, product = self._pairs[-1]
             direction = direction * (product / float(changed @ (changed / self._bends)))
