@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -248,7 +249,14 @@ def _promise(home: Path, lessons: int = 5) -> Measurements:
     inside = [sum(entry["seconds"] for entry in stored["ledger"]) for stored, _ in found]
     return Measurements(
         f"epsilon, 3 teachers with {rows:,} rows each, 10 columns, {lessons} lessons (asked: 20 rounds, 3 s after its job)",
-        ("rounds", "first hello to last end s, median", "most", "in rounds s, median", "whole command s, median"),
+        (
+            "rounds",
+            "first hello to last end s, median",
+            "most",
+            "in rounds s, median",
+            "whole command s, median",
+            "load",
+        ),
         [
             (
                 max(stored["rounds"] for stored, _ in found),
@@ -256,6 +264,7 @@ def _promise(home: Path, lessons: int = 5) -> Measurements:
                 max(spans),
                 statistics.median(inside),
                 statistics.median(whole for _, whole in found),
+                os.getloadavg()[1],
             )
         ],
     )
