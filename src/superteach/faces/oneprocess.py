@@ -74,6 +74,10 @@ class OneProcess:
         self, parts: Sequence[Part] | LargePool, columns: Sequence[str], learner: Any, engine: Opens | None = None
     ) -> None:
         """Make teachers of parts, or take those of a pool that is on disk."""
+        if engine is not None and not callable(engine):
+            raise SettingError(
+                f"engine={engine!r} makes no engine: None is this process, superteach.Torch('cuda') a GPU"
+            )
         self._open = InProcess if engine is None else engine
         self._given, self.learner = learner, Learner.of(learner)
         self.columns = columns
