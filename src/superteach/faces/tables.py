@@ -49,7 +49,7 @@ def check_container(table: object, what: str = "X") -> None:
         raise DataTypeError(f"{what} is a {type(table).__name__}, which holds no rows yet; call its collect() first")
     if what == "X" and (table is None or isinstance(table, dict | set | frozenset)):
         raise DataTypeError(f"{what} is a {type(table).__name__}; give rows × columns, as an array or a data frame")
-    if isinstance(table, np.ma.MaskedArray) and (hidden := int(np.ma.count_masked(table))):
+    if isinstance(table, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(table).sum())):
         raise DataError(
             f"{what} has {counted(hidden, 'masked values')}, which would be used; fill them, or drop their rows"
         )
