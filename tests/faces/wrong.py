@@ -291,6 +291,11 @@ OTHERS: list[tuple[str, Call]] = [
     (r"class_weight", lambda folder: fit(goal=FromData(X, Y), learner=LogisticRegression(class_weight={1: 2.0}))),
     (r"single class|raise the budget", lambda folder: fit(budget=1)),
     (r"no coefficient", lambda folder: fit(goal=LinearRegression().fit(X[["age", "bmi"]], T), learner=Ridge(), y=T)),
+    (r"engine='cuda' makes no engine.*Torch\('cuda'\)", lambda folder: fit(engine="cuda")),
+    (r"3 masked values.*fill them", lambda folder: fit(X=np.ma.array(X, mask=np.arange(X.size).reshape(X.shape) < 3))),
+    (r"X is a dict; give rows", lambda folder: fit(X={"age": [1.0]})),
+    (r"X is a NoneType; give rows", lambda folder: fit(X=None)),
+    (r"the goal is the text 'goal.json'; give its numbers", lambda folder: fit(goal="goal.json")),
 ]  # fmt: skip
 
 WARD = X.assign(ward=["east", "west"] * (ROWS // 2))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from superteach.teacher.files import values_of
+from superteach.teacher.files import read_pool, values_of
 
 COLUMNS = {
     "float64": pa.array([1.5, -0.0, float("nan"), float("inf")]),
@@ -76,3 +76,20 @@ print([name for name in heavy if name in sys.modules])
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_arrow_reads_files_of_its_own(ending, tmp_path, monkeypatch):
+    """It drops bytes of a Python file in a thread; one that does so while Python ends aborts the process, rarely."""
+    path = tmp_path / f"rows.{ending}"
+    table = pa.table({"x": [0.5, 1.5], "y": [0, 1]})
+    (csv.write_csv if ending == "csv" else parquet.write_table)(table, path)
+    given = []
+    for module, name in ((csv, "read_csv"), (csv, "open_csv"), (parquet, "ParquetFile"), (parquet, "read_schema")):
+        real = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda file, *more, real=real, **named: given.append(file) or real(file, *more, **named)
+        )
+    read_pool([path], "y")
+    assert given
+    assert all(isinstance(file, pa.NativeFile) for file in given)

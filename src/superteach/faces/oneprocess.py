@@ -76,7 +76,8 @@ class OneProcess:
         """Make teachers of parts, or take those of a pool that is on disk."""
         if engine is not None and not callable(engine):
             raise SettingError(
-                f"engine={engine!r} makes no engine of teachers; give a class of engines or Torch('cuda')"
+                f"engine={engine!r} makes no engine of teachers: None is this process, superteach.Torch('cuda') a GPU, "
+                "a class of engines your own"
             )
         self._open = InProcess if engine is None else engine
         self._given, self.learner = learner, Learner.of(learner)

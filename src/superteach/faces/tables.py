@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 
-from superteach.errors import DataError, DataTypeError, shorten
+from superteach.errors import DataError, DataTypeError, counted, shorten
 from superteach.teacher.inputs import find_missing
 from superteach.types import Foreign, Positions, Raw
 
@@ -47,6 +47,12 @@ def check_container(table: object, what: str = "X") -> None:
     """Refuse tables without rows at hand, and such with two columns of one name."""
     if hasattr(table, "collect") and hasattr(table, "lazy"):
         raise DataTypeError(f"{what} is a {type(table).__name__}, which holds no rows yet; call its collect() first")
+    if what == "X" and (table is None or isinstance(table, dict | set | frozenset)):
+        raise DataTypeError(f"{what} is a {type(table).__name__}; give rows × columns, as an array or a data frame")
+    if isinstance(table, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(table).sum())):
+        raise DataError(
+            f"{what} has {counted(hidden, 'masked values')}, which would be used; fill them, or drop their rows"
+        )
     names = getattr(table, "columns", None) if hasattr(table, "shape") else None
     if names is None or (hasattr(table, "schema") and not isinstance(names[0] if len(names) else "", str)):
         return

@@ -9,7 +9,6 @@ import bisect
 import csv as plain_csv
 import difflib
 import itertools
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,8 +27,6 @@ from superteach.types import Positions, Raw
 SUFFIXES = (".csv", ".parquet")
 _SAVED_INDEX = re.compile(r"__index_level_\d+__")
 _CSV = csv.ParseOptions(newlines_in_values=True)
-_SMALL = 1 << 24
-"""Bytes of a file that one thread reads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +68,13 @@ class FileSource:
             told = f"{self.called}, {where}," if where else self.called
             raise DataError(f"{told} cannot be read as {kind}: {reason_of(error)}") from None
 
+    def opened(self) -> pa.OSFile:
+        """Open as Arrow's own: its threads let go of a Python file's bytes late, and abort where Python has ended."""
+        return pa.OSFile(str(self.path))
+
     def names(self) -> list[str]:
         """Names of all columns, from the head of the file."""
-        with self.reading(), self.path.open("rb") as file:
+        with self.reading(), self.opened() as file:
             if self.path.stat().st_size == 0:
                 raise DataError(f"{self.called} is empty; it needs a line of column names and rows below it")
             if is_parquet(self.path):
@@ -96,17 +97,13 @@ class FileSource:
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Read the named columns."""
-        with self.reading(), self.path.open("rb") as file:
-            # Arrow's threads gain nothing on small files, and one that a busy machine has not begun yet when a short command
-            # ends brings the process down.
-            threads = os.fstat(file.fileno()).st_size > _SMALL
+        with self.reading(), self.opened() as file:
             if is_parquet(self.path):
                 # Not parquet.read_table: that one reads owner=3/rows.parquet as a column "owner" of its own.
                 with parquet.ParquetFile(file) as stored:
-                    return stored.read(columns=list(columns), use_threads=threads)
+                    return stored.read(columns=list(columns))
             convert = csv.ConvertOptions(include_columns=list(columns), strings_can_be_null=True)
-            layout = csv.ReadOptions(use_threads=threads)
-            return csv.read_csv(file, layout, parse_options=_CSV, convert_options=convert)
+            return csv.read_csv(file, parse_options=_CSV, convert_options=convert)
 
 
 def read_pool(

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from superteach.coordinator.classroom import Classroom
-from superteach.errors import GoalError, listed
+from superteach.errors import GoalError, listed, shorten
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST
 from superteach.types import Array, Foreign, Labels
@@ -145,6 +145,10 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
 
     Softmax predicts the same where all classes are shifted alike: such a goal is taken with classes that add up to 0.
     """
+    if isinstance(goal, str):
+        raise GoalError(
+            f"the goal is the text {shorten(goal, 40)!r}; give its numbers, a dict by column name, or a fitted model"
+        )
     try:
         given = _real(goal)
     except (TypeError, ValueError, OverflowError) as error:
