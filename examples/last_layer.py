@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from superteach import SuperTeacher, last_layer
 from superteach.report.style import COLOURS
 
-SIZES = (1000, 4000)
+SIZES, FILES = (1000, 4000), ("images-idx3", "labels-idx1")
 images = Path(sys.argv[2] if len(sys.argv) > 2 else "/usr/share/datasets/fashion-mnist")
 
 
@@ -31,9 +31,7 @@ def batches(part, rows=None, size=256):
     return list(zip(X.split(size), y.split(size), strict=True))
 
 
-FILES = ("images-idx3", "labels-idx1")
 torch.manual_seed(0)
-torch.set_num_threads(1)
 layer, relu = torch.nn.Linear, torch.nn.ReLU
 network = torch.nn.Sequential(layer(784, 64), relu(), layer(64, 16), relu(), layer(16, 10))
 train, test = batches("train", 20_000), batches("t10k")
@@ -59,5 +57,4 @@ for place, (method, found) in enumerate(alike.items()):
     axes.loglog(SIZES, [max(1 - share, 1e-4) for share in found], "o-", color=COLOURS[place], label=method)
 axes.set(xlabel="images", ylabel="test images seen otherwise", title="A last layer from few of 20,000 images")
 axes.legend(frameon=False)
-folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
-figure.savefig(folder / "last_layer.png", dpi=110)
+figure.savefig((Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent) / "last_layer.png", dpi=110)

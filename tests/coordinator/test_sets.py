@@ -97,7 +97,8 @@ def test_regressions_have_sets_too():
         (lambda: Within(near=(FULL, -1.0)), "positive"),
         (lambda: Within(at_most={"age": 0.0}), "'age'"),
         (lambda: Within(near=([1.0], 1.0)), "1 entries"),
-        (lambda: Within(at_most={0: 0.0}, at_least={0: 1.0}), "contradict"),
+        (lambda: Within(at_most={0: 0.0}, at_least={0: 1.0}), "column 0 is bounded by at least 1 and at most 0"),
+        (lambda: Within(at_most={0: 0.0}, at_least={1: 1.0}, equal=[(0, 1)]), "contradict"),
         (lambda: Within(at_least={0: 9.0}, near=(FULL, 0.1)), "is empty"),
     ],
 )
