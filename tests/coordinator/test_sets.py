@@ -98,7 +98,8 @@ def test_regressions_have_sets_too():
         (lambda: Within(near=(FULL, -1.0)), "positive"),
         (lambda: Within(at_most={"age": 0.0}), "'age'"),
         (lambda: Within(near=([1.0], 1.0)), "1 entries"),
-        (lambda: Within(at_most={0: 0.0}, at_least={0: 1.0}), "contradict"),
+        (lambda: Within(at_most={0: 0.0}, at_least={0: 1.0}), "column 0 is bounded by at least 1 and at most 0"),
+        (lambda: Within(at_most={0: 0.0}, at_least={1: 1.0}, equal=[(0, 1)]), "contradict"),
         (lambda: Within(at_least={0: 9.0}, near=(FULL, 0.1)), "is empty"),
     ],
 )
@@ -177,3 +178,13 @@ def test_a_set_beside_what_can_be_taught_is_not_proved_whole():
     lesson = SuperTeacher(LogisticRegression(), Within(at_least={0: 3.0}), budget=20).fit(X, Y).lesson_
     assert not lesson.certificate.whole
     assert "the set's models" in lesson.verdict
+
+
+def test_figures_of_the_page_on_goals():
+    """What docs/goals.md says of sets, printed with -s."""
+    for goal in (Within(at_least={0: 3.0}), Within(at_least={0: 8.0}), Within(near=(4.0 * np.eye(6)[:5].sum(0), 0.5))):
+        pool, labels, _ = make_classification_pool(rows=1500, teachers=3)
+        lesson = SuperTeacher(LogisticRegression(), goal, budget=20).fit(pool[:, :5], labels).lesson_
+        print(lesson.verdict)
+        assert lesson.certificate.whole or lesson.certificate.within > 0.05
+        assert lesson.lower_bound <= lesson.risk

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from superteach import SuperTeacher, last_layer
 from superteach.errors import DataError, LearnerError
+
+ROOT, FASHION = Path(__file__).parents[2], Path("/usr/share/datasets/fashion-mnist")
 
 
 @pytest.fixture
@@ -54,3 +60,12 @@ def test_networks_that_cannot_be_taught(network):
     twice = torch.nn.Linear(6, 6)
     with pytest.raises(LearnerError, match="once"):
         last_layer(torch.nn.Sequential(twice, twice), batches())
+
+
+@pytest.mark.skipif(not FASHION.is_dir(), reason="the images are Debian's package dataset-fashion-mnist")
+def test_the_example(tmp_path, monkeypatch):
+    """It draws, and chosen images lead the layer nearer to that of all images than random ones, at every size."""
+    monkeypatch.setattr(sys, "argv", ["last_layer", str(tmp_path)])
+    found = runpy.run_path(str(ROOT / "examples" / "last_layer.py"), run_name="__main__")
+    assert (tmp_path / "last_layer.png").read_bytes().startswith(b"\x89PNG")
+    assert all(taught > drawn for taught, drawn in zip(found["alike"]["match"], found["alike"]["random"], strict=True))

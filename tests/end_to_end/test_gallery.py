@@ -101,5 +101,5 @@ def test_examples_are_short_explained_and_shown(example):
     assert f"(images/gallery/{example.stem}.png)" in page
 
 
-def test_there_are_five():
-    assert len(EXAMPLES) == 5
+def test_there_are_six():
+    assert len(EXAMPLES) == 6

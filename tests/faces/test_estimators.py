@@ -486,5 +486,5 @@ def test_chosen_rows_of_any_sparse_matrix(form, task):
 
 @pytest.mark.parametrize("engine", ["cuda", 3])
 def test_an_engine_is_named_by_what_makes_it(engine):
-    with pytest.raises(SettingError, match=f"^engine={engine!r} makes no engine of teachers; give a class"):
+    with pytest.raises(SettingError, match=f"^engine={engine!r} makes no engine of teachers: None is"):
         SuperTeacher(Ridge(), np.ones(5), engine=engine).fit(np.eye(4), [0.0, 1.0, 2.0, 3.0])

@@ -211,7 +211,7 @@ def test_refusals_say_what_to_do():
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_curvature_of_each_output_by_itself(outputs):
-    """The diagonal blocks of the whole curvature, for losses and prices; asked of a learner of other outputs: refused."""
+    """The diagonal blocks of the whole curvature; asked for as many outputs as the learner has, or refused."""
     X, y = pool(200, classes=3)
     codes = np.searchsorted(NAMES, y).astype(float)
     teacher, turn = Teacher("all", X, codes), Turn(1, 0, 1)

@@ -12,10 +12,11 @@ def farthest_first(points: Array, size: int, first: int) -> Indices:
     """Greedy k-center from a first point: at most twice the best radius."""
     chosen = np.empty(size, dtype=np.int64)
     nearest = np.full(len(points), np.inf)
+    square = np.square(points).sum(axis=1)
     row = first
     for step in range(size):
         chosen[step] = row
-        nearest = np.minimum(nearest, np.square(points - points[row]).sum(axis=1))
+        np.minimum(nearest, np.maximum(square + square[row] - 2.0 * (points @ points[row]), 0.0), out=nearest)
         nearest[row] = -1.0  # a twin of a chosen row has distance 0 and may still come
         row = int(np.argmax(nearest))
     return chosen

@@ -19,10 +19,6 @@ TRAINED, GONE = 3000, 50
 """Rows that a model was trained on, and rows that must be forgotten: of the latter the ones that move it most."""
 
 
-NEAR, SEARCHES = 1e-5, 40
-"""How near other rows are to bring the model back, and how many searches with other lots are made for that, at most."""
-
-
 class Forgetting(NamedTuple):
     """Three models."""
 
@@ -49,9 +45,7 @@ def forget(split: Split, seed: int, trained: int = TRAINED, gone: int = GONE) ->
     without = fit(split.X[own][kept], split.y[own][kept])
     # What may be trained on now: rows that stay, and rows that were never used.
     free = np.concatenate([own[kept], spare])
-    teacher = SuperTeacher(
-        LogisticRegression(), before, budget=trained, random_state=seed, restarts=SEARCHES, risk_target=NEAR
-    )
+    teacher = SuperTeacher(LogisticRegression(), before, budget=trained, random_state=seed)
     rows = free[teacher.fit(split.X[free], split.y[free]).sample_indices_]
     restored = fit(split.X[rows], split.y[rows])
     return Forgetting(vector(before), vector(without), vector(restored), float(np.isin(rows, own).mean()))

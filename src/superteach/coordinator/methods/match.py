@@ -218,7 +218,7 @@ class Matcher(Search):
         room = self._room
         curved = isinstance(room.solver, Curved)
         plain = LBFGS(max_steps=10 * prices.STEPS) if room.wide else None
-        by = Curved(max_steps=4 * prices.STEPS) if curved else plain
+        by = Curved(max_steps=(3 if room.wide else 4) * prices.STEPS) if curved else plain
         outputs = room.learner.outputs if curved and room.wide else 1
         ask = room.federation.sum
         return prices.agree(ask, model, target, metric, size, self._seed, thin, by, outputs, exact, border)
