@@ -187,7 +187,7 @@ def test_what_cannot_be_on_disk_is_refused(tmp_path):
 def test_a_disk_without_room_is_named_before_anything_is_written(tmp_path, monkeypatch):
     folder = write(tmp_path / "big")
     monkeypatch.setattr(large.shutil, "disk_usage", lambda place: type("Usage", (), {"free": 1000})())
-    with pytest.raises(SettingError, match=r"needs 0\.0 GB, and .* has 0\.0 GB left; name another folder"):
+    with pytest.raises(SettingError, match=r"needs [0-9.,]+ MB, and .* has 0\.0 MB left; name another folder"):
         large.ParquetTable(large.parquet_files(folder), "y", ["x0"]).put_away(Logistic())
 
 

@@ -89,7 +89,7 @@ class InPlay:
     """Which rows they are, to their owner."""
     settled: Array
     """Σ a_j over settled rows that are in the lesson."""
-    chosen: tuple[Positions, ...] = ()
+    chosen: tuple[npt.NDArray[np.integer], ...] = ()
     before: InPlay | None = None
     age: int = 0
     """Orders obeyed so far."""

@@ -374,7 +374,7 @@ def _store(
     if not room:
         free = shutil.disk_usage(able[0]).free
         raise SettingError(
-            f"a copy of the rows needs {need / 1e9:.1f} GB, and {str(able[0])!r} has {free / 1e9:.1f} GB left; "
+            f"a copy of the rows needs {need / 1e6:,.1f} MB, and {str(able[0])!r} has {free / 1e6:,.1f} MB left; "
             "name another folder for it (--cache, or the variable TMPDIR)"
         )
     return Store(room[0])

@@ -63,7 +63,7 @@ class Levels:
     table: Array
     octave: npt.NDArray[np.int8]
 
-    def __getitem__(self, where: slice) -> Array:
+    def __getitem__(self, where: slice | Positions) -> Array:
         return np.asarray(self.table[self.octave[where]])
 
 
@@ -369,7 +369,10 @@ def _bring(
     drawing: Drawing = known(state.drawing, "rows drawn")
     everywhere = known(state.balance, "pulls").octave
     octave = everywhere if drawing.index is None else everywhere[drawing.index]
-    strong = strong_octave(sum(np.bincount(octave[where], minlength=OCTAVES) for where in _pieces(len(octave))))
+    counts = np.zeros(OCTAVES, dtype=np.int64)
+    for where in _pieces(len(octave)):
+        counts += np.bincount(octave[where], minlength=OCTAVES)
+    strong = strong_octave(counts)
 
     def edges(where: slice | Positions) -> Array:
         """Fractions below this become 0 or this by lot, those above 1 less it become 1 or that: but none of a strong row."""
