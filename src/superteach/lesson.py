@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from superteach.errors import DataError, LearnerError, SettingError, reason_of, shorten
 from superteach.processes.disk import write_text
-from superteach.types import Array, Foreign, Labels, Positions
+from superteach.types import Array, Foreign, Json, Labels, Positions, Raw
 from superteach.words import Words
 
 TAUGHT = 0.01
@@ -102,7 +100,7 @@ class Lesson:
     """Root mean square of the goal's predictions around their mean, to set the distance beside."""
     cost: float | None = None
     """What the chosen rows cost their owners in all, where owners gave costs."""
-    interruptions: tuple[dict[str, Any], ...] = ()
+    interruptions: tuple[Json, ...] = ()
     """Who was lost on the way, when and why, and what was done about it (lessons of a federation)."""
     promise: str = "open"
     """What owners of rows were promised: "closed", "epsilon", "masked" or "open"."""
@@ -111,7 +109,7 @@ class Lesson:
     delivered: bool = True
     """Whether the learner was fitted on the chosen rows; under a promise that is a release of its own, outside of it."""
     words: Words = field(default_factory=Words)
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Json = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=lambda: versions())
     """Versions of what computed the lesson."""
     columns: tuple[str, ...] = ()
@@ -293,7 +291,7 @@ class Lesson:
         """Bytes of numbers sent and received, over all teachers."""
         return sum(entry.bytes_out + entry.bytes_in for entry in self.ledger)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Everything, as plain values for JSON."""
         own = {
             one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.name not in ("intercept", "model_")
@@ -349,7 +347,7 @@ class Lesson:
             raise DataError(f"{str(path)!r} is no lesson that Lesson.save wrote: {fault}") from None
 
     @classmethod
-    def _read(cls, stored: dict[str, Any]) -> Lesson:
+    def _read(cls, stored: Json) -> Lesson:
         coef, goal = (np.array(one, dtype=np.float64) for one in (stored["model"]["coef"], stored["goal"]))
         intercept = goal.shape[-1] > coef.shape[-1]
         offset = np.array(stored["model"]["intercept"], dtype=np.float64)
@@ -382,7 +380,7 @@ def _writing(path: str | Path) -> Iterator[None]:
         raise SettingError(f"{str(path)!r} cannot be written: {reason_of(error)}; its folder must be there") from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Arrays, tuples and dataclasses as JSON has them."""
     if isinstance(value, np.ndarray):
         return value.tolist()
@@ -393,12 +391,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """JSON that any reader accepts: what is not finite becomes null."""
     return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {name: _finite(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -419,11 +417,11 @@ class Taught:
     """A lesson, the labels' values, and which rows of each part were chosen."""
 
     lesson: Lesson
-    classes: npt.NDArray[Any] | None
+    classes: Raw | None
     chosen: tuple[Positions, ...]
 
 
-def write_model(folder: Path, taught: Taught, columns: Sequence[str], learner: dict[str, Any]) -> None:
+def write_model(folder: Path, taught: Taught, columns: Sequence[str], learner: Json) -> None:
     """Write model.json: enough to predict, and a goal file in its own right."""
     lesson = taught.lesson
     stored = {
@@ -436,6 +434,6 @@ def write_model(folder: Path, taught: Taught, columns: Sequence[str], learner: d
     write_json(folder / "model.json", stored)
 
 
-def write_json(path: Path, stored: dict[str, Any]) -> None:
+def write_json(path: Path, stored: Json) -> None:
     """Write JSON that any reader accepts: what is not finite becomes null."""
     path.write_text(to_json(stored), encoding="utf-8", newline="\n")

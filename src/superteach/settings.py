@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard
 
 from superteach.coordinator import methods
 from superteach.errors import BudgetError, SettingError
@@ -55,7 +55,7 @@ def check_budget(budget: Any) -> Any:
     return float(budget)
 
 
-def is_count(value: Any) -> bool:
+def is_count(value: object) -> TypeGuard[int]:
     """Tell whole numbers from fractions, truth values and anything else."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
@@ -82,12 +82,12 @@ def _literal(text: str) -> int | float | None:
     return None
 
 
-def _number(least: float) -> Callable[[str, Any], float]:
-    def check(name: str, value: Any) -> float:
+def _number(least: float) -> Callable[[str, object], float]:
+    def check(name: str, value: object) -> float:
         from superteach.mathematics.problem import MOST
 
         try:
-            number = float(value)
+            number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
             raise SettingError(f"{name}={value!r} must be a number of at least {least:g}") from None
         if not least <= number <= MOST:
@@ -97,10 +97,10 @@ def _number(least: float) -> Callable[[str, Any], float]:
     return check
 
 
-def _within(low: float, high: float) -> Callable[[str, Any], float]:
-    def check(name: str, value: Any) -> float:
+def _within(low: float, high: float) -> Callable[[str, object], float]:
+    def check(name: str, value: object) -> float:
         try:
-            number = float(value)
+            number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
             number = low
         if not low < number < high:
@@ -110,10 +110,10 @@ def _within(low: float, high: float) -> Callable[[str, Any], float]:
     return check
 
 
-def check_whole(least: int) -> Callable[[str, Any], int]:
+def check_whole(least: int) -> Callable[[str, object], int]:
     """Make a check of whole numbers from `least` on."""
 
-    def check(name: str, value: Any) -> int:
+    def check(name: str, value: object) -> int:
         if not is_count(value) or value < least:
             raise SettingError(f"{name}={value!r} must be an int of at least {least}")
         return int(value)
@@ -121,8 +121,8 @@ def check_whole(least: int) -> Callable[[str, Any], int]:
     return check
 
 
-def _word(choices: Sequence[str]) -> Callable[[str, Any], str]:
-    def check(name: str, value: Any) -> str:
+def _word(choices: Sequence[str]) -> Callable[[str, object], str]:
+    def check(name: str, value: object) -> str:
         if not isinstance(value, str) or value not in choices:
             raise SettingError(f"{name}={value!r} is not known; there are {' and '.join(map(repr, choices))}")
         return str(value)
@@ -130,7 +130,7 @@ def _word(choices: Sequence[str]) -> Callable[[str, Any], str]:
     return check
 
 
-def _truth(name: str, value: Any) -> bool:
+def _truth(name: str, value: object) -> bool:
     import numpy as np
 
     if not isinstance(value, bool | np.bool_):
@@ -138,7 +138,7 @@ def _truth(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def _seed(name: str, value: Any) -> int:
+def _seed(name: str, value: object) -> int:
     """Make one number of scikit-learn's three kinds of random_state."""
     import numpy as np
 
@@ -153,7 +153,7 @@ def _seed(name: str, value: Any) -> int:
     return int(value)
 
 
-def _method(name: str, value: Any) -> str:
+def _method(name: str, value: object) -> str:
     known = methods.names()
     if not isinstance(value, str) or value not in known:
         raise SettingError(f"{name}={value!r} is not known; there are {', '.join(map(repr, known))}")
@@ -161,7 +161,7 @@ def _method(name: str, value: Any) -> str:
     return value
 
 
-def _solver(name: str, value: Any) -> Any:
+def _solver(name: str, value: object) -> Any:
     """A solver, by its name or as text (Block(staleness=2)) too."""
     from superteach.mathematics import solvers
 
@@ -177,7 +177,7 @@ def _solver(name: str, value: Any) -> Any:
     raise SettingError(f"{name}={value!r} must be one of superteach.solvers: Newton(), LBFGS() or Block()")
 
 
-def _setting(default: Any, help: str, check: Callable[[str, Any], Any], **more: Any) -> Any:
+def _setting(default: Any, help: str, check: Callable[[str, object], Any], **more: Any) -> Any:
     """Declare a setting, with the sentence of the command line's help and its check: (name, value) -> value as it is kept.
 
     More: `option`, the command line's name for it; `text`, the type it reads, `read`, which makes a value of that, and

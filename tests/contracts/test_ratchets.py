@@ -12,11 +12,12 @@ import superteach
 ROOT = Path(superteach.__file__).parent
 SOURCES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 
-MOST_LINES = 24_290
+MOST_LINES = 25_100
 """Asked for: 12,000, of all rooms together. 14,280 before promises (2,700), Spark (930), devices (950), rows on disk
 (1,000), pipelines and names (1,070), many classes (500), operations of federations (1,020), sets of goals and `drop` (600),
 rehearsals and a logger (300)."""
-MOST_ANY = 90
+NOTHING = ("Any", "Foreign")
+MOST_ANY = 126
 """Asked for: 150, and only where a third party forces it."""
 
 
@@ -37,9 +38,10 @@ def test_no_two_classes_have_one_name():
 
 
 def test_any_becomes_rarer():
-    """Annotations that say nothing."""
+    """Annotations that say nothing, whatever they are called."""
     found = sum(
-        (isinstance(node, ast.Name) and node.id == "Any") or (isinstance(node, ast.Attribute) and node.attr == "Any")
+        (isinstance(node, ast.Name) and node.id in NOTHING)
+        or (isinstance(node, ast.Attribute) and node.attr in NOTHING)
         for source in SOURCES.values()
         for node in ast.walk(ast.parse(source))
     )

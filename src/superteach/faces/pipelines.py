@@ -59,7 +59,7 @@ class Prepared:
         self.features = [apply(self.transformer, table, name) for table, name in zip(tables, names, strict=True)]
         self.columns = names_of(self.transformer, self.features[0].shape[1])
 
-    def with_last(self, model: Foreign) -> Pipeline:
+    def with_last(self, model: BaseEstimator) -> Pipeline:
         """The transformers with a fitted model behind them."""
         if not hasattr(self.transformer.transform(take_rows(self._tables[0], np.arange(1))), "columns"):
             del model.feature_names_in_  # it is handed arrays, whose columns have no names
@@ -72,7 +72,7 @@ class Prepared:
         return translate(goal, self.features, self.columns, self._tables, self._names)
 
 
-def names_of(transformer: Foreign, width: int) -> list[str]:
+def names_of(transformer: BaseEstimator, width: int) -> list[str]:
     """Names of the columns that a transformer makes; x0, x1, … where it has none for them."""
     with suppress(Exception):  # whatever a transformer of somebody else raises, names are a courtesy
         found = [str(name) for name in transformer.get_feature_names_out()]
@@ -87,7 +87,7 @@ class _Settling:
     def __init__(self, names: Sequence[str], open_: bool) -> None:
         self._names, self._open = names, open_
 
-    def settle(self, transformer: Foreign, tables: list[Foreign], where: str) -> Foreign:
+    def settle(self, transformer: BaseEstimator, tables: list[Foreign], where: str) -> BaseEstimator:
         """Return a transformer that is fitted; one that already is comes back as it is."""
         if isinstance(transformer, Pipeline):
             return self._pipeline(transformer, tables, where)
@@ -126,7 +126,7 @@ class _Settling:
 
     def _by_column(self, whole: ColumnTransformer, tables: list[Foreign], where: str) -> ColumnTransformer:
         """Settle each part on its columns; the parts are frozen while scikit-learn puts them together."""
-        settled: dict[str, Foreign] = {}
+        settled: dict[str, BaseEstimator] = {}
         with _named(where, tables):
             outline = clone(whole).set_params(
                 transformers=[(name, "passthrough", columns) for name, _, columns in whole.transformers]
@@ -212,14 +212,14 @@ def _imputer(imputer: SimpleImputer, tables: list[Foreign]) -> SimpleImputer:
     )
 
 
-_RULES: dict[type, Callable[[Foreign, list[Foreign]], Foreign]] = {
+_RULES: dict[type, Callable[[BaseEstimator, list[Foreign]], BaseEstimator]] = {
     StandardScaler: _scaler,
     OneHotEncoder: _encoder,
     SimpleImputer: _imputer,
 }
 
 
-def _is_fitted(transformer: Foreign) -> bool:
+def _is_fitted(transformer: BaseEstimator) -> bool:
     try:
         check_is_fitted(transformer)
     except (NotFittedError, TypeError):
@@ -287,12 +287,12 @@ def _what(said: str, tables: Sequence[Foreign]) -> str:
     return ""
 
 
-def apply(transformer: Foreign, table: Foreign, name: str) -> Foreign:
+def apply(transformer: BaseEstimator, table: Foreign, name: str) -> Foreign:
     """Return one teacher's rows behind a pipeline, as a matrix of numbers."""
     return _numbers(_transform(transformer, table, name), name)
 
 
-def _transform(transformer: Foreign, table: Foreign, name: str) -> Foreign:
+def _transform(transformer: BaseEstimator, table: Foreign, name: str) -> Foreign:
     """One teacher's rows behind a transformer."""
     with _named(f"teacher {name!r}: {type(transformer).__name__}", [table]):
         return transformer.transform(table)

@@ -8,12 +8,9 @@ allows that one class and forbids shipped code.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
 
 from superteach.errors import MissingExtra
 
-Foreign = Any
-"""An object of NVFlare or of a key's library, which says nothing of its type."""
 CLIENT = "superteach.organisations.nvflare.client.TeacherExecutor"
 SERVER = "superteach.organisations.nvflare.server.LessonController"
 GREETER = "superteach.organisations.nvflare.greeter.Greeter"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from superteach.errors import SettingError
-from superteach.organisations.nvflare import ACCEPTED, Foreign, require
+from superteach.organisations.nvflare import ACCEPTED, require
 from superteach.organisations.nvflare.kits import (
     FEDERATION,
     Project,
@@ -29,7 +29,7 @@ from superteach.organisations.nvflare.kits import (
 )  # fmt: skip
 from superteach.processes.disk import write_bytes
 from superteach.promises.rosters import Identity
-from superteach.types import Json
+from superteach.types import Foreign, Json
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

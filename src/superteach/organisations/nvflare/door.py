@@ -19,12 +19,16 @@ from nvflare.fuel.f3.cellnet.defs import IdentityChallengeKey, MessageHeaderKey,
 from nvflare.private.defs import CellMessageHeaderKeys, ClientType, new_cell_message
 from nvflare.private.fed.authenticator import Authenticator
 
-from superteach.organisations.nvflare import ACCEPTED, HEARTBEAT, Foreign
+from superteach.organisations.nvflare import ACCEPTED, HEARTBEAT
 from superteach.organisations.nvflare.terminal import say
 from superteach.versions import VERSION, misfit
 
 if TYPE_CHECKING:
     from nvflare.apis.fl_context import FLContext
+    from nvflare.apis.signal import Signal
+    from nvflare.fuel.f3.cellnet.cell import Cell
+    from nvflare.fuel.f3.message import Message
+    from nvflare.private.fed.server.client_manager import ClientManager
 
 CHANNEL, NOTICE = "superteach", "superteach.notice"
 FRESH = 1.5 * HEARTBEAT
@@ -47,7 +51,7 @@ def keep_door(kit: Path) -> None:
     shown: dict[str, str] = {}
     """Certificates of those who have joined, by their tokens."""
 
-    def authenticated(manager: Foreign, request: Foreign, fl_ctx: FLContext, kind: str) -> Foreign:
+    def authenticated(manager: ClientManager, request: Message, fl_ctx: FLContext, kind: str) -> object:
         name = str(request.get_header(CellMessageHeaderKeys.CLIENT_NAME))
         if kind != ClientType.REGULAR:  # the coordinator, whom hellos ask for its version
             return inner(manager, request, fl_ctx, kind)
@@ -66,7 +70,7 @@ def keep_door(kit: Path) -> None:
         fl_ctx.set_prop(FLContextKey.UNAUTHENTICATED, refusal, sticky=False)
         return None
 
-    def heartbeat(manager: Foreign, token: str, name: str, fqcn: str, fl_ctx: FLContext) -> Foreign:
+    def heartbeat(manager: ClientManager, token: str, name: str, fqcn: str, fl_ctx: FLContext) -> object:
         refusal = _revoked(kit, name, shown[token]) if token in shown else None
         if refusal is None:
             return beat(manager, token, name, fqcn, fl_ctx)
@@ -81,7 +85,7 @@ def keep_door(kit: Path) -> None:
     ClientManager.authenticated_client, ClientManager.heartbeat = authenticated, heartbeat
 
 
-def _mark(request: Foreign) -> str:
+def _mark(request: Message) -> str:
     """The fingerprint of the certificate with which somebody registers; nothing where there is none."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.x509 import load_pem_x509_certificate
@@ -104,7 +108,7 @@ def _revoked(kit: Path, name: str, mark: str) -> str | None:
     return None
 
 
-def _taken(manager: Foreign, request: Foreign, name: str, fl_ctx: FLContext) -> str | None:
+def _taken(manager: ClientManager, request: Message, name: str, fl_ctx: FLContext) -> str | None:
     """Whether the same teacher is there already: then the newcomer holds a copy of its kit, and its owner is told."""
     there = [client for client in list(manager.clients.values()) if client.name == name]
     silent = min((time.time() - client.last_connect_time for client in there), default=FRESH)
@@ -120,7 +124,7 @@ def _taken(manager: Foreign, request: Foreign, name: str, fl_ctx: FLContext) -> 
     )
 
 
-def _tell(cell: Foreign, fqcn: str, text: str) -> None:
+def _tell(cell: Cell, fqcn: str, text: str) -> None:
     end = time.monotonic() + TELL
     while time.monotonic() < end:
         time.sleep(1.0)
@@ -132,10 +136,10 @@ def _tell(cell: Foreign, fqcn: str, text: str) -> None:
             return
 
 
-def listen(cell: Foreign, name: str) -> None:
+def listen(cell: Cell, name: str) -> None:
     """Say on a teacher's terminal what the server has to tell it."""
 
-    def heard(request: Foreign) -> Foreign:
+    def heard(request: Message) -> Message:
         say(f"{name}: {str(request.payload.get('text'))[:500]}")
         return new_cell_message({MessageHeaderKey.RETURN_CODE: ReturnCode.OK}, {})
 
@@ -150,11 +154,11 @@ def knock() -> None:
     """Let the teacher of this process show its version, and end with the server's reason where it is not let in."""
     inner = Authenticator.authenticate
 
-    def authenticate(asking: Foreign, shared: FLContext, abort: Foreign) -> Foreign:
+    def authenticate(asking: Authenticator, shared: FLContext, abort: Signal) -> object:
         shared.set_prop(CHANNEL, VERSION, private=False, sticky=False)
         send, heard = asking.cell.send_request, {}
 
-        def send_request(*args: Foreign, **options: Foreign) -> Foreign:
+        def send_request(*args: object, **options: object) -> object:
             reply = send(*args, **options)
             heard["why"] = reply.get_header(MessageHeaderKey.ERROR) or ""
             return reply

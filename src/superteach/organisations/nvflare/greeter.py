@@ -14,10 +14,11 @@ from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.widgets.widget import Widget
 
-from superteach.organisations.nvflare import JOINED, Foreign
+from superteach.organisations.nvflare import JOINED
 from superteach.organisations.nvflare.door import listen
 from superteach.organisations.nvflare.terminal import say
 from superteach.processes.disk import stamp
+from superteach.types import Foreign
 
 if TYPE_CHECKING:
     from nvflare.apis.fl_context import FLContext
