@@ -62,6 +62,7 @@ TALK: list[Query] = [
     queries.AskValues("relax", "drawn", np.append(POINT, 0.1), np.append(GOAL, 1.0), np.array([0.5])),
     queries.AskMoments("reach", "all", np.append(POINT, 0.1), 1),
     queries.Bound(np.append(POINT, 0.1), np.eye(WIDTH), np.array([0.0, 0.1, 2.0])),
+    queries.Envelope(np.append(POINT, 0.1), GOAL, np.eye(WIDTH), 0.5),
     queries.Price(np.append(POINT, 0.1)),
     queries.AskMoments("loss", "priced", POINT, 2),
     queries.AskValues("loss", "priced", POINT, GOAL, np.array([0.0, 1.0])),
