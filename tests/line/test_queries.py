@@ -91,7 +91,7 @@ def teacher_of(rows: int, pool) -> st.Teacher:
 def talk_on(loss: Loss) -> list[Query]:
     """The same conversation about another loss; no proof reaches beyond the goal where curvature has no bound."""
     bounded = np.isfinite(loss.most_curvature)
-    talk = [query for query in TALK if bounded or not isinstance(query, queries.Bound)]
+    talk = [query for query in TALK if bounded or not isinstance(query, queries.Bound | queries.Envelope)]
     return [queries.Prepare(loss, 0.0) if isinstance(query, queries.Prepare) else query for query in talk]
 
 
