@@ -324,7 +324,7 @@ SETS_PIPELINES_AND_DROPS: list[tuple[str, Call]] = [
     (r"equal=\('age', 'age'\).*each once", lambda folder: within(equal=[("age", "age")])),
     (r"near=-1.*positive", lambda folder: within(near=(FITTED, -1.0))),
     (r"near= .*2 entries, expected 4", lambda folder: within(near=(np.ones(2), 1.0))),
-    (r"near= .*got str", lambda folder: within(near=("FITTED", 1.0))),
+    (r"near= .*the text 'FITTED'", lambda folder: within(near=("FITTED", 1.0))),
     (r"takes a pair", lambda folder: within(near=(FITTED, 1.0, 2.0))),
     (r"'high' for column 'bmi'", lambda folder: fit(goal={**GOAL, "bmi": "high"})),
     (r"'ward'.*the rows have .*'Ward': rename", lambda folder: piped(WARD.rename(columns={"ward": "Ward"}))),

@@ -75,7 +75,7 @@ class Question:
         for state in self.federation.engine.states():
             own = len(state.balance.octave)
             index = np.arange(own) if state.drawing.index is None else state.drawing.index
-            b[first + index] = expit(state.drawing.odds + lifted[first + index])
+            b[first + index] = expit(state.drawing.odds[:] + lifted[first + index])
             first += own
         return b
 
@@ -147,10 +147,10 @@ def test_log_odds_go_by_strength(pool, federation_of):
     odds = prices.ladder(np.bincount(octave, minlength=OCTAVES), size, len(goal) + 1)[octave]
     (state,) = whole.federation.engine.states()
     assert state.drawing.index is None
-    np.testing.assert_allclose(state.drawing.odds, odds, rtol=1e-9)
+    np.testing.assert_allclose(state.drawing.odds[:], odds, rtol=1e-9)
     (state,) = thinned.federation.engine.states()
     stays = state.drawing.index
-    np.testing.assert_allclose(state.drawing.odds, np.maximum(odds[stays], logit(prices.LEAST)), rtol=1e-9)
+    np.testing.assert_allclose(state.drawing.odds[:], np.maximum(odds[stays], logit(prices.LEAST)), rtol=1e-9)
     likely = np.minimum(expit(odds) / prices.LEAST, 1.0)
     assert set(np.flatnonzero(likely >= 1.0)) <= set(stays)
     assert abs(len(stays) - likely.sum()) < 5.0 * np.sqrt(likely @ (1.0 - likely)) + 1e-9

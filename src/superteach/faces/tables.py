@@ -47,7 +47,7 @@ def check_container(table: object, what: str = "X") -> None:
     """Refuse tables without rows at hand, and such with two columns of one name."""
     if hasattr(table, "collect") and hasattr(table, "lazy"):
         raise DataTypeError(f"{what} is a {type(table).__name__}, which holds no rows yet; call its collect() first")
-    if what == "X" and (table is None or isinstance(table, dict | set | frozenset)):
+    if what == "X" and (table is None or (isinstance(table, dict | set | frozenset) and not sparse.issparse(table))):
         raise DataTypeError(f"{what} is a {type(table).__name__}; give rows × columns, as an array or a data frame")
     if isinstance(table, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(table).sum())):
         raise DataError(

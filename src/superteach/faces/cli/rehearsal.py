@@ -56,7 +56,7 @@ def rehearse(shape: Shape, learner: Learner, goal: object, settings: Settings, r
         "columns": shape.columns,
         "rows": shape.rows if shape.known else None,
         "promise": settings.promise,
-        "searches": settings.method == "match" and settings.promise == "open",
+        "searches": lesson.words.exact and settings.promise == "open",
         "rounds": lesson.rounds,
         "bytes": lesson.bytes,
         "seconds": lesson.seconds * shape.rows / rows + round_seconds * lesson.rounds,
