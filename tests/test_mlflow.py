@@ -14,6 +14,7 @@ from superteach.errors import MissingExtra
 from superteach.mlflow import log_lesson
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("promise", ["open", "closed"])
 def test_a_logged_lesson_reads_back(promise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow

@@ -61,6 +61,7 @@ def test_tiny_pools_get_the_best_of_all_subsets(kind, width, K):
         assert teacher.lesson_.risk == pytest.approx(lowest, rel=1e-4, abs=1e-9)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_the_verdict_is_that_of_linear_programming_at_the_edge(kind, pool):
     """Goals a little within and beyond what can be balanced, along a ray, whose edge HiGHS has found by bisection."""
@@ -103,6 +104,7 @@ def margin_from_rows(kind, X, y, ridge, goal, size, direction) -> float:
     return float(direction @ np.append(ridge * goal, size) - np.maximum(reach, 0.0).sum())
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     some.integers(0, 2**32 - 1),
@@ -177,7 +179,7 @@ def test_the_rows_named_are_those_of_the_lesson(name, budget, pool):
         assert teacher.lesson_.risk <= 0.1
 
 
-@pytest.mark.long(every=6)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_rows_named_are_those_of_the_lesson_in_tiny_pools(name, pool):
     """The same where one search chooses among all sizes, for a goal within reach and one out of reach."""
@@ -190,6 +192,7 @@ def test_the_rows_named_are_those_of_the_lesson_in_tiny_pools(name, pool):
         check_refit(learner, teacher.fit(X, y, groups=np.arange(24) % K), X, y)
 
 
+@pytest.mark.slow
 def test_no_lesson_comes_nearer_than_the_bound_in_raw_units(pool):
     """Standardised columns, an intercept: the bound is on raw coefficients, and holds for every subset of the size."""
     X, y = pool("squared", 11, 1, 3)
@@ -226,6 +229,7 @@ def test_the_ball_of_ridge_without_noise(pool):
         assert outside * (1.0 - 1e-9) <= lesson.lower_bound <= risks.min() * (1.0 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_pool_is_walked_size_by_size(pool):
     """ "best" looks at sizes one after another, and ends on the lowest risk of them."""
     X, y = pool("logistic", 1_200, 2, 3)

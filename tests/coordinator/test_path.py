@@ -132,6 +132,7 @@ def test_budgets_for_a_goal_out_of_reach(pool, budget):
     check_rows(teacher, X, y)
 
 
+@pytest.mark.slow
 def test_smallest_takes_fewer_rows_for_an_easier_target(pool):
     """A target ten times easier never needs more rows here."""
     sizes = [taught(pool, "smallest", risk_target=target)[0].lesson_.size for target in (0.02, 0.2)]
@@ -183,6 +184,7 @@ def test_match_stops_at_its_target(pool):
     assert searches == [1, 4]
 
 
+@pytest.mark.slow
 def test_one_class_alone_is_refused_or_passed_over(pool):
     """A lesson of one row has one class: refused for a count, passed over in a range and on the way to "smallest"."""
     X, y = pool("logistic", 80, 3, 1)

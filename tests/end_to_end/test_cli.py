@@ -189,6 +189,7 @@ def test_solvers(pool: Path, tmp_path: Path) -> None:
     assert sizes["newton"] == pytest.approx(sizes["lbfgs"], rel=1e-6)
 
 
+@pytest.mark.long(every=7)
 @pytest.mark.parametrize(
     ("budget", "rounding"),
     [("40", "together"), ("0.05:0.1", "together"), ("smallest", "together"), ("40", "alone")],
@@ -326,6 +327,7 @@ def test_random_bytes_never_give_a_traceback(pool: Path, tmp_path: Path, content
     assert_refused(run(*order))
 
 
+@pytest.mark.slow
 def test_demo_shows_five_lessons_and_writes_a_figure(tmp_path: Path) -> None:
     for _ in range(2):
         result = run("demo", "--rows", "600", "--teachers", "3", "--out", tmp_path / "out")
@@ -344,6 +346,7 @@ def test_demo_shows_five_lessons_and_writes_a_figure(tmp_path: Path) -> None:
     assert Lesson.load(tmp_path / "out" / "lesson.json").rows == 600
 
 
+@pytest.mark.slow
 def test_demo_without_matplotlib_says_how_to_get_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("demo", "--rows", "400", "--out", tmp_path / "out")

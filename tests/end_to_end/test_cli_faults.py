@@ -120,6 +120,7 @@ def test_a_real_process_prints_version_help_errors_and_json(pool: Path, tmp_path
     assert json.loads(good.stdout)["out"] == "out"
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing(pool: Path, tmp_path: Path) -> None:
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
     limit += "from superteach.faces.cli import main; main()"

@@ -34,6 +34,7 @@ def run(tmp_path, monkeypatch):
     return run_example
 
 
+@pytest.mark.long(every=2)
 def test_first_lesson(run):
     found = run("first_lesson")
     rows = found["chosen"]

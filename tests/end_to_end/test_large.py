@@ -89,6 +89,7 @@ def test_the_command_gives_the_lesson_of_rows_in_memory(tmp_path):
     assert again.exit_code == 0, again.output
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_the_estimator_on_files_datasets_and_mapped_arrays(kind, tmp_path, monkeypatch):
     folder = write(tmp_path / "big", lambda number, columns: {k: v for k, v in columns.items() if k != "note"}, kind)
@@ -271,6 +272,7 @@ def test_a_lesson_that_was_interrupted_goes_on(tmp_path):
     assert (tmp_path / "out" / "chosen.parquet").read_bytes() == (tmp_path / "whole" / "chosen.parquet").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_result_that_finds_no_room_is_not_half_written(tmp_path):
     """A limit on file sizes stands in for a full disk while chosen rows are written."""
     folder = write(tmp_path / "big")

@@ -22,6 +22,7 @@ def goal(tmp_path: Path) -> Path:
     return tmp_path / "goal.json"
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize(
     ("options", "within"),
     [

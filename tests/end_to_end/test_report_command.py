@@ -75,6 +75,7 @@ def test_teach_writes_a_page_with_what_its_files_say(pool: Path, tmp_path: Path)
     assert "Predicting ill." in html
 
 
+@pytest.mark.slow
 def test_report_writes_page_and_figures_beside_the_lesson(pool: Path, tmp_path: Path) -> None:
     """Against another folder the paper's rule stands in the page, without it the page is the one that teach wrote."""
     teach(pool, tmp_path / "own", "--method", "dual")

@@ -13,6 +13,7 @@ from tests.end_to_end.orders import USUAL, command, files_of
 from tests.end_to_end.terminal import Terminal
 
 
+@pytest.mark.slow
 def test_a_lesson_on_a_terminal(pool: Path, tmp_path: Path) -> None:
     with Terminal(command("teach", *files_of(pool), *USUAL, "--budget", "30", "--out", "out"), tmp_path) as person:
         assert person.status() == 0, person.text
@@ -65,7 +66,7 @@ ORDERS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.long(every=8)
+@pytest.mark.long(every=30)
 @pytest.mark.parametrize("case", ORDERS)
 def test_on_a_terminal_everything_ends_as_in_a_pipe(pool: Path, tmp_path: Path, case: str) -> None:
     """The same status, the same plain sentences, the same files; a terminal only adds colours and a moving line."""

@@ -46,7 +46,7 @@ def test_every_query_has_the_same_sum_over_every_engine(kind, pool, site_of):
         assert local.sum(asked, number).tobytes() == remote.sum(asked, number).tobytes(), asked.name
 
 
-@pytest.mark.long(every=4)
+@pytest.mark.long(every=14)
 @pytest.mark.parametrize(
     "how",
     [

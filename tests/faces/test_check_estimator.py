@@ -38,7 +38,7 @@ NO_WEIGHTS = {
 }
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.EstimatorCheckFailedWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)

@@ -87,6 +87,7 @@ def test_a_field_that_is_not_declared_is_refused(kind, pool, site_of):
     assert (reply.status, "'code' does not fit" in reply.reason) == ("refused", True)
 
 
+@pytest.mark.slow
 def test_twenty_thousand_hellos_are_not_remembered(quiet, pool, site_of):
     """Lessons beyond the limit are refused, and of those within it only the last one holds rows."""
     site = site_of("a", *pool("logistic", 20, 3, 0))

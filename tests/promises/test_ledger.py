@@ -256,6 +256,7 @@ def looked_at(folder: Path, released: list[str], kills: int) -> list[str]:
     return wrong
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("seed", range(4))
 def test_no_kill_leaves_a_release_unpaid_or_loses_more_than_one_lesson(seed, tmp_path):
     """1,000 cuts in all: half are kills, half are power cuts; many within the first opening."""

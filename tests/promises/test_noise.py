@@ -56,6 +56,7 @@ def worst(drawn: np.ndarray, sigma: int) -> float:
     return min(sizes, digits, tails)
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize(
     ("sigma", "size"),
     [(1, 10 * DRAWN), (2, DRAWN), (3, DRAWN), (10, DRAWN), (1000, DRAWN), (2**14, DRAWN), (2**20, DRAWN)],

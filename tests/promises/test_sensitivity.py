@@ -113,7 +113,7 @@ def worst(seed: int, cases: int, climbs: int = 12) -> dict[str, float]:
     return most
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_no_row_changes_a_release_by_more_than_its_sensitivity(seed):
     found = worst(seed, 200)
