@@ -43,7 +43,7 @@ for _ in range(4):
         descent.step()
 
 pool, fresh = last_layer(network, train), last_layer(network, test)
-goal = LogisticRegression(C=0.1, solver="newton-cholesky", tol=1e-8).fit(pool.X, pool.y)
+goal = LogisticRegression(C=0.1, tol=1e-8, max_iter=5000).fit(pool.X, pool.y)
 alike = {"match": [], "random": []}
 for size in SIZES:
     for method, found in alike.items():

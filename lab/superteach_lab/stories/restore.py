@@ -17,6 +17,8 @@ from superteach_lab.stories.table import Split, adult, fit, main, vector, write_
 
 TRAINED, GONE = 3000, 50
 """Rows that a model was trained on, and rows that must be forgotten: of the latter the ones that move it most."""
+RESTARTS = 16
+"""Searches with other lots, of which the nearest is taken."""
 
 
 class Forgetting(NamedTuple):
@@ -45,7 +47,7 @@ def forget(split: Split, seed: int, trained: int = TRAINED, gone: int = GONE) ->
     without = fit(split.X[own][kept], split.y[own][kept])
     # What may be trained on now: rows that stay, and rows that were never used.
     free = np.concatenate([own[kept], spare])
-    teacher = SuperTeacher(LogisticRegression(), before, budget=trained, random_state=seed)
+    teacher = SuperTeacher(LogisticRegression(), before, budget=trained, restarts=RESTARTS, random_state=seed)
     rows = free[teacher.fit(split.X[free], split.y[free]).sample_indices_]
     restored = fit(split.X[rows], split.y[rows])
     return Forgetting(vector(before), vector(without), vector(restored), float(np.isin(rows, own).mean()))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from superteach.coordinator.federation import Federation
 from superteach.errors import DataError, listed
-from superteach.line.queries import AskMoments, Census, ClassCounts, ColumnSums, Prepare, RowSet, Size
+from superteach.line.queries import AskMoments, Census, ClassCounts, ColumnSums, Compare, Prepare, RowSet, Size
 from superteach.mathematics.learner import Learner, fit
 from superteach.mathematics.problem import Scaling
 from superteach.mathematics.solvers import LBFGS, Newton
@@ -107,9 +107,20 @@ class Classroom:
         """Fit the learner on rows weighted by their fractions at the present prices."""
         return self._fit(size, "priced", start)
 
-    def _fit(self, count: int, rows: RowSet, start: Array) -> Array:
+    def fit_evenly(self, size: int, start: Array) -> Array:
+        """Fit the learner on all rows, weighted alike so that they count as `size` rows."""
+        stiffer = replace(self.learner, ridge=self.learner.penalty(size) * self.rows / size, ridge_per_row=False)
+        return self._fit(self.rows, "all", start, stiffer)
+
+    def apart(self, model: Array, goal: Array) -> float:
+        """Root mean square of the difference between two models' predictions on all rows."""
+        found = self.federation.sum(Compare(model, goal, np.zeros(self.learner.outputs)))
+        return float(np.sqrt(found.error / self.rows))
+
+    def _fit(self, count: int, rows: RowSet, start: Array, learner: Learner | None = None) -> Array:
         bends = self.bends * (count / self.rows) if self.wide else None
-        return fit(self.federation, self.learner, count, rows, self.solver, start, self.row_square, bends).model
+        learner = self.learner if learner is None else learner
+        return fit(self.federation, learner, count, rows, self.solver, start, self.row_square, bends).model
 
 
 def enter(federation: Federation, learner: Learner, solver: object, standardize: bool) -> Classroom:

@@ -94,6 +94,14 @@ def contrasts(outputs: int, width: int) -> Array:
     return np.kron(helmert / np.linalg.norm(helmert, axis=1, keepdims=True), np.eye(width))
 
 
+def inverse(matrix: Array) -> Array:
+    """The inverse of a symmetric matrix, whatever the units of its columns; flat directions are left out."""
+    spread = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    scale = 1.0 / np.where(spread > 0.0, spread, 1.0)
+    inverse = np.linalg.pinv(matrix * np.outer(scale, scale), hermitian=True, rcond=1e-14)
+    return np.asarray(inverse * np.outer(scale, scale))
+
+
 def ladder(counts: npt.NDArray[np.int64], size: int, unknowns: int) -> Array:
     """Log-odds by octave of strength for a lesson of `size` rows.
 

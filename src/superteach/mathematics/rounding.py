@@ -27,9 +27,9 @@ THIN, AMPLE = 0.25, 1_000
 """Rows with a smaller fraction become 0 or THIN, by lot, so that about n/THIN rows stay in play, and AMPLE where the lesson
 is small: with 1/8 rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
 IN_PLAY = 400_000
-"""Rows of one owner that stay in play at most, half of them strong: lots decide the others first, and what they leave is
-absorbed like that of a block. Lessons of 1 and 10 million rows of 10⁹ × 28 took 7.6 and 76 s of rounding without a limit,
-1.0 and 2.3 s with it, and ended equally near (2.4e-9)."""
+"""Rows that stay in play at most, of an owner who rounds alone or of all who round together, half of them strong: lots
+decide the others first, and what they leave is absorbed like that of a block. Lessons of 1 and 10 million rows of
+10⁹ × 28 took 7.6 and 76 s of rounding without a limit, 1.0 and 2.3 s with it, and ended equally near (2.4e-9)."""
 TILT = 8.0
 """Square of the change in log-odds that free rows may need after a block, by estimate. With 4 there are a tenth
 more rounds and risks a third higher; without a limit on the longest rows one lesson in five of 100 columns went astray."""

@@ -183,7 +183,10 @@ def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> A
 
 def play(teacher: Teacher, query: queries.Play, state: State, turn: Turn) -> Answer:
     """Bring rows into play, to be settled together with other teachers' rows."""
-    begun, idle = _bring(teacher, state, query.metric, query.idle, query.counted, query.longest, query.thin, query.seed)
+    most = rounding.IN_PLAY // turn.teachers
+    begun, idle = _bring(
+        teacher, state, query.metric, query.idle, query.counted, query.longest, query.thin, most, query.seed
+    )
     return replace(state, play=begun, idle=idle), begun.report().pack()
 
 
@@ -233,7 +236,7 @@ def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn:
     counted = mass < 4.0 * np.sqrt(free)
     rows = max(round(float(fractions.sum())), 0)
     thin = rounding.thinning(rows)
-    begun, idle = _bring(teacher, state, query.metric, idle_class, counted, None, thin, query.seed)
+    begun, idle = _bring(teacher, state, query.metric, idle_class, counted, None, thin, rounding.IN_PLAY, query.seed)
     target = _sum_of(drawing, state, query.metric, None, fractions, counted)
     chosen = close_alone(query, turn, begun, idle, target, rows, counted)
     return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
@@ -362,9 +365,10 @@ def _bring(
     counted: bool,
     longest: float | None,
     thin: float,
+    most: int,
     seed: int,
 ) -> tuple[InPlay, Positions]:
-    """Rows in play: those undecided at these prices, thinned by lot; and the idle rows."""
+    """Rows in play: those undecided at these prices, thinned by lot, about `most` of them; and the idle rows."""
     fractions: Array = known(state.fractions, "prices")
     drawing: Drawing = known(state.drawing, "rows drawn")
     everywhere = known(state.balance, "pulls").octave
@@ -391,10 +395,10 @@ def _bring(
     del pieces
     shares, edge = fractions[some], edges(some)
     np.clip(shares, edge, 1.0 - edge, out=shares)
-    if len(some) > rounding.IN_PLAY:  # lots decide most rows; what they leave, the others absorb
+    if len(some) > most:  # lots decide most rows; what they leave, the others absorb
         long, places = edge < thin, drawing.positions(some)
         shared = np.where(long, 1.0 / max(long.sum(), 1), 1.0 / max((~long).sum(), 1))
-        stays = _lots(teacher, seed ^ 0x1A7E, places) < 0.5 * rounding.IN_PLAY * shared
+        stays = _lots(teacher, seed ^ 0x1A7E, places) < 0.5 * most * shared
         falls = ~stays & (_lots(teacher, seed ^ 0xFA11, places) < shares)
         certain, some, shares = np.concatenate([certain, some[falls]]), some[stays], shares[stays]
     rows = _moves(drawing, state, metric, some, counted)

@@ -311,21 +311,33 @@ class Matcher(Search):
         return found, metric, risks
 
     def _shrunk(self, size: int) -> tuple[Prices, Array, list[float]]:
-        """The same for many classes: the longest model sθ*, s < 1, that can be balanced. It predicts the goal's classes."""
-        risks, low, high, share = list[float](), 0.0, 1.0, SHRINKS
-        found, metric = self._prices_inside(share * self._goal, size)
-        while True:
-            risks.append(metrics.risk(*(self._room.scaling.raw(one) for one in (share * self._goal, self._goal))))
-            self._room.federation.note(risks[-1])
+        """The same for many classes: the longest model sθ*, s < 1, that can be balanced. It predicts the goal's classes.
+
+        All rows, weighted alike to `size`, balance a model too. Where that one predicts more like the goal, models between
+        the two are tried instead.
+        """
+        room, goal, risks = self._room, self._goal, list[float]()
+        even = room.fit_evenly(size, goal)
+        near, length = room.apart(even, goal), room.apart(np.zeros_like(goal), goal)
+        low, high, share = 0.0, 1.0, max(SHRINKS, 1.0 - near / length)
+
+        def tried(model: Array) -> tuple[Prices, Array]:
+            risks.append(metrics.risk(room.scaling.raw(model), room.scaling.raw(goal)))
+            room.federation.note(risks[-1])
+            return self._prices_inside(model, size)
+
+        while high > SURE * low and high >= SHORTEST and (low or (1.0 - high) * length < near) and not room.late:
+            found, metric = tried(share * goal)
             low, high = (share, high) if found.balanced else (low, share)
-            if high <= SURE * low or high < SHORTEST or self._room.late:
-                break
             far = float(np.linalg.norm(found.aim - found.total)) > FAR * found.usual
             share = float(np.sqrt(low * high)) if low else high * SHRINKS ** (1 + far)
-            found, metric = self._prices_inside(share * self._goal, size)
-        if not found.balanced and low:
-            found, metric = self._prices_inside(low * self._goal, size)
-        return found, metric, risks
+        if low and (1.0 - low) * length <= near:
+            return (found, metric, risks) if found.balanced else (*tried(low * goal), risks)
+        low, high = 0.0, 1.0
+        for _ in range(HALVINGS):
+            found, metric = tried(even + 0.5 * (low + high) * (goal - even))
+            low, high = (0.5 * (low + high), high) if found.balanced else (low, 0.5 * (low + high))
+        return (found, metric, risks) if found.balanced else (*tried(even + low * (goal - even)), risks)
 
     def _prices_inside(self, model: Array, size: int) -> tuple[Prices, Array]:
         """Prices that balance another model than the goal."""
@@ -339,7 +351,7 @@ class Matcher(Search):
         """Prices whose lesson brings the learner from a model as near to the goal as it can, to first order."""
         federation = self._room.federation
         curvature = self._with_penalty(self._curvature("priced", model), size)
-        aim = self._measure @ _inverse(curvature)
+        aim = self._measure @ prices.inverse(curvature)
         target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
         found = self._agree(model, target, aim, size)
         return prices.take(federation.sum, found, aim, size), aim
@@ -440,7 +452,7 @@ class Matcher(Search):
         assert sums.curvature is not None
         penalty = self._penalty(kept.rows)
         curvature = self._with_penalty(sums.curvature, kept.rows)
-        step = _inverse(curvature) @ (sums.gradient + penalty.gradient(self._goal))
+        step = prices.inverse(curvature) @ (sums.gradient + penalty.gradient(self._goal))
         return float(np.linalg.norm(self._measure @ step))
 
 
@@ -461,14 +473,6 @@ class QuietMatcher(Matcher):
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
-
-
-def _inverse(matrix: Array) -> Array:
-    """The inverse of a symmetric matrix, whatever the units of its columns; flat directions are left out."""
-    spread = np.sqrt(np.maximum(np.diag(matrix), 0.0))
-    scale = 1.0 / np.where(spread > 0.0, spread, 1.0)
-    inverse = np.linalg.pinv(matrix * np.outer(scale, scale), hermitian=True, rcond=1e-14)
-    return np.asarray(inverse * np.outer(scale, scale))
 
 
 def _for_size(proof: tuple[Array, float] | None, bound: float, more: int) -> tuple[Certificate | None, float]:
