@@ -86,6 +86,7 @@ def test_best_looks_at_every_fraction(pool, method):
     check_rows(teacher, X, y)
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize(("method", "target"), [("match", 0.05), ("match", 0.3), ("dual", 2.0), ("random", 2.2)])
 def test_smallest_reaches_its_target(pool, method, target):
     """The target is met, and the next smaller size that was tried misses it."""

@@ -226,6 +226,7 @@ def test_the_stated_risk_covers(epsilon):
     assert np.median(near) <= 5.0
 
 
+@pytest.mark.slow
 def test_more_budget_comes_nearer():
     X, y, _ = make_classification_pool(20_000, 4, 1, random_state=3)
     median = [
@@ -238,6 +239,7 @@ def test_more_budget_comes_nearer():
     assert median[1] < 0.3 * median[0]
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     ("student", "goal"),
     [

@@ -184,6 +184,7 @@ def test_the_best_path(rows):
     assert wanted <= set(counts)
 
 
+@pytest.mark.long(every=5)
 @teachers
 def test_random_rows_are_uniform(K, federation_of, chosen_rows):
     """Over many seeds each row is chosen about as often as a fair draw would have it."""

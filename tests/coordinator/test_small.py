@@ -99,6 +99,7 @@ def test_a_lesson_of_one_class_is_made_acceptable(pool):
     assert np.isfinite(risks_of("logistic", small, end[None])[0])
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("K", [1, 3])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_lesson_from_ten_rows_is_the_best_of_all(name, K, pool):

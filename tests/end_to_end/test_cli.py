@@ -67,6 +67,7 @@ def test_files_owner_column_and_direct_call_give_one_lesson(pool: Path, tmp_path
         np.testing.assert_array_equal(here[COLUMNS].to_numpy()[rows], table[COLUMNS].to_numpy()[in_pool])
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("standardize", [False, True])
 def test_refitting_on_the_chosen_rows_gives_the_written_model(pool: Path, tmp_path: Path, standardize: bool) -> None:
     out = tmp_path / "out"

@@ -53,6 +53,7 @@ def test_a_folder_without_rights_is_found_before_any_work(tmp_path: Path) -> Non
     assert_refused(run("teach", "nowhere.csv", *USUAL, "--out", tmp_path / "closed" / "out"), "cannot be written")
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 @pytest.mark.parametrize("step", ["write_model", "write_chosen", "write_json"])
 def test_a_fault_while_writing_keeps_the_old_folder(

@@ -28,6 +28,7 @@ def test_numbers_agree_with_their_nouns() -> None:
     assert "; 2 questions were asked a second time." in interruption({**facts, "asked_again": 2})
 
 
+@pytest.mark.long(every=2)
 def test_one_teacher_is_one_teacher(pool: Path, tmp_path: Path) -> None:
     """On the screen, and in every page that a lesson of one teacher leaves."""
     told = run("teach", files_of(pool)[0], *USUAL, "--budget", "20", "--out", tmp_path / "out")

@@ -268,6 +268,7 @@ def test_engines_take_sealed_replies_alone(pool):
             engine.sum(queries.Census(), 1)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("kind", sorted(LOSSES))
 def test_sums_do_not_depend_on_threads(kind, pool, federation_of):
     """One thread and two give the same sums to the last bit, whoever finishes first.

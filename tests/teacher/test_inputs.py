@@ -184,6 +184,7 @@ def test_bad_inputs_are_refused(error, field, value):
     assert len(str(caught.value)) > 15
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize(("field", "value"), ODD, ids=shown)
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_odd_inputs_work_or_are_refused(kind, field, value):

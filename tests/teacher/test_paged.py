@@ -68,6 +68,7 @@ def test_float32_sums_are_near_those_of_float64(kind, pool, tmp_path):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 * np.abs(one).max())
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize(
     "how",
     [

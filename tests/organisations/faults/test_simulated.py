@@ -121,6 +121,7 @@ def looked_at(scenario, stored):
     assert all(facts["when"] and facts["then"] in ("dropped", "resumed") for facts in told)
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize(
     ("change", "says"),
     [
