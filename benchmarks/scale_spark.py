@@ -1,51 +1,61 @@
-"""Spark against one process: the same lesson over a local cluster of two workers, round by round.
+"""Spark against one process and against rows on disk: the same lesson over a local cluster of two workers.
 
 python -m benchmarks.scale_spark               # 10,000,000 × 28: superteach[spark], Java, 5 GB of memory
 python -m benchmarks.scale_spark 1000000       # as many rows
+python -m benchmarks.scale_spark 1000000 kill  # a worker is killed in mid-lesson, beside a lesson where none is
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+import signal
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
 
 from benchmarks.table import Measurements, show
 from superteach import Federation, InProcess, Learner, Lesson, spark
 from superteach.coordinator.teaching import teach
+from superteach.faces.cli import app
+from superteach.faces.cli import teach as _teach  # noqa: F401
+from superteach.lesson import Entry
 from superteach.teacher.files import read_pool
 from superteach.teacher.inputs import make_teachers
-from superteach.types import Array
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROWS, WIDTH, PARTS = 10_000_000, 28, 8
 BUDGET = 10_000
 MASTER = "local-cluster[2,1,1024]"
 """Two workers of one core each, in processes of their own."""
-FIXED, TIMES = 0.25, 1.5
-"""Asked: a round takes at most this many seconds more than this many passes in one process."""
+FIXED, TIMES, WHOLE = 0.25, 1.5, 4.0
+"""Asked: a round takes at most this many seconds more than this many passes in one process, and a lesson at most this many
+times as long as out of core."""
+GOAL = np.random.default_rng(7).normal(size=WIDTH) / WIDTH**0.5
+LEARNER = LogisticRegression(C=1.0, fit_intercept=False)
+Watch = Callable[[Entry], None]
 
 
 def run(folder: Path, rows: int = ROWS) -> Iterator[Measurements]:
-    """Teach in one process and over Spark, from the same files."""
-    place, goal = _make(folder, rows), np.random.default_rng(7).normal(size=WIDTH) / WIDTH**0.5
-    learner = LogisticRegression(C=1.0, fit_intercept=False)
-    alone, reading = _in_process(place, learner, goal)
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = spark.session(MASTER)
-    session.conf.set("spark.sql.files.minPartitionNum", str(PARTS))
-    started = time.perf_counter()
-    lesson, chosen = spark.teach(session.read.parquet(str(place)), learner, goal, target="y", budget=BUDGET)
-    whole = time.perf_counter() - started
-    picked = chosen.count()
+    """Teach in one process, out of core and over Spark, from the same files."""
+    place = _make(folder, rows)
+    alone, reading = _in_process(place)
+    disk, outside = _out_of_core(place, folder)
+    session = _session()
+    lesson, whole, picked, _ = _on_spark(session, place)
     session.stop()
 
     passes = Measurements(
@@ -61,12 +71,74 @@ def run(folder: Path, rows: int = ROWS) -> Iterator[Measurements]:
         passes.rows.append((query, times, own, far, over, "yes" if over <= FIXED else "no"))
     yield passes
     total = Measurements(
-        "whole lessons", ("", "rows chosen", "rounds", "risk", "rounds, s", "with reading and chosen rows, s")
+        f"whole lessons (asked: Spark ≤ {WHOLE:g} times out of core)",
+        ("", "rows chosen", "rounds", "risk", "rounds, s", "with reading and chosen rows, s"),
     )
     total.rows.append(("in process", alone.size, alone.rounds, alone.risk, alone.seconds, alone.seconds + reading))
+    total.rows.append(("out of core", disk["size"], disk["rounds"], disk["risk"], disk["seconds"], outside))
     total.rows.append(("Spark", picked, lesson.rounds, lesson.risk, lesson.seconds, whole))
-    total.rows.append(("times", "", "", "", lesson.seconds / alone.seconds, whole / (alone.seconds + reading)))
+    total.rows.append(("Spark / out of core", "", "", "", lesson.seconds / disk["seconds"], whole / outside))
     yield total
+
+
+def run_killed(folder: Path, rows: int) -> Iterator[Measurements]:
+    """Teach twice over Spark, the second time with a Python worker killed once prices are known."""
+    place, session, killed = _make(folder, rows), _session(), list[int]()
+
+    def kill(entry: Entry) -> None:
+        if entry.query == "Price" and not killed:
+            killed.append(session.range(2).mapInArrow(_process, "worker long").first()[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    table = Measurements(
+        f"{rows:,} × {WIDTH} float32, a worker killed (asked: the same lesson, at most one pass more)",
+        ("", "rounds", "risk", "rounds, s", "all, s", "partitions", "read again", "the same model"),
+    )
+    calm = None
+    for name, watch in (("nobody killed", None), ("a worker killed", kill)):
+        lesson, whole, _, again = _on_spark(session, place, watch)
+        same = calm is None or lesson.model.tobytes() == calm.model.tobytes()
+        calm = calm or lesson
+        found = (name, lesson.rounds, lesson.risk, lesson.seconds, whole, len(lesson.teachers), again)
+        table.rows.append((*found, "yes" if same else "no"))
+    session.stop()
+    yield table
+
+
+def _session() -> SparkSession:
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    session = spark.session(MASTER)
+    session.sparkContext.setLogLevel("OFF")
+    session.conf.set("spark.sql.files.minPartitionNum", str(PARTS))
+    return session
+
+
+class _Again(logging.Handler):
+    """Counts partitions that the engine says are read again."""
+
+    count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "are lost and read again" in record.msg:
+            self.count += int(record.getMessage().split()[0])
+
+
+def _on_spark(session: SparkSession, place: Path, watch: Watch | None = None) -> tuple[Lesson, float, int, int]:
+    """The lesson, its seconds with reading and the chosen rows, how many these are, and partitions read again."""
+    again, log = _Again(), logging.getLogger("superteach.engines.spark")
+    log.addHandler(again)
+    started = time.perf_counter()
+    table = session.read.parquet(str(place))
+    lesson, chosen = spark.teach(table, LEARNER, GOAL, target="y", budget=BUDGET, watch=watch)
+    whole = time.perf_counter() - started
+    log.removeHandler(again)
+    return lesson, whole, chosen.count(), again.count
+
+
+def _process(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        pass
+    yield pa.RecordBatch.from_pydict({"worker": [os.getpid()]})
 
 
 def _make(folder: Path, rows: int) -> Path:
@@ -85,19 +157,32 @@ def _make(folder: Path, rows: int) -> Path:
     return place
 
 
-def _in_process(place: Path, learner: LogisticRegression, goal: Array) -> tuple[Lesson, float]:
+def _in_process(place: Path) -> tuple[Lesson, float]:
     started = time.perf_counter()
     pool = read_pool(sorted(place.glob("*.parquet")), "y")
-    student = Learner.of(learner)
+    student = Learner.of(LEARNER)
     teachers, classes = make_teachers(pool.parts, pool.columns, student.loss)
     reading = time.perf_counter() - started
     engine = InProcess(teachers)
-    lesson = teach(Federation(engine), student, goal, classes=classes, budget=BUDGET, rounding="alone")
+    lesson = teach(Federation(engine), student, GOAL, classes=classes, budget=BUDGET, rounding="alone")
     engine.close()
     return lesson, reading
 
 
+def _out_of_core(place: Path, folder: Path) -> tuple[dict[str, float], float]:
+    """`superteach teach folder/` with rows on disk: its lesson.json, and its seconds without imports."""
+    goal, out = folder / "goal.json", folder / "lesson"
+    goal.write_text(json.dumps(GOAL.tolist()), encoding="utf-8")
+    command = f"teach {place} --target y --learner logistic --no-intercept --goal {goal} --budget {BUDGET} --out {out}"
+    started = time.perf_counter()
+    result = CliRunner().invoke(app, [*command.split(), "--overwrite"])
+    took = time.perf_counter() - started
+    if result.exit_code:
+        raise RuntimeError(result.output)
+    return json.loads((out / "lesson.json").read_text(encoding="utf-8")), took
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="superteach-spark-") as home:
-        for table in run(Path(home), *map(int, sys.argv[1:])):
+        for table in (run_killed if "kill" in sys.argv else run)(Path(home), *map(int, sys.argv[1:2])):
             show(table)

@@ -63,9 +63,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Bring a public name in when it is first used, so that the command line starts at once."""
     if name == "__version__":
-        from importlib.metadata import version
-
-        return version("superteach")
+        return import_module("superteach.versions").VERSION
     if name not in __all__:
         raise AttributeError(f"module 'superteach' has no attribute {name!r}")
     if name in _HOMES:

@@ -6,7 +6,7 @@ import json
 import math
 import platform
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -58,9 +58,9 @@ class Certificate:
     margin: float
     """u'(Λθ*, n) − Σ_j max(0, u'(g_j, 1)), which is positive."""
     within: float | None = None
-    """Of a goal that is a set: the models in it whose predictions are so near to the goal's are proved too."""
+    """Where the goal is a set: the proof holds too for its models with predictions within this distance of the goal's."""
     whole: bool = False
-    """Whether all models of that set are; then no lesson comes nearer to it than `lower_bound`."""
+    """Whether it holds for every model of the set; then no lesson comes nearer to the set than `lower_bound`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +82,7 @@ class Lesson:
     objective: Array
     """The teaching objective after every step of the solver (empty for methods without one)."""
     gap: Array
-    """How far at most each of those lies above the optimum."""
+    """A certified bound for each entry of `objective`: how far it lies above the optimum at most."""
     path: tuple[PathPoint, ...]
     ledger: tuple[Entry, ...]
     seconds: float
@@ -170,9 +170,7 @@ class Lesson:
                 fault = f"{type(model).__name__} cannot be fitted on labels such as {shorten(repr(classes), 60)}"
                 raise LearnerError(f"{fault}: {reason_of(error)}") from None
         model.coef_ = np.reshape(self.coef, np.shape(model.coef_)).copy()
-        offset = np.reshape(
-            self.model[..., -1] if self.intercept else 0.0 * self.model[..., 0], np.shape(model.intercept_)
-        )
+        offset = np.reshape(self.offset, np.shape(model.intercept_))
         model.intercept_ = offset.copy() if offset.ndim else float(offset)
         if self.columns:
             model.feature_names_in_ = np.array(self.columns, dtype=object)
@@ -320,16 +318,6 @@ class Lesson:
         """
         from superteach.report import page_of
 
-        others = against.values() if isinstance(against, Mapping) else [] if against is None else against
-        others = [against] if isinstance(against, Lesson) else others
-        if (
-            isinstance(against, str)
-            or not isinstance(others, Iterable)
-            or not all(isinstance(o, Lesson) for o in others)
-        ):
-            raise SettingError(
-                f"against={shorten(repr(against), 60)} must be a Lesson, a list of them, or a dict by name"
-            )
         columns = self.columns or None if columns is None else columns
         page = page_of(self, title=title, against=against, columns=columns, contributions=contributions)
         with _writing(path):
@@ -421,17 +409,24 @@ class Taught:
     chosen: tuple[Positions, ...]
 
 
-def write_model(folder: Path, taught: Taught, columns: Sequence[str], learner: Json) -> None:
-    """Write model.json: enough to predict, and a goal file in its own right."""
+def write_lesson(folder: Path, taught: Taught, columns: Sequence[str], target: str, learner: Json, more: Json) -> Json:
+    """Write lesson.json, with `more` in it, and return it; write model.json too where the learner was fitted.
+
+    model.json is enough to predict, and a goal file in its own right.
+    """
     lesson = taught.lesson
-    stored = {
-        "columns": list(columns),
-        "coef": lesson.coef.tolist(),
-        "intercept": _plain(lesson.offset),
-        "classes": None if taught.classes is None else taught.classes.tolist(),
-        "learner": learner,
-    }
-    write_json(folder / "model.json", stored)
+    if lesson.delivered:
+        model = {
+            "columns": list(columns),
+            "coef": lesson.coef.tolist(),
+            "intercept": _plain(lesson.offset),
+            "classes": None if taught.classes is None else taught.classes.tolist(),
+            "learner": learner,
+        }
+        write_json(folder / "model.json", model)
+    stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(columns), "target": target, **more}
+    write_json(folder / "lesson.json", stored)
+    return stored
 
 
 def write_json(path: Path, stored: Json) -> None:

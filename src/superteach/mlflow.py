@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from superteach.errors import MissingExtra
+from superteach.report.words import by_dots
 
 if TYPE_CHECKING:
     from superteach.lesson import Lesson
@@ -43,7 +43,7 @@ def log_lesson(lesson: Lesson, *, folder: str = "superteach") -> None:
         raise MissingExtra("mlflow", "mlflow", "logging a lesson with MLflow") from None
 
     values = {name: getattr(lesson, name) for name in FIGURES}
-    mlflow.log_params({**_flat(lesson.settings), "teachers": len(lesson.teachers)})
+    mlflow.log_params({**by_dots(lesson.settings), "teachers": len(lesson.teachers)})
     mlflow.log_metrics(
         {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}
     )
@@ -55,11 +55,3 @@ def log_lesson(lesson: Lesson, *, folder: str = "superteach") -> None:
         lesson.save(Path(place) / "lesson.json")
         lesson.report(Path(place) / "report.html")
         mlflow.log_artifacts(place, folder)
-
-
-def _flat(settings: Mapping[str, object], before: str = "") -> dict[str, object]:
-    """Name nested settings by dots: learner.loss.name."""
-    found: dict[str, object] = {}
-    for key, value in settings.items():
-        found |= _flat(value, f"{before}{key}.") if isinstance(value, Mapping) else {f"{before}{key}": value}
-    return found

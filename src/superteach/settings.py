@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypedDict, TypeGuard, cast
 
 from superteach.coordinator import methods
 from superteach.errors import BudgetError, SettingError
@@ -87,7 +87,7 @@ def _number(least: float) -> Callable[[str, object], float]:
         from superteach.mathematics.problem import MOST
 
         try:
-            number = float(value)  # type: ignore[arg-type]
+            number = float(cast("SupportsFloat", value))
         except (TypeError, ValueError, OverflowError):
             raise SettingError(f"{name}={value!r} must be a number of at least {least:g}") from None
         if not least <= number <= MOST:
@@ -100,7 +100,7 @@ def _number(least: float) -> Callable[[str, object], float]:
 def _within(low: float, high: float) -> Callable[[str, object], float]:
     def check(name: str, value: object) -> float:
         try:
-            number = float(value)  # type: ignore[arg-type]
+            number = float(cast("SupportsFloat", value))
         except (TypeError, ValueError, OverflowError):
             number = low
         if not low < number < high:
@@ -306,7 +306,7 @@ class Settings:
         return values | {"solver": None if self.solver is None else repr(self.solver)}
 
     def as_options(self) -> dict[str, Any]:
-        """The same by the names of the command line."""
+        """Return `as_dict` with the names of the command line."""
         values = self.as_dict()
         return {option_of(one): values[one.name] for one in fields(self)}
 

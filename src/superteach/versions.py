@@ -1,4 +1,4 @@
-"""Which versions of superteach work together: those whose first two numbers are the same."""
+"""Which versions of superteach work together: versions with the same first two numbers."""
 
 from __future__ import annotations
 

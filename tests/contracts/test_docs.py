@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from superteach.line.queries.__main__ import table
+from docs.queries import table
 from superteach.line.queries.match import BINS, OCTAVES
 from superteach.queries import QUERIES, SCRIPT
 from tests.line.test_queries import TALK, WIDTH
@@ -70,7 +70,7 @@ def test_notebooks_run_from_top_to_bottom(notebook, tmp_path):
             exec(compile(source, f"{notebook.name}, cell {number}", "exec", dont_inherit=True), names)
 
 
-@pytest.mark.parametrize("page", ["command-line.md", "add-a-loss.md"])
+@pytest.mark.parametrize("page", [pytest.param("command-line.md", marks=pytest.mark.slow), "add-a-loss.md"])
 def test_outputs_on_pages_are_what_commands_print(page, monkeypatch):
     """What `make figures` would write stands there: the same words, and the same numbers but for times."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
@@ -117,7 +117,7 @@ def test_links_resolve(page):
 
 
 def test_the_table_of_queries_is_the_closed_list():
-    """what-leaves-a-teacher.md has the facts of the classes, as `python -m superteach.line.queries PAGE` writes them."""
+    """what-leaves-a-teacher.md has the facts of the classes, as `python docs/queries.py PAGE` writes them."""
     page = ROOT / "docs/what-leaves-a-teacher.md"
     assert page.read_text(encoding="utf-8").count(table()) == 1
     assert re.findall(r"^\| `(\w+)` \|", table(), re.MULTILINE) == [query.__name__ for query in QUERIES + SCRIPT]

@@ -139,7 +139,7 @@ def paper() -> st.Lesson:
     return taught(None, method="dual").lesson_
 
 
-@pytest.mark.parametrize(("K", "share"), [(1, 0.05), (5, 0.05), (40, 0.8)])
+@pytest.mark.parametrize(("K", "share"), [(1, 0.05), (5, 0.05), pytest.param(40, 0.8, marks=pytest.mark.slow)])
 def test_each_alone_is_nearer_than_the_paper(K, share, paper):
     """Prices are agreed on by sums, then nobody says a word of its rows; the size is right to half a row a teacher.
 

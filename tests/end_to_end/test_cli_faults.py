@@ -55,7 +55,7 @@ def test_a_folder_without_rights_is_found_before_any_work(tmp_path: Path) -> Non
 
 @pytest.mark.long(every=4)
 @pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-@pytest.mark.parametrize("step", ["write_model", "write_chosen", "write_json"])
+@pytest.mark.parametrize("step", ["write_lesson", "write_chosen", "page_of_stored"])
 def test_a_fault_while_writing_keeps_the_old_folder(
     pool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException, step: str
 ) -> None:
@@ -63,7 +63,7 @@ def test_a_fault_while_writing_keeps_the_old_folder(
     assert run(*order, tmp_path / "out").exit_code == 0
     before = contents(tmp_path)
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise fault
 
     monkeypatch.setattr(import_module("superteach.faces.cli.teach"), step, fail)

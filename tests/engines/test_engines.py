@@ -12,15 +12,16 @@ import superteach as st
 from benchmarks.delayed import Delayed
 from superteach import queries
 from superteach.coordinator.teaching import teach
-from superteach.engines.remote import Loopback, values_of
+from superteach.engines.remote import values_of
 from superteach.errors import BadReply, TeacherLost
 from superteach.goals import PerturbedFit
 from superteach.line import wire
 from superteach.losses import LOSSES, Logistic, Poisson
 from superteach.mathematics.learner import Learner
-from superteach.organisations.agreement import agree, finish
+from superteach.organisations.agreement import agree, end
 from superteach.solvers import Block
 from tests.line.test_queries import TALK, asked_of, talk_on
+from tests.loopback import Loopback
 
 WIDTH, K = 3, 3
 
@@ -78,8 +79,8 @@ def test_the_same_lesson_over_every_engine(how, pool, site_of, tmp_path):
     rounded = {"Settle", "Gather", "Assign", "RoundAlone"} & {e.query for e in one.ledger}
     if how["method"] == "match":
         assert rounded == ({"RoundAlone"} if how["rounding"] == "alone" else {"Settle", "Gather", "Assign"})
-    counts = finish(line, agreement)
-    assert sum(counts.values()) == one.size
+    counts = end(line, agreement)
+    assert sum(facts["rows"] for facts in counts.values()) == one.size
     for (name, site), state in zip(sites.items(), local.states(), strict=True):
         written = (site.guard.policy.folder / "lesson.csv").read_text().split()
         assert written[0] == "row"

@@ -101,30 +101,41 @@ def test_the_same_lesson_in_partitions(how, pool):
         found = teach(st.Federation(engine), student, PerturbedFit(3), budget=30, **how)
         assert found.model.tobytes() == expected.model.tobytes()
         assert (found.risk, found.size, found.path) == (expected.risk, expected.size, expected.path)
-        assert [np.sort(chosen).tolist() for chosen in engine.chosen()] == rows
+        assert [np.sort(chosen).tolist() for chosen in engine.chosen()[0]] == rows
         assert found.teachers == ("partition 0", "partition 2", "partition 3", "partition 4")
 
 
-def test_an_undisturbed_lesson_reads_rows_once_and_a_lost_worker_costs_its_own(pool):
+def test_an_undisturbed_lesson_reads_rows_once_and_a_lost_worker_costs_its_own(pool, monkeypatch):
+    """Counted: partitions read, and answers of teachers. What is lost is read once and hears what it must remember."""
     X, y = pool("logistic", 240, WIDTH, 1)
-    tables, _ = tables_of(X, y)
+    tables, parts = tables_of(X, y)
     student, goal = Learner(Logistic()), PerturbedFit(3)
+    answers, answer = [], st.Teacher.answer
+    monkeypatch.setattr(st.Teacher, "answer", lambda self, *given: (answers.append(given[0]), answer(self, *given))[1])
     town = Town(tables)
     calm = teach(st.Federation(opened(town, student)), student, goal, budget=30, rounding="alone")
     assert town.reads == len(tables)
     assert town.visits == calm.rounds
+    assert len(answers) == calm.rounds * len(parts)
 
+    answers.clear()
     town = Town(tables)
     engine = opened(town, student)
+    kept = []
 
     def lose(entry):
+        if entry.number <= calm.rounds // 2 and answers[-1].changes:
+            kept.append(entry.query)
         if entry.number == calm.rounds // 2:
             town.workers[0] = Residence()
 
     other = teach(st.Federation(engine, lose), student, goal, budget=30, rounding="alone")
     assert other.model.tobytes() == calm.model.tobytes()
-    assert 0 < engine.loads < len(tables)
+    assert 0 < engine.loads < len(parts)
+    assert town.reads == len(tables) + engine.loads, "less than one pass"
     assert town.visits == calm.rounds + 1
+    assert 1 <= len(kept) <= 4, kept
+    assert len(answers) == calm.rounds * len(parts) + engine.loads * len(kept)
 
 
 def test_owners_are_teachers_wherever_their_rows_are(pool):
@@ -217,7 +228,8 @@ def test_an_empty_table_is_refused(pool):
 
 
 def test_without_pyspark_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyspark", None)
+    for name in ("pyspark", "pyspark.sql"):  # the second where other tests have loaded it
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(
         MissingExtra, match=r"needs pyspark, which is not installed: run  pip install 'superteach\[spark\]'"
     ):

@@ -239,6 +239,25 @@ def test_settling_ends_with_few_free_rows_and_on_target(owners):
     assert residual @ np.linalg.pinv(curvature) @ residual < freedom
 
 
+def test_a_direction_that_few_rows_carry_costs_no_more_rounds(monkeypatch):
+    """Fifteen directions of forty are carried by sixty rows alone: once these are settled nothing absorbs what they leave
+    there, and tilts that try to would use up the freedom that all other directions need.
+    """
+    rows, fractions = rows_of(1500, 40, 1, 8.0), np.full(1500, 0.2)
+    rows[:60, :-1] /= np.linalg.norm(rows[:60, :-1], axis=1)[:, None]
+    rows[60:, 25:40] *= 1e-6
+    obeyed, obey = [], InPlay.obey
+    monkeypatch.setattr(InPlay, "obey", lambda play, order, draw: obeyed.append(order) or obey(play, order, draw))
+    limit = rounding.SLOW_ENOUGH[0] * rounding.TILT
+    draw = np.random.default_rng(0)
+    taken = finish(rows, fractions, np.zeros(41), 0, 1500, draw, limit=limit, weak=rounding.WEAK)
+    left = (fractions - taken) @ rows
+    lots = np.sqrt(0.16 * np.square(rows).sum(axis=0))
+    assert len(obeyed) < 60
+    assert np.linalg.norm(left[:25]) < 0.01 * np.linalg.norm(lots[:25])
+    assert np.linalg.norm(left[25:40]) < np.linalg.norm(lots[25:40])
+
+
 def by_lot(rows, fractions, wanted, least, most, tries, seed) -> np.ndarray:
     """What roundings by lot leave, with a right count: ‖wanted − Σ w_j‖ of each."""
     draw = np.random.default_rng(seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from superteach.engines.remote import Loopback
 from superteach.line import wire
 from superteach.organisations.conductor import Order, conduct
 from superteach.organisations.site import Site
@@ -12,6 +11,7 @@ from superteach.promises.guard import Guard
 from superteach.promises.ledger import Ledger
 from superteach.promises.rosters import Identity, Rosters
 from superteach.settings import Settings
+from tests.loopback import Loopback
 
 NAMES, WIDTH, ROWS = ["north", "south", "west"], 3, 400
 COLUMNS = tuple(f"x{column}" for column in range(WIDTH))

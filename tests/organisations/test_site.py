@@ -11,12 +11,11 @@ from pyarrow import csv, parquet
 from scipy import sparse
 
 import superteach as st
-from superteach.engines.remote import Loopback
 from superteach.errors import DataError, QueryRefused, SettingError, TeacherLost, TeachingError
 from superteach.line import wire
 from superteach.losses import Logistic, Squared
 from superteach.mathematics.learner import Learner
-from superteach.organisations.agreement import agree, finish
+from superteach.organisations.agreement import agree, end
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import Holding, open_holding, own_secret
 from superteach.promises.audit import Audit
@@ -27,6 +26,7 @@ from superteach.teacher.files import Pool
 from superteach.teacher.inputs import Part
 from superteach.versions import VERSION
 from tests.inside import lesson_at
+from tests.loopback import Loopback
 
 WIDTH = 3
 
@@ -204,11 +204,11 @@ def test_the_end_comes_once(pair):
     federation.sum(Prepare(Logistic(), 0.0))
     federation.sum(RankRows("random", seed=1))
     with pytest.raises(QueryRefused, match="before any row is chosen"):
-        finish(line, agreement)
+        end(line, agreement)
     federation.sum(Keep(b"\x80" + b"\x00" * 15))
-    counts = finish(line, agreement)
-    assert counts == finish(line, agreement)
-    assert counts["a"] == len((sites["a"].guard.policy.folder / "lesson.csv").read_text().split()) - 1
+    counts = end(line, agreement)
+    assert counts == end(line, agreement)
+    assert counts["a"]["rows"] == len((sites["a"].guard.policy.folder / "lesson.csv").read_text().split()) - 1
     with pytest.raises(QueryRefused, match="is over"):
         federation.sum(Census())
 

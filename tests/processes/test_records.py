@@ -67,7 +67,7 @@ def test_a_full_disk_keeps_what_was_there(tmp_path, monkeypatch):
     with pytest.raises(TeachingError, match="No space left"):
         records.get({"cell": 9}, lambda: {"risk": 1.0})
     assert path.read_bytes() == whole
-    assert {"cell": 9} not in records
+    assert {"cell": 9} not in [record["cell"] for record in records]
     assert len([json.loads(line) for line in whole.splitlines()]) == 3
 
 
@@ -91,4 +91,4 @@ def test_half_a_line_does_not_stay_on_a_disk_that_was_full(tmp_path, monkeypatch
     assert room == [0]
     assert path.read_bytes() == whole
     records.get({"cell": 9}, lambda: {"risk": 1.0})
-    assert {"cell": 9} in Records(path, {"rows": 5})
+    assert {"cell": 9} in [record["cell"] for record in Records(path, {"rows": 5})]

@@ -9,14 +9,14 @@ import pytest
 
 import superteach as st
 from superteach.coordinator.teaching import teach
-from superteach.engines.remote import Loopback
 from superteach.goals import PerturbedFit
 from superteach.lesson import to_json
 from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
-from superteach.organisations.agreement import agree, finish
+from superteach.organisations.agreement import agree, end
 from superteach.solvers import Block
 from tests.inside import lesson_at
+from tests.loopback import Loopback
 from tests.promises.canaries import Watched, numbers_found, rows_found
 
 ROWS, WIDTH = 300, 4
@@ -49,7 +49,7 @@ def test_no_row_crosses_the_line(method, pool, site_of):
     line = Recorded({name: site.answer for name, site in sites.items()})
     agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
     lesson = teach(st.Federation(agreement.engine(line)), Learner(Logistic()), PerturbedFit(0), **how)
-    finish(line, agreement)
+    end(line, agreement)
 
     ids = np.split(np.arange(ROWS), 3)
     teachers = [st.Teacher(name, X[part], y[part], own) for (name, part), own in zip(parts.items(), ids, strict=True)]

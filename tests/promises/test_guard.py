@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import superteach as st
-from superteach.engines.remote import Loopback
 from superteach.errors import QueryRefused
 from superteach.line import wire
 from superteach.line.messages import SEAL, Sealed
@@ -33,6 +32,7 @@ from superteach.queries import (
 )
 from tests.contracts.test_layers import MODULES
 from tests.line.test_queries import TALK, TURN, after, put, teacher_of
+from tests.loopback import Loopback
 
 WIDTH = 3
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import superteach as st
-from superteach.engines.remote import Loopback
 from superteach.line.queries.match import OCTAVES
 from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree
 from superteach.queries import Balance, Draw, Gather, Play, Prepare, Price, RoundAlone, Show
 from tests.inside import lesson_at
+from tests.loopback import Loopback
 from tests.promises.canaries import numbers_found
 
 WIDTH, ROWS = 3, 120

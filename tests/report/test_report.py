@@ -23,6 +23,9 @@ from superteach.report import Axis, Bars, Chart, Level, Mark, Page, Pairs, Serie
 from superteach.report.markup import escape, short
 from superteach.report.svg import svg_of
 
+SLOW = {"oblivious-minlp": pytest.mark.slow}
+"""A solver for every teacher: twelve seconds."""
+
 
 @pytest.mark.long(every=6)
 @pytest.mark.parametrize("case", CASES)
@@ -42,7 +45,7 @@ def test_the_page_is_complete_in_itself(case, taught):
     assert policy[0]["content"].startswith("default-src 'none'")
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(case, marks=SLOW.get(case, ())) for case in CASES])
 def test_every_number_is_the_lessons_own(case, taught, tmp_path):
     """What the page says, read back, is what lesson.json says, to the last bit."""
     lesson = taught(case).lesson_

@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 import superteach as st
 from superteach import spark
 from superteach.errors import DataError, DataTypeError, SettingError, TeachingError
+from superteach.line import wire
 from superteach.line.partitions import Layout, Task
 from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
@@ -137,6 +138,76 @@ def test_every_query_has_the_same_sum_over_spark(session, frame, parts):
         asked = asked_of(local, query)
         assert engine.sum(asked, number).tobytes() == local.sum(asked, number).tobytes(), asked.name
     engine.close()
+
+
+def loaded(session, frame, features=NAMES):
+    """Digests of all partitions as workers read them, and whether from files."""
+    layout = Layout(tuple(features), "ill", None, None, Logistic().settings())
+    jobs = spark.SparkJobs(session, frame, layout)
+    told = jobs.load(Task("look", layout, None))
+    return {one.partition: wire.read_reply(one.reply).facts for one in told}, bool(jobs.pieces)
+
+
+@pytest.mark.parametrize("bytes_each", [1 << 27, 12_000], ids=["files", "pieces of files"])
+def test_workers_read_files_as_spark_does(session, table, bytes_each, tmp_path):
+    """Rows and their order, partition by partition, where a partition is some files or some row groups of one."""
+    for path in table.iterdir():
+        parquet.write_table(parquet.read_table(path), tmp_path / path.name, row_group_size=70)
+    session.conf.set("spark.sql.files.maxPartitionBytes", str(bytes_each))
+    session.conf.set("spark.sql.files.openCostInBytes", "100")
+    try:
+        frame = session.read.parquet(str(tmp_path))
+        own, direct = loaded(session, frame)
+        handed, other = loaded(session, frame.filter("id >= 0"))
+    finally:
+        session.conf.unset("spark.sql.files.maxPartitionBytes")
+        session.conf.unset("spark.sql.files.openCostInBytes")
+    assert (direct, other) == (True, False)
+    assert own == handed
+    assert len({facts["digest"] for facts in own.values()}) == len(own) >= 2
+    assert sum(facts["rows"] for facts in own.values()) == ROWS
+
+
+def test_what_spark_makes_of_files_is_read_by_spark(session, frame, table, tmp_path):
+    """Computed columns, columns from the names of folders, types that Spark has not, spaces in names."""
+    from pyspark.sql import functions
+
+    assert loaded(session, frame.select(*NAMES, "ill"))[1]
+    assert not loaded(session, frame.withColumn("x0", functions.col("x0") + 1.0))[1]
+    assert not loaded(session, frame.limit(50))[1]
+    frame.withColumn("x9", (functions.col("id") % 2)).write.partitionBy("x9").parquet(str(tmp_path / "folders"))
+    assert not loaded(session, session.read.parquet(str(tmp_path / "folders")), [*NAMES, "x9"])[1]
+    whole = parquet.read_table(table)
+    (tmp_path / "a b").mkdir()
+    parquet.write_table(whole, tmp_path / "a b" / "rows.parquet")
+    spaced, direct = loaded(session, session.read.parquet(str(tmp_path / "a b")))
+    assert not direct
+    labels = pa.array(np.arange(ROWS) % 2, pa.uint8())
+    small = whole.set_column(whole.schema.get_field_index("ill"), "ill", labels)
+    parquet.write_table(small, tmp_path / "small.parquet")
+    found, direct = loaded(session, session.read.parquet(str(tmp_path / "small.parquet")))
+    assert not direct, "Spark has no such type, and makes another of it"
+    assert sum(facts["rows"] for facts in found.values()) == sum(facts["rows"] for facts in spaced.values()) == ROWS
+
+
+def test_rows_that_change_before_they_are_fetched_are_noticed(session, table, tmp_path):
+    """The same bytes in another order: chosen rows would be others."""
+
+    def write(place, rows):
+        parquet.write_table(rows, place, compression="none", use_dictionary=False, write_statistics=False)
+
+    whole = parquet.read_table(table)
+    write(tmp_path / "rows.parquet", whole)
+    changed = []
+
+    def change(entry):
+        if entry.query == "ChosenCost" and not changed:
+            changed.append(1)
+            write(tmp_path / "rows.parquet", whole.take(np.arange(ROWS)[::-1]))
+
+    with pytest.raises(TeachingError, match=r"partition 0 has other rows|other rows, or the same in another order"):
+        taught(session.read.parquet(str(tmp_path)), change)
+    assert changed
 
 
 def test_owners_are_teachers_and_vectors_are_features(session, frame):

@@ -97,9 +97,9 @@ def compare(
     ] = False,
 ) -> None:
     """Read the options, run the bench, show it."""
-    from superteach.processes.records import Records
     from superteach_lab.compare import bench
     from superteach_lab.compare.child import check_seconds
+    from superteach_lab.records import Records
     from superteach_lab.rivals import ALL, by_name
 
     if methods == "list":

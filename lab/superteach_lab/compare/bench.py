@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superteach.errors import BudgetError
-from superteach.processes.records import Record, Records
 from superteach_lab.compare.referee import OK, SKIPPED, Referee
 from superteach_lab.compare.sources import Source
 from superteach_lab.compare.task import ALONE, SUMS, Contestant
+from superteach_lab.records import Record, Records
 
 
 class Cell(NamedTuple):

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from superteach.processes.records import Record, Records
 from superteach_lab.compare import bench, figure
 from superteach_lab.compare.bench import Cell, Line
 from superteach_lab.compare.sources import Synthetic
 from superteach_lab.compare.task import Contestant
 from superteach_lab.experiments import real_tables
 from superteach_lab.experiments.real_tables import Real, Wide
+from superteach_lab.records import Record, Records
 from superteach_lab.rivals import ALL, by_name
 
 DOCS = Path(__file__).parents[3] / "docs"

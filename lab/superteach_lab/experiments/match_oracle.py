@@ -22,11 +22,11 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import superteach as st
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.mathematics import prices
-from superteach.processes.records import Records
 from superteach.queries import AskMoments, Prepare
 from superteach.types import Array
 from superteach_lab.experiments import exhaustive
 from superteach_lab.experiments.minlp_oracle import LOSSES, RIDGE, ROWS, tiny_pool
+from superteach_lab.records import Records
 
 GOALS = ("behind the rows", "moved")
 CLOSE = 2.0

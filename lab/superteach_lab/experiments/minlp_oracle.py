@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from superteach.losses import Logistic, Loss, Squared
-from superteach.processes.records import Records
 from superteach.types import Array
 from superteach_lab import minlp
 from superteach_lab.experiments import exhaustive
+from superteach_lab.records import Records
 
 ROWS = 16
 RIDGE = {"ridge": 0.1, "logistic": 1.0}

@@ -23,10 +23,10 @@ from superteach import SuperTeacher
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import PerturbedFit
 from superteach.losses import Logistic, Squared
-from superteach.processes.records import Records
 from superteach.types import Array
 from superteach_lab import minlp
 from superteach_lab.minlp import central
+from superteach_lab.records import Records
 
 Chosen = tuple[npt.NDArray[np.int64] | None, str]
 

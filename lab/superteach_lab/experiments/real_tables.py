@@ -20,7 +20,6 @@ from superteach.datasets import make_classification_pool, split_evenly
 from superteach.goals import Classroom, Goal, MaxAUC
 from superteach.losses import Logistic, Squared
 from superteach.mathematics.learner import Learner
-from superteach.processes.records import Record, Records
 from superteach.types import Array
 from superteach_lab import data
 from superteach_lab.compare import bench
@@ -29,6 +28,7 @@ from superteach_lab.compare.child import Choice
 from superteach_lab.compare.referee import Referee
 from superteach_lab.compare.sources import GOAL_SEED, RIDGE_PER_ROW
 from superteach_lab.compare.task import GOAL, Contestant
+from superteach_lab.records import Record, Records
 
 SECONDS = 30.0
 """Processor time after which a choice is stopped."""

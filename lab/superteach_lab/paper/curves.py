@@ -11,10 +11,10 @@ import numpy as np
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.teaching import teach
 from superteach.errors import DataError, SuperteachError
-from superteach.processes.records import Record, Records
 from superteach.solvers import Block
 from superteach_lab.paper import bench, printed
 from superteach_lab.paper.plan import Findings, Scale, Step, Target, shown
+from superteach_lab.records import Record, Records
 
 TEACHERS = 5
 SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from superteach.processes.records import Record
 from superteach_lab.paper import curves, printed
 from superteach_lab.paper.plan import Findings, Target, shown, span
+from superteach_lab.records import Record
 
 Discussed = list[tuple[str, list[str]]]
 DIP = 0.1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from superteach.processes.records import Record, Records
+from superteach_lab.records import Record, Records
 
 DrawFigure = Callable[[Any], None]
 """Draws on an empty matplotlib figure."""

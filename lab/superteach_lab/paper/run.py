@@ -12,10 +12,10 @@ from typing import Any
 from superteach.errors import SettingError
 from superteach.lesson import versions
 from superteach.processes.disk import write_text
-from superteach.processes.records import Record, Records
 from superteach_lab.paper import curves, sensitivity, statements, table_findings, writing
 from superteach_lab.paper import workers as workplace
 from superteach_lab.paper.plan import Findings, Scale, Step, Target
+from superteach_lab.records import Record, Records
 
 TARGETS: dict[str, Target] = {
     target.name: target

@@ -9,12 +9,12 @@ import numpy as np
 
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.teaching import teach
-from superteach.processes.records import Record, Records
 from superteach.solvers import Block
 from superteach_lab.paper import bench
 from superteach_lab.paper.curves import above_of
 from superteach_lab.paper.plan import Findings, Scale, Step, Target, shown
 from superteach_lab.paper.tables import best_size
+from superteach_lab.records import Record, Records
 
 FACTORS = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Both weights, as multiples of the paper's."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from superteach.processes.records import Record, Records
 from superteach_lab.paper import definition, oracle, theorem
 from superteach_lab.paper.plan import Findings, Scale, Step, Target, shown
+from superteach_lab.records import Record, Records
 
 BATCH = 100
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from superteach.processes.records import Record, Records
 from superteach_lab.paper import printed, tables
 from superteach_lab.paper.plan import Findings, Scale, Target, shown, span
+from superteach_lab.records import Record, Records
 
 
 def findings_of(kind: str, records: Records, scale: Scale) -> Findings:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from superteach.processes.records import Record, Records
 from superteach.solvers import Block
 from superteach_lab.paper import bench, printed
 from superteach_lab.paper.plan import Scale, Step, nothing
+from superteach_lab.records import Record, Records
 
 TEACHERS = (5, 10)
 ROUNDS = 100

@@ -11,10 +11,10 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from superteach.errors import SuperteachError, TeachingError
-from superteach.processes.records import Record, Records
 from superteach_lab.paper import bench
 from superteach_lab.paper.plan import Step
 from superteach_lab.processes.child import Child
+from superteach_lab.records import Record, Records
 
 Planned = tuple[Step, Records]
 Begin = Callable[[Step], None]

@@ -12,12 +12,12 @@ from typing import Any
 from superteach.errors import MissingExtra
 from superteach.lesson import to_json, versions
 from superteach.processes.disk import write_text
-from superteach.processes.records import Record
 from superteach.report import Page
 from superteach.report.markup import tag
 from superteach.report.png import save
 from superteach_lab.paper import discussion
 from superteach_lab.paper.plan import DrawFigure, Findings, Scale, Target
+from superteach_lab.records import Record
 
 FOLDED = 30
 """Longer tables are folded away on a page of several targets."""

@@ -9,11 +9,11 @@ from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.errors import BudgetError, DataError, SettingError
 from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
-from superteach.processes.records import Records
 from superteach.teacher.inputs import Part
 from superteach_lab.compare import bench
 from superteach_lab.compare.figure import draw
 from superteach_lab.compare.sources import Files, Synthetic
+from superteach_lab.records import Records
 from superteach_lab.rivals import by_name
 
 

@@ -7,9 +7,9 @@ import re
 import pytest
 from matplotlib.figure import Figure
 
-from superteach.processes.records import Records
 from superteach_lab.paper import curves, discussion, table_findings, tables, writing
 from superteach_lab.paper.plan import Findings, Scale, Target, shown
+from superteach_lab.records import Records
 
 PLACES = [(5_000, 5), (5_000, 10)]
 SCALE = Scale("full", (5_000,), 2)

@@ -22,11 +22,11 @@ from typer.testing import CliRunner
 from superteach import Federation, InProcess, teach
 from superteach.errors import DataError, SettingError, TeachingError
 from superteach.faces.cli import app
-from superteach.processes.records import Records
 from superteach_lab.commands.reproduce import TargetName
 from superteach_lab.paper import bench, curves, printed, sensitivity, statements, tables, workers, writing
 from superteach_lab.paper.plan import FULL, QUICK, Scale, Step
 from superteach_lab.paper.run import TARGETS, chosen, run
+from superteach_lab.records import Records
 
 face = import_module("superteach_lab.commands.progress")  # the package has a command of the same name
 TINY = Scale("quick", (200,), 2)

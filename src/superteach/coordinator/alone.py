@@ -24,16 +24,7 @@ class Itself:
 
     def __init__(self, teacher: Answers) -> None:
         self._teacher, self.state = teacher, teacher.start()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """One name."""
-        return (self._teacher.name,)
-
-    @property
-    def features(self) -> int:
-        """How many columns the teacher has."""
-        return int(self._teacher.rows.features)
+        self.names, self.features = (teacher.name,), int(teacher.rows.features)
 
     def sum(self, query: Query[object], number: int) -> Array:
         """Return the teacher's own reply."""

@@ -32,23 +32,14 @@ class Federation:
         self.words = 1
         """Words of 64 bits in which a number of a reply leaves."""
         self.stage = "start"
+        self.names = engine.names
+        """The teachers' names."""
+        self.teachers = len(engine.names)
+        """K."""
+        self.features = engine.features
+        """How many columns every teacher has."""
         self.columns: Sequence[object] = range(engine.features)
         """What the rows' columns are called, for errors."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The teachers' names."""
-        return self._engine.names
-
-    @property
-    def teachers(self) -> int:
-        """K."""
-        return len(self._engine.names)
-
-    @property
-    def features(self) -> int:
-        """How many columns every teacher has."""
-        return self._engine.features
 
     @property
     def ledger(self) -> tuple[Entry, ...]:
@@ -56,7 +47,7 @@ class Federation:
         return tuple(self._ledger)
 
     def spent(self) -> dict[str, int]:
-        """Count rounds and bytes so far, also of a round broken off: teachers that are not lost have answered it."""
+        """Count rounds and bytes so far; a round that was broken off counts too, for some teachers have answered it."""
         entries = self._ledger + [
             self._entry(query, number, 0.0, self.names[place]) for place, (number, query) in self._posted.items()
         ]

@@ -28,6 +28,12 @@ class Likeness(NamedTuple):
     """Root mean square of the goal's own predictions around their mean."""
 
 
+def apart(federation: Federation, model: Array, goal: Array, outputs: int = 1) -> float:
+    """How far predictions of two models are apart on the pool, as in `Likeness.distance`, in one round."""
+    found: Comparison = federation.sum(Compare(model, goal, np.zeros(outputs)))
+    return float(np.sqrt(found.error / found.rows))
+
+
 def likeness(federation: Federation, model: Array, goal: Array, classifies: bool, outputs: int = 1) -> Likeness:
     """Compare a model with the goal on all rows, in two rounds."""
     first: Comparison = federation.sum(Compare(model, goal, np.zeros(outputs)))

@@ -30,15 +30,12 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
         raise SettingError(f"--alpha={alpha:g} does not go with --learner {kind}; its penalty is --C (1/alpha)")
     if kind not in INVERSE and C is not None:
         raise SettingError(f"--C={C:g} does not go with --learner {kind}; its penalty is --alpha")
-    strength = C if kind in INVERSE else alpha
-    strength = 1.0 if strength is None else strength
-    inverse = {"logistic": LogisticRegression, "svc": LinearSVC}
-    direct = {"ridge": Ridge, "poisson": PoissonRegressor}
-    if kind in inverse:
-        return inverse[kind](C=strength, fit_intercept=intercept)
-    if kind in direct:
-        return direct[kind](alpha=strength, fit_intercept=intercept)
-    return Learner(Huber(), strength, "free" if intercept else "none")
+    penalty, given = ("C", C) if kind in INVERSE else ("alpha", alpha)
+    strength = 1.0 if given is None else given
+    estimators = {"logistic": LogisticRegression, "svc": LinearSVC, "ridge": Ridge, "poisson": PoissonRegressor}
+    if kind not in estimators:
+        return Learner(Huber(), strength, "free" if intercept else "none")
+    return estimators[kind](**{penalty: strength, "fit_intercept": intercept})
 
 
 def learner_settings(kind: str, estimator: object, student: Learner, intercept: bool) -> Json:

@@ -48,7 +48,7 @@ def check(settings: Settings, terms: PromiseTerms, rows: int, width: int) -> int
             )
         if width > NEWTON_WIDTH:
             raise SettingError(f"promise='epsilon' works for up to {NEWTON_WIDTH} columns, there are {width}")
-        _ = terms.mu
+        _ = terms.mu  # raises where no noise keeps such an ε and δ, or the package that counts them is missing
     size = selection.counts_of(settings.budget, rows, width)[0]
     if size > 0.9 * rows and settings.promise == "epsilon":
         raise BudgetError(
@@ -98,27 +98,36 @@ class Script:
     def run(self, federation: Federation) -> Promised:
         """Choose about `size` rows for the goal."""
         learner, settings = self.learner, self.settings
-        method, scaling = methods.find(settings.method), Scaling(learner.column)
+        method = methods.find(settings.method)
         if settings.promise == "masked":
             room = enter(federation, learner, settings.solver, settings.standardize)
             return Promised(method.choose_masked(room, room.scaling.inside(self.goal), self.size, settings))
         federation.stage = "set-up"
         federation.sum(Begin(learner.loss, learner.column))
         if settings.promise == "closed":
-            return _closed(federation, learner, scaling.inside(self.goal), self.size, self.rows)
-        return method.choose_noisy(federation, learner, scaling, self.goal, self.size, self.rows, self.terms.spread)
+            return self._closed(federation)
+        return method.choose_noisy(federation, self)
 
     def follow(self, engine: Engine) -> None:
         """Run it at a teacher, over an engine that knows what the others say from totals alone."""
         self.run(Federation(engine))
 
+    @property
+    def scaling(self) -> Scaling:
+        """Columns as they are, beside the learner's constant one."""
+        return Scaling(self.learner.column)
 
-def _closed(federation: Federation, learner: Learner, goal: Array, size: int, rows: tuple[int, ...]) -> Promised:
-    federation.stage = "alone"
-    edges = np.round(np.cumsum((0, *rows)) * (size / sum(rows))).astype(int)
-    alone = Alone(goal, learner.ridge, learner.ridge_per_row, learner.free_intercept, "match", "", 0.0, 0)
-    federation.sum(ChooseAlone(tuple(int(share) for share in np.diff(edges)), alone))
-    return Promised(Outcome("every teacher chose alone and said nothing"))
+    @property
+    def inside(self) -> Array:
+        """The goal on these columns."""
+        return self.scaling.inside(self.goal)
+
+    def _closed(self, federation: Federation) -> Promised:
+        federation.stage, learner = "alone", self.learner
+        edges = np.round(np.cumsum((0, *self.rows)) * (self.size / sum(self.rows))).astype(int)
+        alone = Alone(self.inside, learner.ridge, learner.ridge_per_row, learner.free_intercept, "match", "", 0.0, 0)
+        federation.sum(ChooseAlone(tuple(int(share) for share in np.diff(edges)), alone))
+        return Promised(Outcome("every teacher chose alone and said nothing"))
 
 
 def lesson_of(found: Promised, federation: Federation, script: Script, started: float) -> Lesson:

@@ -20,7 +20,7 @@ from superteach.promises.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
 
 _SMALL = 1 << 19
-"""Below so many numbers in all, threads wait for each other longer than they work."""
+"""Numbers of all teachers below which threads wait for each other longer than they work."""
 
 
 class InProcess:
@@ -34,13 +34,14 @@ class InProcess:
     def __init__(self, teachers: Sequence[Answers], threads: int | None = None) -> None:
         self._teachers = tuple(teachers)
         self._states = [teacher.start() for teacher in self._teachers]
-        cores = threads or _cores()
-        small = sum(teacher.rows.count for teacher in self._teachers) * self.features < _SMALL
-        if threads is None and small:
-            cores = 1
+        self.names = tuple(teacher.name for teacher in self._teachers)
+        self.features = int(self._teachers[0].rows.features)
+        self.declared = tuple(int(teacher.rows.count) for teacher in self._teachers)
+        small = sum(self.declared) * self.features < _SMALL
+        cores = threads or (1 if small else _cores())
         self._workers = min(cores, len(self._teachers))
         self._library_threads = max(1, cores // self._workers)
-        self._shares = _shares([teacher.rows.count for teacher in self._teachers], self._workers)
+        self._shares = shares_of(self.declared, self._workers)
         self._pool: ThreadPoolExecutor | None = None
         self._terms = OPEN_TERMS
         self._posts: deque[tuple[int, Query[object], int]] = deque()
@@ -48,18 +49,6 @@ class InProcess:
     @cached_property
     def _controller(self) -> ThreadpoolController:
         return ThreadpoolController()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(teacher.name for teacher in self._teachers)
-
-    @property
-    def features(self) -> int:
-        return int(self._teachers[0].rows.features)
-
-    @property
-    def declared(self) -> tuple[int, ...]:
-        return tuple(int(teacher.rows.count) for teacher in self._teachers)
 
     def keep(self, terms: PromiseTerms) -> None:
         """Put every teacher behind a guard that keeps a promise, with keys of its own where replies are masked."""
@@ -131,8 +120,8 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _shares(sizes: Sequence[int], workers: int) -> list[list[int]]:
-    """Split teachers over workers so that each has about as many rows: largest first to the least loaded."""
+def shares_of(sizes: Sequence[int], workers: int) -> list[list[int]]:
+    """Split teachers over workers, the largest first to the least loaded, so that all have about equally many rows."""
     loads = [0] * workers
     shares: list[list[int]] = [[] for _ in range(workers)]
     for position in sorted(range(len(sizes)), key=lambda position: -sizes[position]):

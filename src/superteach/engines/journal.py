@@ -112,17 +112,9 @@ class Journalled:
     """An engine that keeps every sum, and does not ask for what is kept unless teachers must hear it again."""
 
     def __init__(self, engine: Engine, journal: Journal) -> None:
-        self._engine = engine
-        self._journal = journal
+        self._engine, self._journal = engine, journal
+        self.names, self.features = engine.names, engine.features
         self.asked_again = 0
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._engine.names
-
-    @property
-    def features(self) -> int:
-        return self._engine.features
 
     def sum(self, query: Query[object], number: int) -> Array:
         """The kept sum or a new one; a teacher that answers otherwise than before ends the lesson."""

@@ -30,40 +30,28 @@ class Relay:
         seconds: float = SECONDS,
     ) -> None:
         """`begins` holds each teacher's own first message, which has all of the script but the totals."""
-        self._line, self._lesson, self._names = line, lesson, tuple(names)
-        self._features, self._declared, self._begins, self._seconds = features, tuple(declared), begins, seconds
+        self.names, self.features, self.declared = tuple(names), features, tuple(declared)
+        self._line, self._lesson, self._begins, self._seconds = line, lesson, begins, seconds
         self._terms = OPEN_TERMS
         self.last: Words | None = None
         """The total of the last round."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._names
-
-    @property
-    def features(self) -> int:
-        return self._features
-
-    @property
-    def declared(self) -> tuple[int, ...]:
-        return self._declared
-
     def keep(self, terms: PromiseTerms) -> None:
         """Have every teacher begin, or hear why one does not; nothing is spent by that."""
         self._terms, replies = terms, self._line.ask(self._begins, self._seconds)
-        for name in self._names:
+        for name in self.names:
             reply_of(name, "to begin", replies)
 
     def sum(self, query: Query[object], number: int) -> Array:
         """Send the last total, and add up what teachers say to a query that they know themselves."""
         totals = [] if self.last is None else [self.last]
         message = wire.pack("step", {"lesson": self._lesson, "number": number}, totals)
-        replies = self._line.ask(dict.fromkeys(self._names, message), self._seconds)
+        replies = self._line.ask(dict.fromkeys(self.names, message), self._seconds)
         mark = mark_of(query, number)
-        words = [_words_of(name, number, mark, reply_of(name, f"round {number}", replies)) for name in self._names]
+        words = [_words_of(name, number, mark, reply_of(name, f"round {number}", replies)) for name in self.names]
         shapes = {part.shape for part in words}
         if len(shapes) > 1 or words[0].shape[0] != query.reply_length:
-            told = ", ".join(f"{name} {part.shape}" for name, part in zip(self._names, words, strict=True))
+            told = ", ".join(f"{name} {part.shape}" for name, part in zip(self.names, words, strict=True))
             raise TeachingError(f"round {number} takes {query.reply_length} numbers, teachers said {told}: begin anew")
         self.last = add_words(*words)
         return self._terms.uncover(query, self.last)

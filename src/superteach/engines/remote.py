@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from superteach.engines.base import add_up
@@ -21,50 +21,28 @@ class Line(Protocol):
     """Carries bytes to teachers and their answers back."""
 
     def ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
-        """Send each teacher its message at once; the answers of those who gave one in time."""
-
-
-class Loopback:
-    """A line within one process: every message goes through bytes, none through a network."""
-
-    def __init__(self, doors: Mapping[str, Callable[[bytes], bytes]]) -> None:
-        """`doors` are the teachers' `Site.answer`, by name."""
-        self._doors = dict(doors)
-
-    def ask(self, requests: Mapping[str, bytes], seconds: float) -> dict[str, bytes]:
-        return {name: self._doors[name](data) for name, data in requests.items()}
+        """Send each teacher its message at once; return the answers that came in time, by teacher."""
 
 
 class Remote:
     """Asks every teacher of the roster over a line, and adds up the replies in roster order."""
 
     def __init__(self, line: Line, lesson: str, names: Sequence[str], features: int, seconds: float = SECONDS) -> None:
-        self._line = line
-        self._lesson = lesson
-        self._names = tuple(names)
-        self._features = features
-        self._seconds = seconds
+        self.names, self.features = tuple(names), features
+        self._line, self._lesson, self._seconds = line, lesson, seconds
         self._arrived: queue.SimpleQueue[tuple[int, Array | Exception]] = queue.SimpleQueue()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._names
-
-    @property
-    def features(self) -> int:
-        return self._features
 
     def sum(self, query: Query[object], number: int) -> Array:
         """Ask all, wait for all, add up; a refusal or a loss ends the round with an error that names the teacher."""
         message = wire.pack_question(self._lesson, number, query)
-        requests = dict.fromkeys(self._names, message)
+        requests = dict.fromkeys(self.names, message)
         replies = self._line.ask(requests, self._seconds)
-        values = [values_of(query, name, reply_of(name, query.name, replies)) for name in self._names]
+        values = [values_of(query, name, reply_of(name, query.name, replies)) for name in self.names]
         return add_up(query, values)
 
     def post(self, position: int, query: Query[object], number: int) -> None:
         """Ask one teacher on a thread of its own, which ends when the line's time is up."""
-        name, message = self._names[position], wire.pack_question(self._lesson, number, query)
+        name, message = self.names[position], wire.pack_question(self._lesson, number, query)
 
         def carry() -> None:
             try:
@@ -85,7 +63,7 @@ class Remote:
 
 
 def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> wire.Reply:
-    """A teacher's reply, or the error that its absence, its refusal or its failure is."""
+    """Return a teacher's reply; raise an error where it is lost, refuses or failed."""
     if name not in replies:
         raise TeacherLost(name, f"it gave no answer to {what}")
     try:
@@ -100,7 +78,7 @@ def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> wire.Reply:
 
 
 def values_of(query: Query[object], name: str, reply: wire.Reply) -> Array:
-    """The numbers of a reply, as many as the query declares, and finite where they must be."""
+    """Return the numbers of a reply; raise an error where they are not as many as declared, or not finite."""
     if reply.values is None or reply.values.shape != (query.reply_length,):
         seen = "no numbers" if reply.values is None else f"numbers of shape {reply.values.shape}"
         raise BadReply(name, f"answered {query.name} with {seen}, expected {query.reply_length}")

@@ -68,11 +68,6 @@ class Spark:
     def features(self) -> int:
         return self._features
 
-    @property
-    def digests(self) -> dict[int, int]:
-        """The digest of every partition's rows."""
-        return {part: home.digest for part, home in self._homes.items()}
-
     def sum(self, query: Query[object], number: int) -> Array:
         """Visit all workers, read again what none of them holds, add up in the order of the roster."""
         question = wire.pack_question(self._task.lesson, number, query)
@@ -84,10 +79,13 @@ class Spark:
             self._journal.append((self._asked, question))
         return add_up(query, values)
 
-    def chosen(self) -> tuple[Positions, ...]:
-        """Which rows of its partition each teacher has chosen; for whoever owns all of them."""
+    def chosen(self) -> tuple[tuple[Positions, ...], dict[int, int]]:
+        """Which rows of its partition each teacher has chosen, and their mark by partition; for whoever owns all."""
         replies = self._ask(b"", False, "a question for chosen rows")
-        return tuple(np.array([] if one.words is None else one.words, dtype=np.int64) for one in replies)
+        marks = dict.fromkeys(self._homes, 0)
+        for member, one in zip(self.roster, replies, strict=True):
+            marks[member.partition] ^= one.facts["mark"]
+        return tuple(np.array([] if one.words is None else one.words, dtype=np.int64) for one in replies), marks
 
     def close(self) -> None:
         """Have workers forget the lesson; one that is not reached forgets it when it needs the memory."""

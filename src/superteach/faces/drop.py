@@ -104,20 +104,22 @@ def _dropped(table: dropping.Table, direction: Array, value: float, limit: int) 
     before = float(direction @ model)
     sign = 1.0 if before > value else -1.0
     along, goal, distance = sign * direction, sign * value, abs(before - value)
-    plain = np.sort(dropping.influences(table, everybody, model, along, exact=False))[::-1]
-    enough = np.flatnonzero(np.cumsum(np.maximum(plain, 0.0)) >= distance)
+
+    def without(rows: Positions) -> Array:
+        """Fit the learner on all other rows."""
+        kept = everybody.copy()
+        kept[rows] = False
+        return table.fit(kept, model)
+
+    plain = dropping.influences(table, everybody, model, along, exact=False)
+    order = np.argsort(-plain)
+    enough = np.flatnonzero(np.cumsum(np.maximum(plain[order], 0.0)) >= distance)
     approximate = int(enough[0]) + 1 if len(enough) else None
     holds = None
     if approximate is not None and approximate < len(plain):
-        kept = everybody.copy()
-        kept[np.argsort(-dropping.influences(table, everybody, model, along, exact=False))[:approximate]] = False
-        holds = bool(along @ table.fit(kept, model) <= goal)
+        holds = bool(along @ without(order[:approximate]) <= goal)
     found = dropping.search(table, model, along, goal, limit)
-    after = None
-    if found is not None:
-        kept = everybody.copy()
-        kept[found] = False
-        after = float(direction @ table.fit(kept, model))
+    after = None if found is None else float(direction @ without(found))
     least = dropping.least_rows(table, model, along, distance, limit if found is None else len(found))
     return Dropped(found, least, approximate, holds, before, after, value, len(table.target))
 

@@ -110,7 +110,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         """Teach from rows X with targets y; groups says which teacher owns each row (None: one teacher).
 
         `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. `sample_weight` is what
-        the learner will be given for the chosen rows: each counts as so many rows in its loss, and as one in the budget.
+        the learner will be given for the chosen rows: a row of weight 2 counts twice in its loss, and once in the budget.
         X may be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and
         so does a memory-mapped array that fills a quarter of the memory that is free.
         """
@@ -187,9 +187,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             ]
             goal = pipelines.translate(self.goal, [X_checked], columns, [X], ["all rows"])
         else:
-            prepared = pipelines.Prepared(
-                before, pipelines.tables_of(X, members), named, last, settings.promise == "open"
-            )
+            tables = [X] if len(members) == 1 else [take_rows(X, rows) for rows in members]
+            prepared = pipelines.Prepared(before, tables, named, last, settings.promise == "open")
             columns, goal = prepared.columns, prepared.translate(self.goal)
             parts = [
                 common.with_own(name, rows, made)

@@ -41,7 +41,7 @@ def check_open(settings: Settings) -> None:
 
 
 def find_large(X: object, y: object, groups: object, costs: object) -> ParquetTable | LargeArray | None:
-    """What is to stay on disk: a path or a pyarrow Dataset, or an array in a file that is large for this memory."""
+    """Find what is to stay on disk: a path, a pyarrow Dataset, or a mapped array too large for this memory; else None."""
     listed = getattr(X, "files", None) if hasattr(X, "to_batches") else None
     if not isinstance(X, str | Path | np.memmap) and listed is None:
         return None

@@ -22,12 +22,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.utils import get_tags
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from superteach.coordinator.goals import FromData
 from superteach.errors import DataError, DataTypeError, GoalError, InputError, LearnerError, listed, reason_of, shorten
-from superteach.faces.tables import name_row, take_rows
+from superteach.faces.tables import columns_of, name_row, take_rows
+from superteach.teacher.inputs import find_missing
 from superteach.types import Array, Foreign, Raw
 
 AFFINE = 1e-6
@@ -54,8 +55,8 @@ class Prepared:
     def __init__(
         self, before: Pipeline, tables: Sequence[Foreign], names: Sequence[str], last: str, open_: bool
     ) -> None:
-        self._tables, self._names, self._last = tables, names, last
-        self.transformer: Pipeline = _Settling(names, open_).settle(before, list(tables), "the Pipeline")
+        self._tables, self._names, self._last, self._open = tables, names, last, open_
+        self.transformer: Pipeline = self._settle(before, list(tables), "the Pipeline")
         self.features = [apply(self.transformer, table, name) for table, name in zip(tables, names, strict=True)]
         self.columns = names_of(self.transformer, self.features[0].shape[1])
 
@@ -71,24 +72,8 @@ class Prepared:
             return replace(goal, X=apply(self.transformer, goal.X, "goals.FromData"))
         return translate(goal, self.features, self.columns, self._tables, self._names)
 
-
-def names_of(transformer: BaseEstimator, width: int) -> list[str]:
-    """Names of the columns that a transformer makes; x0, x1, … where it has none for them."""
-    with suppress(Exception):  # whatever a transformer of somebody else raises, names are a courtesy
-        found = [str(name) for name in transformer.get_feature_names_out()]
-        if len(found) == width:
-            return found
-    return [f"x{place}" for place in range(width)]
-
-
-class _Settling:
-    """Fits transformers for all teachers at once, from what each of them may say of its rows."""
-
-    def __init__(self, names: Sequence[str], open_: bool) -> None:
-        self._names, self._open = names, open_
-
-    def settle(self, transformer: BaseEstimator, tables: list[Foreign], where: str) -> BaseEstimator:
-        """Return a transformer that is fitted; one that already is comes back as it is."""
+    def _settle(self, transformer: BaseEstimator, tables: list[Foreign], where: str) -> BaseEstimator:
+        """Fit a transformer for all teachers at once, from what each of them may say of its rows; keep a fitted one."""
         if isinstance(transformer, Pipeline):
             return self._pipeline(transformer, tables, where)
         if isinstance(transformer, ColumnTransformer) and not _is_fitted(transformer):
@@ -118,7 +103,7 @@ class _Settling:
                 continue
             if not hasattr(step, "transform"):
                 raise LearnerError(f"{where}: step {name!r}, {type(step).__name__}, has no transform; leave it out")
-            found = self.settle(step, tables, f"step {name!r}")
+            found = self._settle(step, tables, f"step {name!r}")
             steps.append((name, found))
             if place < len(pipeline.steps) - 1:
                 tables = [_transform(found, table, owner) for table, owner in zip(tables, self._names, strict=True)]
@@ -136,9 +121,9 @@ class _Settling:
         frozen = []
         for name, part, columns in whole.transformers:
             if not isinstance(part, str) and part is not None:
-                some = [_take_columns(table, chosen.get(name, columns)) for table in tables]
+                some = [_safe_indexing(table, chosen.get(name, columns), axis=1) for table in tables]
                 if some[0].shape[1]:
-                    settled[name] = self.settle(part, some, f"transformer {name!r}")
+                    settled[name] = self._settle(part, some, f"transformer {name!r}")
                     part = FrozenEstimator(settled[name])
             frozen.append((name, part, columns))
         if not isinstance(whole.remainder, str):
@@ -149,6 +134,15 @@ class _Settling:
         found.transformers = whole.transformers
         found.transformers_ = [(name, settled.get(name, part), columns) for name, part, columns in found.transformers_]
         return found
+
+
+def names_of(transformer: BaseEstimator, width: int) -> list[str]:
+    """Names of the columns that a transformer makes; x0, x1, … where it has none for them."""
+    with suppress(Exception):  # whatever a transformer of somebody else raises, names are a courtesy
+        found = [str(name) for name in transformer.get_feature_names_out()]
+        if len(found) == width:
+            return found
+    return [f"x{place}" for place in range(width)]
 
 
 def _scaler(scaler: StandardScaler, tables: list[Foreign]) -> StandardScaler:
@@ -197,8 +191,9 @@ def _imputer(imputer: SimpleImputer, tables: list[Foreign]) -> SimpleImputer:
     if imputer.strategy == "most_frequent":
         counts: list[Counter[Foreign]] = [Counter() for _ in range(tables[0].shape[1])]
         for table in tables:
-            for count, column in zip(counts, _each_column(table), strict=True):
-                values, number = np.unique(column[_there(column)], return_counts=True)
+            for count, (_, column) in zip(counts, columns_of(table), strict=True):
+                missing = np.isnan(column) if column.dtype.kind == "f" else find_missing(column)
+                values, number = np.unique(column[~missing], return_counts=True)
                 count.update(dict(zip(values.tolist(), number.tolist(), strict=True)))
         # The smallest of the most frequent ones, as scikit-learn has it.
         usual = [min(value for value in count if count[value] == max(count.values())) for count in counts if count]
@@ -227,32 +222,11 @@ def _is_fitted(transformer: BaseEstimator) -> bool:
     return True
 
 
-def _there(column: Raw) -> Raw:
-    """Mark values that are not missing."""
-    if column.dtype.kind == "f":
-        return ~np.isnan(column)
-    return ~np.array([value is None or value != value for value in column], dtype=bool)
-
-
-def _each_column(table: Foreign) -> list[Raw]:
-    if hasattr(table, "iloc"):
-        return [np.asarray(table.iloc[:, place]) for place in range(table.shape[1])]
-    if hasattr(table, "get_columns"):
-        return [np.asarray(column) for column in table.get_columns()]
-    return list(np.asarray(table).T)
-
-
 def _like(table: Foreign, columns: list[Raw]) -> Foreign:
     """A table of the same kind and the same names."""
     if hasattr(table, "columns"):
         return type(table)(dict(zip(table.columns, columns, strict=True)))
     return np.column_stack(columns)
-
-
-def _take_columns(table: Foreign, columns: Foreign) -> Foreign:
-    from sklearn.utils import _safe_indexing
-
-    return _safe_indexing(table, columns, axis=1)
 
 
 @contextmanager
@@ -273,11 +247,12 @@ def _what(said: str, tables: Sequence[Foreign]) -> str:
         return ""
     if not hasattr(tables[0], "columns"):
         return "; give the rows as a DataFrame" if "dataframe" in said.lower() else ""
-    names = list(tables[0].columns)
     if "columns of the dataframe" in said:
-        return f"; the rows have {listed(names)}: rename them, or name others in the ColumnTransformer"
+        return (
+            f"; the rows have {listed(list(tables[0].columns))}: rename them, or name others in the ColumnTransformer"
+        )
     for table in tables:
-        for name, values in zip(names, _each_column(table), strict=True):
+        for name, values in columns_of(table):
             if values.dtype.kind == "f" and np.isinf(values).any():
                 row = name_row(table, int(np.flatnonzero(np.isinf(values))[0]))
                 return f"; column {name!r} holds infinity in {row}: drop such rows"
@@ -401,8 +376,3 @@ def _stacked(parts: Sequence[Foreign]) -> Foreign:
 def _column(matrix: Foreign, place: int) -> Array:
     some = matrix[:, [place]]
     return np.asarray(some.toarray() if sparse.issparse(some) else some, dtype=np.float64).ravel()
-
-
-def tables_of(table: Foreign, members: Sequence[Foreign]) -> list[Foreign]:
-    """Each teacher's own rows, in the container they came in."""
-    return [table] if len(members) == 1 else [take_rows(table, rows) for rows in members]

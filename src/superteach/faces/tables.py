@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 
 from superteach.errors import DataError, DataTypeError, counted, shorten
 from superteach.teacher.inputs import find_missing
-from superteach.types import Foreign, Positions, Raw
+from superteach.types import Foreign, Raw
 
 Rows = TypeVar("Rows")
 _REMEDY = {
@@ -66,7 +66,7 @@ def check_container(table: object, what: str = "X") -> None:
 
 def check_numbers(table: object) -> None:
     """Refuse text, times and other things in a table by the name of their column, with an example."""
-    for name, values in _columns(table):
+    for name, values in columns_of(table):
         if values.dtype.kind in "biufc":
             continue
         if values.dtype.kind in "mM":
@@ -104,7 +104,7 @@ def index_of(table: object) -> Raw | None:
     return None if plain or labels.ndim != 1 else labels
 
 
-def take_rows(table: Rows, rows: Positions) -> Rows:
+def take_rows(table: Rows, rows: Raw) -> Rows:
     """Take rows of an array, a sparse matrix, a data frame, a series, an Arrow table or a list."""
     if hasattr(table, "take") and hasattr(table, "schema") and not hasattr(table, "iloc"):
         with suppress(TypeError):
@@ -116,11 +116,10 @@ def take_rows(table: Rows, rows: Positions) -> Rows:
     return taken
 
 
-def _columns(table: Foreign) -> Iterator[tuple[Foreign, Raw]]:
+def columns_of(table: Foreign) -> Iterator[tuple[Foreign, Raw]]:
     """Each column with its name, or its number where it has none."""
     if isinstance(table, np.ndarray):
-        if table.ndim == 2 and table.dtype.kind not in "biufc":
-            yield from ((place, table[:, place]) for place in range(table.shape[1]))
+        yield from enumerate(table.T) if table.ndim == 2 else ()
     elif hasattr(table, "columns") and hasattr(table, "iloc"):
         yield from ((name, np.asarray(table.iloc[:, place])) for place, name in enumerate(table.columns))
     elif hasattr(table, "get_columns"):

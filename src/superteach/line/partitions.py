@@ -23,7 +23,7 @@ class Layout:
         return [*self.features, self.target, *(name for name in (self.costs, self.owner) if name is not None)]
 
     def columns(self, widths: Sequence[int]) -> list[str]:
-        """A name for each column of the rows: features that are vectors of some width (else 0) have as many."""
+        """Name each column of the rows: a feature with a width above 0 is a vector, and has a column for each entry."""
         return [
             column
             for name, width in zip(self.features, widths, strict=True)
@@ -53,6 +53,14 @@ class Home(NamedTuple):
     worker: str
     seats: tuple[Seat, ...]
     digest: int
+
+
+class Piece(NamedTuple):
+    """Rows of a Parquet file that follow each other: its path, the first of them, how many."""
+
+    path: str
+    first: int
+    rows: int
 
 
 class Told(NamedTuple):
@@ -86,6 +94,6 @@ class Task:
     homes: Mapping[int, Home] = field(default_factory=dict)
     """The partitions asked."""
     journal: tuple[tuple[int, bytes], ...] = ()
-    """Askings that changed what partitions remember, for those that are read again."""
+    """Askings that changed what partitions remember, to be asked again of partitions that are read anew."""
     ends: bool = False
     """Forget the lesson."""

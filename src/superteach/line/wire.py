@@ -33,7 +33,7 @@ KINDS = ("hello", "agree", "ask", "begin", "step", "finish", "reply")
 _NAMED = {query.__name__: query for query in QUERIES}
 _DTYPES = {False: np.dtype("<f8"), True: np.dtype("<u8")}
 Numbers = Array | npt.NDArray[np.uint64]
-"""Doubles; or under a promise words, in messages that say so."""
+"""Doubles, or words of 64 bits in a message whose header says "words" (under a promise)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,9 +270,9 @@ def pack_part(sealed: Sealed, mark: str) -> bytes:
     return pack("reply", {"status": "ok", "facts": {"mark": mark}, "reason": ""}, [sealed.values])
 
 
-def pack_positions(rows: Positions) -> bytes:
-    """Which rows were chosen, for whoever owns them."""
-    return pack("reply", {"status": "ok", "facts": {}, "reason": ""}, [rows.astype(np.uint64)])
+def pack_positions(rows: Positions, mark: int) -> bytes:
+    """Which rows were chosen, for whoever owns them, and a mark by which they are known again."""
+    return pack("reply", {"status": "ok", "facts": {"mark": mark}, "reason": ""}, [rows.astype(np.uint64)])
 
 
 def pack_facts(facts: Mapping[str, object]) -> bytes:

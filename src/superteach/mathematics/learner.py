@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -87,7 +86,7 @@ class Learner:
         return self.loss.outputs
 
     def over(self, outputs: int) -> Learner:
-        """Return what scikit-learn's estimator becomes with so many classes (two are one output) or targets."""
+        """Return what scikit-learn's estimator becomes for `outputs` classes (two are one output) or targets."""
         found = replace(self, loss=spread(self.loss, outputs))
         if found.loss.shifts and self.intercept == "penalised":
             raise LearnerError(
@@ -145,12 +144,18 @@ class Learner:
         if isinstance(estimator, Learner):
             return estimator
         kind = type(estimator)
-        reader = _READERS.get(f"{kind.__module__.split('.')[0]}.{kind.__name__}")
-        if reader is None:
+        taught = _TAUGHT.get(kind.__name__)
+        ours = kind.__module__.split(".")[0] == "sklearn"
+        if ours and kind.__name__ == "HuberRegressor":
+            raise LearnerError(
+                "HuberRegressor cannot be taught: it refits its scale on the lesson, so its objective is not a sum of "
+                "losses of x'θ. Huber's loss with a fixed scale can: "
+                "superteach.Learner(superteach.losses.Huber(delta), ridge)"
+            )
+        if taught is None or not ours:
             seen = f"{estimator.__name__} (a class, not an instance)" if isinstance(estimator, type) else kind.__name__
             raise LearnerError(f"{seen} cannot be taught; supported are {SUPPORTED}")
-        _require(estimator, fit_intercept=(True, False, np.True_, np.False_))
-        found = reader(estimator)
+        found = _read(estimator, taught)
         try:
             estimator._validate_params()
         except ValueError as error:
@@ -195,57 +200,42 @@ def _penalised_column(estimator: BaseEstimator) -> tuple[Intercept, float]:
     return "penalised", float(scaling)
 
 
-def _free(estimator: BaseEstimator) -> Intercept:
-    return "free" if estimator.fit_intercept else "none"
+class _Estimator(NamedTuple):
+    """An estimator that can be taught: its loss, the option that holds its penalty, and what other options may be."""
+
+    loss: Loss
+    penalty: Literal["C", "alpha"] | None
+    """C is 1/Λ, alpha is Λ; None: it has no penalty."""
+    allowed: dict[str, tuple[object, ...]]
 
 
-def _read_logistic(estimator: BaseEstimator) -> Learner:
-    _require(estimator, class_weight=(None,), penalty=("l2", "deprecated"), l1_ratio=(None, 0, 0.0))
-    if estimator.solver == "liblinear":
-        return Learner(Logistic(), 1.0 / _strength(estimator, "C"), *_penalised_column(estimator))
-    return Learner(Logistic(), 1.0 / _strength(estimator, "C"), _free(estimator))
-
-
-def _read_ridge(estimator: BaseEstimator) -> Learner:
-    _require(estimator, positive=(False,))
-    return Learner(Squared(), _strength(estimator, "alpha"), _free(estimator))
-
-
-def _read_ridge_classifier(estimator: BaseEstimator) -> Learner:
-    _require(estimator, positive=(False,), class_weight=(None,))
-    return Learner(SquaredLabel(), _strength(estimator, "alpha"), _free(estimator))
-
-
-def _read_least_squares(estimator: BaseEstimator) -> Learner:
-    _require(estimator, positive=(False,))
-    return Learner(Squared(), 0.0, _free(estimator))
-
-
-def _read_svc(estimator: BaseEstimator) -> Learner:
-    _require(estimator, loss=("squared_hinge",), penalty=("l2",), class_weight=(None,), multi_class=("ovr",))
-    return Learner(SquaredHinge(), 1.0 / _strength(estimator, "C"), *_penalised_column(estimator))
-
-
-def _read_poisson(estimator: BaseEstimator) -> Learner:
-    return Learner(Poisson(), _strength(estimator, "alpha"), _free(estimator), ridge_per_row=True)
-
-
-def _refuse_huber(estimator: BaseEstimator) -> Learner:
-    raise LearnerError(
-        "HuberRegressor cannot be taught: it refits its scale on the lesson, so its objective is not a sum of "
-        "losses of x'θ. Huber's loss with a fixed scale can: superteach.Learner(superteach.losses.Huber(delta), ridge)"
-    )
-
-
-_READERS: dict[str, Callable[[BaseEstimator], Learner]] = {
-    "sklearn.LogisticRegression": _read_logistic,
-    "sklearn.Ridge": _read_ridge,
-    "sklearn.RidgeClassifier": _read_ridge_classifier,
-    "sklearn.LinearRegression": _read_least_squares,
-    "sklearn.LinearSVC": _read_svc,
-    "sklearn.PoissonRegressor": _read_poisson,
-    "sklearn.HuberRegressor": _refuse_huber,
+_TAUGHT = {
+    "LogisticRegression": _Estimator(
+        Logistic(), "C", {"class_weight": (None,), "penalty": ("l2", "deprecated"), "l1_ratio": (None, 0, 0.0)}
+    ),
+    "Ridge": _Estimator(Squared(), "alpha", {"positive": (False,)}),
+    "RidgeClassifier": _Estimator(SquaredLabel(), "alpha", {"positive": (False,), "class_weight": (None,)}),
+    "LinearRegression": _Estimator(Squared(), None, {"positive": (False,)}),
+    "LinearSVC": _Estimator(
+        SquaredHinge(),
+        "C",
+        {"loss": ("squared_hinge",), "penalty": ("l2",), "class_weight": (None,), "multi_class": ("ovr",)},
+    ),
+    "PoissonRegressor": _Estimator(Poisson(), "alpha", {}),
 }
+"""scikit-learn's estimators by name."""
+
+
+def _read(estimator: BaseEstimator, taught: _Estimator) -> Learner:
+    _require(estimator, fit_intercept=(True, False, np.True_, np.False_))
+    _require(estimator, **taught.allowed)
+    strength = _strength(estimator, taught.penalty) if taught.penalty else 0.0
+    ridge = 1.0 / strength if taught.penalty == "C" else strength
+    liblinear = isinstance(taught.loss, Logistic) and estimator.solver == "liblinear"
+    if liblinear or isinstance(taught.loss, SquaredHinge):
+        return Learner(taught.loss, ridge, *_penalised_column(estimator))
+    intercept: Intercept = "free" if estimator.fit_intercept else "none"
+    return Learner(taught.loss, ridge, intercept, ridge_per_row=isinstance(taught.loss, Poisson))
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,9 +61,9 @@ class Loss(ABC):
     def domain(self, y: Array) -> tuple[Array, Array]:
         """Least and greatest α at which ℓ*(−α) is finite (the paper's projection Π clips to it)."""
 
-    @abstractmethod
     def value(self, eta: Array, y: Array) -> Array:
-        """ℓ(η; y)."""
+        """ℓ(η; y); a loss that is asked for often computes it without the derivatives."""
+        return self.terms(eta, y).value
 
     def gradient(self, eta: Array, y: Array) -> Array:
         """ℓ'(η; y)."""
@@ -233,11 +233,6 @@ class Huber(Loss):
         slope = np.clip(residual, -self.delta, self.delta)
         inner = np.abs(residual) <= self.delta
         return Terms(slope * (residual - 0.5 * slope), slope, inner.astype(np.float64))
-
-    def value(self, eta: Array, y: Array) -> Array:
-        residual = eta - y
-        slope = np.clip(residual, -self.delta, self.delta)
-        return slope * (residual - 0.5 * slope)
 
     def conjugate(self, alpha: Array, y: Array) -> Array:
         return np.where(np.abs(alpha) <= self.delta, 0.5 * alpha * alpha - alpha * y, np.inf)

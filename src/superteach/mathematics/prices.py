@@ -41,6 +41,8 @@ SLOW = 0.02
 """Share of the residual that a level must take away, where the goal is not balanced yet."""
 STEPS = 15
 """Newton steps at one level, at most."""
+SKETCHED = 32
+"""Directions in which the lengths of pulls at several outputs are measured: squares are right within a quarter."""
 FEW = 2
 """Levels that wide models, which have no Newton steps, pass with rows drawn by lot; all rows go on from there."""
 
@@ -94,6 +96,14 @@ def contrasts(outputs: int, width: int) -> Array:
     return np.kron(helmert / np.linalg.norm(helmert, axis=1, keepdims=True), np.eye(width))
 
 
+def sketch(metric: Array) -> Array:
+    """A metric of SKETCHED rows, by random signs, in which lengths are the same within a fraction of an octave."""
+    if metric.ndim == 1 or len(metric) <= SKETCHED:
+        return metric
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (SKETCHED, len(metric)))
+    return np.asarray(signs @ metric / np.sqrt(SKETCHED))
+
+
 def inverse(matrix: Array) -> Array:
     """The inverse of a symmetric matrix, whatever the units of its columns; flat directions are left out."""
     spread = np.sqrt(np.maximum(np.diag(matrix), 0.0))
@@ -133,7 +143,7 @@ def agree(
     metric: Array,
     size: int,
     seed: int,
-    thin: bool = True,
+    thin: bool | None = True,
     solver: Newton | LBFGS | None = None,
     outputs: int = 1,
     exact: float = BALANCED,
@@ -144,10 +154,12 @@ def agree(
 
     `metric` is M, or its diagonal where models are too wide for matrices (then without Newton). With `outputs` a solver
     that begins at a curvature is told that of each output by itself. Softness ends where less than `border` of freedom per
-    unknown is left: rounding needs some, a proof none. `begun` is where fewer rows have ended after FEW levels.
+    unknown is left: rounding needs some, a proof none. `begun` is where fewer rows have ended after FEW levels. Without
+    `thin` all rows take part, else those drawn by lot, and all where these do not balance it (None: only those drawn).
     """
     width = len(metric)
-    counts = ask(Balance(model, metric))
+    curved = isinstance(solver, Curved)
+    counts = ask(Balance(model, sketch(metric) if curved else metric))
     odds = ladder(counts, size, width + 1)
     idle = lowest_octave(counts)
     present = np.flatnonzero(counts[idle:]) + idle
@@ -160,7 +172,7 @@ def agree(
     usual = usual or 1.0  # where every row is idle
     unit = 1.0 / (usual * np.sqrt(size))
     few = float((counts * np.minimum(1.0, probability / LEAST)).sum()) < 0.5 * counts.sum()
-    drawn = ask(Draw(odds, LEAST if thin and few else 0.0, seed))
+    drawn = ask(Draw(odds, LEAST if thin is not False and few else 0.0, seed))
     thinned = drawn.rows < counts.sum()
     point = np.zeros(width + 1) if begun is None else begun
     solver = Newton(max_steps=STEPS) if solver is None else solver
@@ -177,7 +189,7 @@ def agree(
 
         solution = solver.minimise(function, point, stop)
         point, sums = solution.point, solution.sums
-        if isinstance(solver, Curved) and metric.ndim == 2:  # how much freedom is left
+        if curved and metric.ndim == 2:  # how much freedom is left
             sums = function.moments(point, 2)[0]
         levels.append(function.told(point))
         left = float(np.linalg.norm(sums.gradient - function.wanted))
@@ -188,7 +200,7 @@ def agree(
         if plain and 2 * solution.steps > solver.max_steps:  # a harder level takes two to three times as many
             break
         before = left
-    if not reached and thinned:  # rows left out by lot may balance what these cannot
+    if not reached and thinned and thin:  # rows left out by lot may balance what these cannot
         begun = point if plain else None
         return agree(ask, model, target, metric, size, seed, False, solver, outputs, exact, border, begun)
     mass = float((counts * expit(odds + levels[-1][-1]))[:idle].sum())

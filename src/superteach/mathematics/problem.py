@@ -84,7 +84,7 @@ class Quadratic:
         return self.diagonal * point - self.linear
 
     def shifted(self, linear: Array) -> Quadratic:
-        """The same with + linear'p added."""
+        """Add linear'p."""
         return replace(self, linear=self.linear - linear)
 
 

@@ -26,10 +26,11 @@ from superteach.types import Array, Mask, Matrix, Positions
 THIN, AMPLE = 0.25, 1_000
 """Rows with a smaller fraction become 0 or THIN, by lot, so that about n/THIN rows stay in play, and AMPLE where the lesson
 is small: with 1/8 rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
-IN_PLAY = 400_000
+IN_PLAY, IN_GRAM = 400_000, 4e9
 """Rows that stay in play at most, of an owner who rounds alone or of all who round together, half of them strong: lots
 decide the others first, and what they leave is absorbed like that of a block. Lessons of 1 and 10 million rows of
-10⁹ × 28 took 7.6 and 76 s of rounding without a limit, 1.0 and 2.3 s with it, and ended equally near (2.4e-9)."""
+10⁹ × 28 took 7.6 and 76 s of rounding without a limit, 1.0 and 2.3 s with it, and ended equally near (2.4e-9). Rows times
+the square of unknowns are at most IN_GRAM, a fraction of a second for each round."""
 TILT = 8.0
 """Square of the change in log-odds that free rows may need after a block, by estimate. With 4 there are a tenth
 more rounds and risks a third higher; without a limit on the longest rows one lesson in five of 100 columns went astray."""
@@ -39,12 +40,20 @@ ASTRAY = 2.0
 """A block that asks for this many times more is taken back, and a third as much is tried."""
 SLOWER = (1.0, 0.25, 0.05)
 """Limits in units of TILT, tried one after the other while a rounding leaves more than CLOSE."""
+SLOW_ENOUGH = (0.25, 0.05)
+"""The same for models of several outputs where the goal is out of reach, until little is left beside what is lacking."""
 SLOWEST = (0.05, 0.01)
 """The same for models of several outputs, where most rows pull at few of them: a lesson of 15,000 rows and ten classes ends
 0.16 away from its goal with 1, 0.014 with 0.25 and 7e-6 with 0.05, each in about the same time."""
 CLOSE, CLOSER = 0.2, 200
 """Share of a usual row's length that a rounding may leave before it is tried again with a lower limit; less in lessons of
 more than CLOSER rows, which have weak rows enough."""
+WEAK = 10.0
+"""How much free rows must differ along a residual to absorb it, in units of a row over the limit, where a goal of several
+outputs is out of reach. One lesson of 5,000 rows, 330 unknowns: 0.61 away after 134 s without it (limit 0.05), 0.14
+after 18 s with it and symmetric products, 0.17 after 8 s at 0.25. Two within reach ended 5 and 7 times farther away."""
+SPENT = 0.5
+"""Freedom per unknown below which nothing can be absorbed, and the rest is settled at once."""
 SHARE = 0.6
 """Of the freedom Σ b(1 − b) that is left, a block takes at most this much: the rest has to absorb it."""
 ONE_BY_ONE = 20
@@ -59,6 +68,8 @@ MOST_ALONE = 400
 """The same for an owner who rounds alone, where a round costs no message: on tables with rare columns 300 were needed."""
 POLISHED = 400
 """Weakest rows of the finish among which pairs are exchanged while that helps."""
+_GEMM_WIDTH = 128
+"""Up to this width a plain product of rows is as good as the symmetric one."""
 _PIECE = 1 << 14
 """Rows whose lengths are computed at once."""
 _FEW = 8
@@ -70,6 +81,11 @@ EDGE = 1e-9
 def close(size: int) -> float:
     """Share of a usual row's length that the rounding of a lesson of `size` rows may leave."""
     return CLOSE * min(1.0, CLOSER / max(size, 1))
+
+
+def in_play(metric: Array) -> int:
+    """Rows that stay in play at most; a metric that is a diagonal costs no squares."""
+    return IN_PLAY if metric.ndim == 1 else min(IN_PLAY, int(IN_GRAM / (len(metric) + 1) ** 2))
 
 
 def thinning(size: int) -> float:
@@ -119,7 +135,10 @@ class InPlay:
         """Its sums."""
         free = self.fractions * (1.0 - self.fractions)
         third = -(-self.rows.shape[1] // 3)  # not all at once: that would be another copy of all rows
-        parts = [(self.rows.T[k : k + third] * free) @ self.rows for k in range(0, self.rows.shape[1], third)]
+        if self.rows.shape[1] > _GEMM_WIDTH:  # few rows are in play, and a symmetric product takes half the time
+            parts = [(half := self.rows * np.sqrt(free)[:, None]).T @ half]
+        else:
+            parts = [(self.rows.T[k : k + third] * free) @ self.rows for k in range(0, self.rows.shape[1], third)]
         return Report(
             self.settled + self.fractions @ self.rows,
             np.concatenate(parts),
@@ -183,18 +202,17 @@ def settle(
     until_rows: int,
     until: float,
     limit: float = TILT,
+    weak: float = 0.0,
 ) -> Report:
     """Settle rows until at most `until_rows` are free, or `until` of freedom per unknown; the last report.
 
-    `longest` is the length that classes are counted from, `limit` the tilt that a block may ask of the rest.
+    `longest` is the length that classes are counted from, `limit` the tilt that a block may ask of the rest, `weak` is WEAK.
     """
     here, size, take_back = start, len(target), False
     part, pace, again, tilts, rounds = 1.0, 1.0, 0, 0, 0
     while here.rows.sum() > until_rows and here.freedom.sum() > until * size:
         residual = target - here.total
-        root = _root(here, longest)
-        step = root @ (residual @ root)
-        decrement = float(residual @ step)
+        root, step, decrement = _absorbed(here, residual, longest, weak / limit)
         cut = _next_cut(here, decrement, owners, limit * part)
         if cut is None and tilts < 6 and _needed(here, decrement) > 0.1 * limit:
             cut, tilts = -1, tilts + 1
@@ -202,7 +220,8 @@ def settle(
             tilts = 0
         rounds += 1
         forced = cut is None
-        if rounds > (MOST_ROUNDS if owners > 1 else MOST_ALONE) + size:
+        spent = weak and not until_rows and here.freedom.sum() < SPENT * size
+        if spent or rounds > (MOST_ROUNDS if owners > 1 else MOST_ALONE) + size:
             if owners > 1:
                 break
             cut = BINS
@@ -212,9 +231,9 @@ def settle(
         there = ask(Instruction(pace * step, cut, root, expected, until_rows, take_back))
         rest = target - there.total
         if cut < 0:
-            astray = float(np.sum(np.square(rest @ root))) > decrement
+            astray = float(np.sum(np.square(rest @ root))) > float(residual @ step)
         else:
-            left = float(np.sum(np.square(rest @ _root(there, longest))))
+            left = _absorbed(there, rest, longest, weak / limit)[2]
             astray = not forced and there.freedom.sum() > 0.5 * size and _needed(there, left) > ASTRAY * limit
         take_back = astray and again < 8
         if take_back:
@@ -231,15 +250,21 @@ def _lengths() -> Array:
     return np.asarray(4.0 ** (-np.arange(BINS) / PER_OCTAVE))
 
 
-def _root(report: Report, longest: float) -> Array:
-    """L with L L' = (C + ε)⁻¹; a residual as short as the weakest rows is no residual."""
-    floor = longest**2 * _lengths()[np.flatnonzero(report.rows)[-1:]].sum()
+def _absorbed(report: Report, residual: Array, longest: float, weak: float) -> tuple[Array, Array, float]:
+    """L with L L' = (C + ε)⁻¹, the tilt u = L L'r, and the square of what it absorbs.
+
+    A residual as short as the weakest rows is none; one along which free rows hardly differ stays (see WEAK).
+    """
+    square = longest**2 * float(report.freedom @ _lengths()) / max(float(report.freedom.sum()), 1e-300)
+    weakest = longest**2 * _lengths()[np.flatnonzero(report.rows)[-1:]].sum()
+    floor = max(weakest, weak * square * _needed(report, 1.0))
     diagonal = np.diag(report.curvature)
     softened = report.curvature + np.diag(1e-13 * diagonal + floor + 1e-300)
     scale = 1.0 / np.sqrt(np.diag(softened))
     factor = linalg.cholesky(softened * np.outer(scale, scale), lower=True)
-    inverse = linalg.solve_triangular(factor, np.diag(scale), lower=True)
-    return np.asarray(inverse.T)
+    root = np.asarray(linalg.solve_triangular(factor, np.diag(scale), lower=True).T)
+    step = root @ (residual @ root)
+    return root, step, float(step @ report.curvature @ step if weak else residual @ step)
 
 
 def _needed(report: Report, decrement: float) -> float:
@@ -287,6 +312,7 @@ def finish(
     beyond: Array | float = 0.0,
     starts: int = 1,
     limit: float = TILT,
+    weak: float = 0.0,
 ) -> Mask:
     """Settle the last rows, all in one place: `residual` is what the lesson lacks beside their fractional sum.
 
@@ -301,13 +327,14 @@ def finish(
         return taken
     found = []
     for _ in range(starts):
-        taken = polish(rows[:, :-1], _settle_all(rows, fractions, wanted, longest, draw, limit), lacking, least, most)
+        taken = _settle_all(rows, fractions, wanted, longest, draw, limit, weak)
+        taken = polish(rows[:, :-1], taken, lacking, least, most)
         found.append((float(np.linalg.norm(lacking - taken @ rows[:, :-1])), taken))
     return min(found, key=lambda pair: pair[0])[1]
 
 
 def _settle_all(
-    rows: Array, fractions: Array, wanted: Array, longest: float, draw: np.random.Generator, limit: float
+    rows: Array, fractions: Array, wanted: Array, longest: float, draw: np.random.Generator, limit: float, weak: float
 ) -> Mask:
     """Settle rows block by block, and the last few of them by looking at all subsets."""
     play = InPlay.begin(rows.copy(), fractions, np.arange(len(rows)), longest, draw)
@@ -318,7 +345,7 @@ def _settle_all(
         play = play.obey(order, draw)
         return play.report()
 
-    settle(ask, play.report(), wanted, longest, 1, few, 0.0, limit)
+    settle(ask, play.report(), wanted, longest, 1, few, 0.0, limit, weak)
     subset = np.zeros(len(play.rows), dtype=bool)
     if 0 < len(play.rows) <= few:
         subset = best_subset(play.rows, wanted - play.settled)
@@ -416,3 +443,10 @@ def polish(rows: Array, taken: Mask, wanted: Array, least: int, most: int) -> Ma
         along -= gram[:, into[i]] - gram[:, out[j]]
         taken[weak[into[i]]], taken[weak[out[j]]] = True, False
     return taken
+
+
+def deal(count: int, places: tuple[int, ...]) -> tuple[int, ...]:
+    """Deal a count out in proportion to places, no more than there are."""
+    total = sum(places)
+    edges = np.floor(np.cumsum((0, *places)) * (min(max(count, 0), total) / max(total, 1)) + 1e-9).astype(int)
+    return tuple(int(share) for share in np.diff(edges))

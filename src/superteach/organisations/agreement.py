@@ -41,17 +41,12 @@ class Agreement:
     """What each teacher said."""
 
     @property
-    def seals(self) -> tuple[str, ...]:
-        """Each teacher's own over its rows, in an open lesson: equal to an earlier one if the rows are."""
-        return tuple(str(self.said[name]["seal"]) for name in self.names)
-
-    @property
     def left(self) -> dict[str, float]:
-        """The ε that each teacher's rows had left before the lesson, where it said so."""
+        """The ε that each teacher's rows had left before the lesson, for teachers that say so."""
         return {name: float(facts["left"]) for name, facts in self.said.items() if "left" in facts}
 
     def left_after(self, terms: PromiseTerms) -> dict[str, float]:
-        """The same once a lesson on these terms is paid for."""
+        """Return the ε that each teacher's rows have left once a lesson on these terms is paid for."""
         return {name: after(left, float(self.said[name]["delta"]), terms) for name, left in self.left.items()}
 
     def engine(self, line: Line, seconds: float = SECONDS) -> Remote:
@@ -123,15 +118,11 @@ def agree(
     return agreed
 
 
-def finish(line: Line, agreement: Agreement, seconds: float = SECONDS) -> dict[str, int]:
-    """Tell all teachers that the lesson is over; how many rows each has chosen."""
-    return {name: int(facts["rows"]) for name, facts in end(line, agreement, seconds).items()}
-
-
 def end(line: Line, agreement: Agreement, seconds: float = SECONDS, last: Words | None = None) -> dict[str, Json]:
-    """The same with all that each says: rows (of an open lesson), what is written, and the fault where nothing could be.
+    """Tell all teachers that the lesson is over; return what each says of it.
 
-    `last` is the last total of a script.
+    That is how many rows it chose (in an open lesson), what it wrote, and the fault where it could write nothing. `last` is
+    the last total of a script.
     """
     over = wire.pack("finish", {"lesson": agreement.lesson}, [] if last is None else [last])
     return _ask_all(line, agreement.names, dict.fromkeys(agreement.names, over), "the end", seconds)

@@ -19,7 +19,7 @@ from superteach.engines.base import Engine
 from superteach.engines.journal import Journal, Journalled
 from superteach.engines.remote import SECONDS, Line
 from superteach.errors import BadReply, GoalError, InputError, QueryRefused, SettingError, SuperteachError, TeacherLost
-from superteach.lesson import Entry, Lesson, Taught, write_json, write_model
+from superteach.lesson import Entry, Lesson, Taught, write_lesson
 from superteach.line.queries import Census, Size
 from superteach.mathematics.learner import Learner, fit
 from superteach.mathematics.problem import Scaling
@@ -207,7 +207,7 @@ def _delivered(result: Lesson, federation: Federation, script: Script) -> Lesson
 
 
 def _ended(lost: TeacherLost, federation: Federation, agreed: Agreement, script: Script) -> TeacherLost:
-    """The same loss, with what it has cost and what to do."""
+    """Return the loss with what it has cost and what to do."""
     told = ""
     if agreed.left:
         paid = federation.spent()["bytes_in"] > 0
@@ -232,22 +232,14 @@ def _write(
     left: dict[str, float] | None = None,
 ) -> None:
     """Write lesson.json, and model.json where the learner was fitted."""
-    if result.delivered:
-        estimator = named.build_learner(order.learner, order.C, order.alpha, order.intercept)
-        described = named.learner_settings(order.learner, estimator, order.student, order.intercept)
-        write_model(folder, Taught(result, agreed.classes, ()), agreed.columns, described)
-    stored = result.as_dict() | {
-        "verdict": result.verdict,
-        "columns": list(agreed.columns),
-        "target": agreed.target,
-        "lesson": agreed.lesson,
-        **({"left": left} if left else {}),
-        "files": [
-            {"teacher": name, "held": held} | {key: ended[name][key] for key in ("rows", "fault") if key in ended[name]}
-            for name, held in zip(agreed.names, agreed.rows, strict=True)
-        ],
-    }
-    write_json(folder / "lesson.json", stored)
+    estimator = named.build_learner(order.learner, order.C, order.alpha, order.intercept)
+    described = named.learner_settings(order.learner, estimator, order.student, order.intercept)
+    told: Json = {"lesson": agreed.lesson, **({"left": left} if left else {})}
+    told["files"] = [
+        {"teacher": name, "held": held} | {key: ended[name][key] for key in ("rows", "fault") if key in ended[name]}
+        for name, held in zip(agreed.names, agreed.rows, strict=True)
+    ]
+    write_lesson(folder, Taught(result, agreed.classes, ()), agreed.columns, agreed.target, described, told)
 
 
 @dataclass
@@ -272,7 +264,7 @@ class _Run:
 
     @property
     def name(self) -> str:
-        """Another one for each beginning, so that no answer to an earlier one can be taken for its."""
+        """Name this beginning: another name for each, so that no answer to an earlier beginning is taken for one to this."""
         return self.lesson if self.attempts == 1 else f"{self.lesson}.{self.attempts}"
 
     @property
@@ -309,7 +301,7 @@ class _Run:
             "target": agreed.target,
             "classes": None if agreed.classes is None else agreed.classes.tolist(),
             "rows": list(agreed.rows),
-            "seals": dict(zip(agreed.names, agreed.seals, strict=True)),
+            "seals": {name: str(agreed.said[name]["seal"]) for name in agreed.names},  # equal as long as the rows are
         }
         if self.head is None:
             return place.begin({"lesson": self.name, **held}, self.dropped)
@@ -342,13 +334,12 @@ class _Run:
                 f"{facts['teacher']} in round {facts['round']} ({facts['stage']}: {facts['why']})"
                 for facts in self.dropped
             )
-            few = TeacherLost(
+            raise TeacherLost(
                 lost.teacher,
                 f"{lost.reason}. Lost in all: {told}. Teachers left: {', '.join(self.teachers) or 'none'}, fewer than "
                 f"the {self.order.least_teachers} of --least-teachers; see that more are there and {self._go_on()}",
-            )
-            few.resumable = self.resumable
-            raise few from None
+                self.resumable,
+            ) from None
         self.head = None
         self.attempts += 1
 
@@ -362,35 +353,31 @@ class _Run:
             self.journal.interrupt(_facts(None, str(error), *self._where(), "resumed"))
 
     def stopped(self, lost: TeacherLost) -> TeacherLost:
-        """The same loss, with where the lesson was and what to do."""
+        """Return the loss with where the lesson was and what to do."""
         stage, number = self._where()
         if self.journal is not None:
             self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
         # Whoever gave a bad reply was there all the time.
         mend = "its own log may say why; mend it" if isinstance(lost, BadReply) else "see that it is there again"
-        told = type(lost)(
+        return type(lost)(
             lost.teacher,
             f"{lost.reason} (round {number}, {stage}); {mend} and {self._go_on()}, or use --on-loss drop to teach "
             "without it",
+            self.resumable,
         )
-        told.resumable = self.resumable
-        return told
 
     def _go_on(self) -> str:
-        if self.resumable:
-            return "repeat the command with --resume to go on from there"
-        return "repeat the command"
+        return "repeat the command" + (" with --resume to go on from there" if self.resumable else "")
 
     def _away(self, lost: TeacherLost) -> TeacherLost:
         """Nobody is dropped from a lesson before it has been taken up again: its journal would be lost with them."""
-        told = type(lost)(
+        return type(lost)(
             lost.teacher,
             f"{lost.reason}. The unfinished lesson is with {', '.join(self.teachers)}, and its journal stays: see that "
             f"{lost.teacher} is there and repeat the command with --resume, or repeat it without --resume to begin anew "
             "with the others",
+            resumable=True,
         )
-        told.resumable = True
-        return told
 
 
 def _facts(teacher: str | None, why: str, stage: str, number: int, then: str) -> Json:

@@ -11,7 +11,7 @@ from pathlib import Path
 from superteach.engines.journal import ANEW, Journal
 from superteach.errors import SettingError
 from superteach.processes.disk import write_bytes
-from superteach.types import Json as Json
+from superteach.types import Json
 from superteach.versions import VERSION, misfit
 
 
@@ -95,7 +95,7 @@ def _check_seals(before: Json, now: Json) -> None:
 
 
 def _owner() -> str:
-    """Another one for every run, so that no two share a journal."""
+    """Make a name that no other run has, so that no two runs share a journal."""
     return secrets.token_hex(8)
 
 

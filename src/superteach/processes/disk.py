@@ -25,17 +25,22 @@ def write_bytes(path: Path, content: bytes, private: bool = False) -> None:
             file.flush()
             os.fsync(file.fileno())
         if not private:
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
+            os.chmod(temporary, unmasked(0o666))
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
+def unmasked(mode: int) -> int:
+    """Return what the user's mask leaves of rights: those of a file or folder that is made in the plain way."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mode & ~mask
+
+
 def stamp(path: Path) -> list[int] | None:
-    """Size and time of the last change of a file, by which a change is seen; None where there is no such file."""
+    """Return size and time of the last change of a file, to notice a change by; None where there is no such file."""
     with contextlib.suppress(OSError):
         found = path.stat()
         return [found.st_size, found.st_mtime_ns]
@@ -43,9 +48,9 @@ def stamp(path: Path) -> list[int] | None:
 
 
 def hold(path: Path) -> tuple[int, str]:
-    """Lock a file until its handle is closed or this process ends, also through exec; the handle and nobody's name.
+    """Lock a file until its handle is closed or this process ends, through exec too; return the handle and "".
 
-    Where it is taken, −1 and whose it is: a process number.
+    Return −1 and the number of the other process where another one holds the lock.
     """
     try:
         import fcntl

@@ -10,7 +10,7 @@ from superteach.errors import BadReply, TeacherLost
 MOST = 10
 """Attempts at one lesson: a teacher that comes and goes must not keep it alive for ever."""
 LEAST, WAIT = 2, 60.0
-"""With fewer teachers left nothing is taught; how many seconds a lost one is waited for. Where nobody says otherwise."""
+"""Defaults: the fewest teachers that a lesson goes on with, and the seconds to wait for a lost one."""
 Result = TypeVar("Result")
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from superteach.errors import SettingError, TeachingError
-from superteach.processes.disk import write_bytes
 
 Record = dict[str, Any]
 
@@ -43,7 +42,7 @@ class Records:
             return
         try:
             lines = [json.loads(line) for line in whole.splitlines()]
-            cells = {_name(line["cell"]): line for line in lines[1:]}
+            cells = {name_of(line["cell"]): line for line in lines[1:]}
         except (ValueError, KeyError, TypeError) as error:
             raise SettingError(f"{self.path}: not a file of results ({error}); give another place") from error
         if lines[0] != head:
@@ -70,19 +69,13 @@ class Records:
         finally:
             os.close(handle)
 
-    def __contains__(self, cell: Record) -> bool:
-        return _name(cell) in self._known
-
-    def __len__(self) -> int:
-        return len(self._known)
-
     def __iter__(self) -> Iterator[Record]:
         """Yield every finished record, in the order it was finished: {"cell": …, **result}."""
         return iter(self._known.values())
 
     def get(self, cell: Record, work: Callable[[], Record]) -> Record:
         """Return the record of `cell`, from the file or from `work()`, which is then on disk before this returns."""
-        name = _name(cell)
+        name = name_of(cell)
         if name not in self._known:
             self.put(cell, work())
         return self._known[name]
@@ -94,21 +87,9 @@ class Records:
             self._append(record)
         except OSError as error:
             raise TeachingError(f"{self.path}: cannot write: {error.strerror or error}") from error
-        self._known[_name(cell)] = json.loads(json.dumps(record))
-
-    def arrange(self, cells: Sequence[Record]) -> None:
-        """Put the lines in the order of `cells`, others last: work done side by side ends in any order."""
-        names = dict.fromkeys([name for name in map(_name, cells) if name in self._known] + list(self._known))
-        if list(names) == list(self._known):
-            return
-        self._known = {name: self._known[name] for name in names}
-        head = self.path.read_bytes().splitlines(keepends=True)[0]
-        lines = [json.dumps(record).encode() + b"\n" for record in self._known.values()]
-        try:
-            write_bytes(self.path, head + b"".join(lines), private=self._mode == 0o600)
-        except OSError as error:
-            raise TeachingError(f"{self.path}: cannot write: {error.strerror or error}") from error
+        self._known[name_of(cell)] = json.loads(json.dumps(record))
 
 
-def _name(cell: Record) -> str:
+def name_of(cell: Record) -> str:
+    """Name a cell by its entries, in whatever order they stand."""
     return json.dumps(cell, sort_keys=True)

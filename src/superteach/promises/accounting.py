@@ -1,7 +1,7 @@
 """What Gaussian releases cost: μ, the sensitivity over the noise, and ε at a δ.
 
 μ is the parameter of Gaussian differential privacy (Dong, Roth, Su 2019) for adding or removing one row. Its squares
-add over releases, exactly, even where each is chosen after a look at those before.
+add over releases, exactly, even where each is chosen after a look at earlier ones.
 """
 
 from __future__ import annotations

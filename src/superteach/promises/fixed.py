@@ -73,7 +73,7 @@ def add_words(first: Words, *others: Words) -> Words:
 
 
 def halves(words: Words) -> Positions:
-    """Cut words into halves with room for the sum of two thousand million of them, of either sign."""
+    """Cut words into halves of 32 bits, each in 64: two thousand million of them add up without overflow."""
     if words.dtype != np.uint64 or words.ndim != 2:
         raise InputError(f"words are a table of uint64, not {words.dtype} of shape {words.shape}: see to_words")
     return np.ascontiguousarray(words, "<u8").view("<u4").astype(np.int64)

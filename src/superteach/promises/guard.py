@@ -149,7 +149,7 @@ class Guard:
         return Sealed(np.array(reply, dtype=np.float64), SEAL)
 
     def check_query(self, query: Query[object]) -> None:
-        """Refuse a query that the promise in force lets no answer to pass; teachers ask before they compute anything."""
+        """Refuse a query that is not answered under the promise in force; teachers check this before they compute."""
         if not query.keeps(self.terms.promise):
             raise QueryRefused(f"promise {self.terms.promise!r} lets no answer to {query.name} pass")
 

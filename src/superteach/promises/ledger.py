@@ -86,7 +86,7 @@ class Ledger:
             raise SettingError(f"lesson={lesson!r}, mu={mu!r}: a lesson has a name and spends a finite mu above 0")
         present = _once(keys)
         if present.dtype != np.uint64:
-            raise SettingError(f"keys of type {present.dtype} are none: take those of Ledger.keys")
+            raise SettingError(f"keys of type {present.dtype} are none: take the keys that Ledger.keys gives")
         bill = {"lesson": lesson, "mu": float(mu), "rows": len(present), "of": _digest(present.tobytes())}
         with self._locked() as spent:
             for entry in spent.entries:

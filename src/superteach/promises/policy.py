@@ -94,7 +94,7 @@ def read_policy(path: str | Path) -> Policy:
 
 
 def policy_of(stored: dict[str, object], place: Path) -> Policy:
-    """A policy from the entries of a file at a place."""
+    """Make a policy of the entries of a file; `place` is its path, for errors and relative folders."""
     where = f"policy {str(place)!r}"
     tables: dict[str, Json] = {}
     for name, inner in ENTRIES.items():

@@ -39,9 +39,9 @@ class PromiseTerms:
     epsilon: float = 1.0
     delta: float = 1e-6
     colluders: int | None = None
-    """Teachers that may drop out, or tell their noise to the coordinator, without loss of ε; None: a third."""
+    """How many teachers may drop out, or tell the coordinator their noise, while ε still holds; None: a third."""
     masks: bool = True
-    """Whether noise is shared under masks; else every teacher adds all of it (so too where there are fewer than three)."""
+    """Whether teachers share the noise, under masks; if not, or with fewer than three teachers, each adds all of it."""
 
     def __post_init__(self) -> None:
         if self.promise not in PROMISES:

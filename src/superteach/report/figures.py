@@ -53,11 +53,6 @@ def charts_of(lessons: Mapping[str, Lesson]) -> list[Chart]:
     return charts
 
 
-def _places(lessons: Mapping[str, Lesson]) -> dict[str, int]:
-    """Number the lessons, so that each looks the same in all charts of a page."""
-    return {name: place for place, name in enumerate(lessons, 1)}
-
-
 def is_solved(lesson: Lesson) -> bool:
     """Tell whether the lesson comes from the paper's problem, solved with a certified gap."""
     return len(lesson.gap) > 0
@@ -86,7 +81,7 @@ def objective_chart(lessons: Mapping[str, Lesson]) -> Chart:
     rounds = {name: rounds_of(lesson) for name, lesson in solved.items()}
     told = all(found is not None for found in rounds.values())
     series: list[Series] = []
-    places = _places(lessons)
+    colours = {name: place for place, name in enumerate(lessons, 1)}  # each looks the same in all charts of a page
     for name, lesson in solved.items():
         steps = rounds[name] if told else list(range(len(lesson.objective)))
         assert steps is not None
@@ -102,7 +97,7 @@ def objective_chart(lessons: Mapping[str, Lesson]) -> Chart:
                 f"{name}, {word} {step:,}: {suffix} {short(float(value))} above the optimum"
                 for step, value in zip(steps, values, strict=True)
             ]
-            one = Series(label, steps, shown, dashed=dashed, marked=not dashed, notes=notes, colour=places[name])
+            one = Series(label, steps, shown, dashed=dashed, marked=not dashed, notes=notes, colour=colours[name])
             series.append(one)
     return Chart(
         "How fast the teaching problem is solved",
@@ -134,11 +129,11 @@ def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
     """Draw the predicted risk after every block of the rounding of "match"."""
     refined = {name: lesson for name, lesson in lessons.items() if is_refined(lesson)}
     series, marks = [], []
-    places = _places(lessons)
+    colours = {name: place for place, name in enumerate(lessons, 1)}  # each looks the same in all charts of a page
     for name, lesson in refined.items():
         risks: list[float] = lesson.objective.tolist()
         notes = [f"{name}, turn {turn}: risk {short(risk)}" for turn, risk in enumerate(risks)]
-        series.append(Series(name, range(len(risks)), risks, notes=notes, colour=places[name]))
+        series.append(Series(name, range(len(risks)), risks, notes=notes, colour=colours[name]))
         marks.append(Mark(name, len(risks) - 1, risks[-1], short(risks[-1], 3)))
     return Chart(
         "How the lesson closes in on the goal",

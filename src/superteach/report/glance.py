@@ -10,6 +10,7 @@ import numpy as np
 
 from superteach.errors import MissingExtra, SettingError
 from superteach.report.markup import join, number, tag
+from superteach.report.words import coefficients
 from superteach.types import Foreign
 
 if TYPE_CHECKING:
@@ -19,13 +20,8 @@ MOST_COLUMNS = 20
 """Coefficients that a figure shows, the largest of the goal first; more names than these do not fit beside each other."""
 
 
-def names_of(lesson: Lesson) -> list[str]:
-    """Names of all coefficients, the intercept's last; of every output in turn where there are several."""
-    names = list(lesson.columns) or [f"x{place}" for place in range(lesson.coef.shape[-1])]
-    names += ["intercept"] * lesson.intercept
-    return (
-        names if lesson.coef.ndim == 1 else [f"{output}: {one}" for output in range(len(lesson.coef)) for one in names]
-    )
+def _names(lesson: Lesson) -> list[str]:
+    return coefficients(lesson, lesson.columns or [f"x{place}" for place in range(lesson.coef.shape[-1])])
 
 
 def html_of(lesson: Lesson) -> str:
@@ -46,7 +42,7 @@ def frame_of(lesson: Lesson, what: str) -> Foreign:
     if what == "coefficients":
         pool = np.full(lesson.goal.shape, np.nan) if lesson.pool_model is None else lesson.pool_model
         models = {"goal": lesson.goal, "all_rows": pool, "taught": lesson.model}
-        table = {"column": names_of(lesson)} | {name: model.ravel() for name, model in models.items()}
+        table = {"column": _names(lesson)} | {name: model.ravel() for name, model in models.items()}
     elif what in ("path", "ledger"):
         entries = [asdict(entry) for entry in (lesson.path if what == "path" else lesson.ledger)]
         table = {name: [entry[name] for entry in entries] for name in (entries[0] if entries else ())}
@@ -72,7 +68,7 @@ def figure_of(lesson: Lesson) -> Foreign:
     from superteach.report.png import STYLE
 
     order = np.argsort(-np.abs(lesson.goal.ravel()), kind="stable")[:MOST_COLUMNS]
-    names = [names_of(lesson)[place] for place in order]
+    names = [_names(lesson)[place] for place in order]
     with rc_context(STYLE):
         figure = Figure(figsize=(10.0, 4.0), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(1.0, 3.0))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from itertools import count
 
 import numpy as np
 
@@ -86,6 +87,13 @@ def short(value: float | int, digits: int = 4) -> str:
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return text.replace("-", "\u2212")
+
+
+def unlike(name: str, taken: Container[str], form: str = "{}-{}") -> str:
+    """Return a name that is not `taken`: itself, or with the first number from 2 on that makes it one."""
+    if name not in taken:
+        return name
+    return next(other for number in count(2) if (other := form.format(name, number)) not in taken)
 
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -61,10 +61,7 @@ def _columns(lesson: Lesson, columns: Sequence[str] | None) -> list[str]:
     found = [f"x{place}" for place in range(1, width + 1)] if columns is None else [str(one) for one in columns]
     if len(found) != width:
         raise SettingError(f"columns names {counted(len(found), 'columns')}, the lesson has {width}; name each of them")
-    names = found + ["intercept"] * lesson.intercept
-    if lesson.coef.ndim == 1:
-        return names
-    return [f"{output}: {one}" for output in range(len(lesson.coef)) for one in names]
+    return words.coefficients(lesson, found)
 
 
 def _counts(lesson: Lesson, given: Mapping[str, int] | None, what: str) -> list[int] | None:
@@ -127,7 +124,7 @@ def _asked(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
                 ]
                 for label, one in lessons.items()
             ],
-            "This lesson, and those it is set against. Bytes go both ways, over all teachers.",
+            "This lesson, and the lessons it is set against. Bytes go both ways, over all teachers.",
         )
 
 
@@ -155,7 +152,7 @@ def _search(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
     if refined:
         section.figure(figures.turns_chart(lessons), refined[0].words.objective, "turns")
     if solved:
-        other = "The problem of the lessons this one is set against, which solves another."
+        other = "The problem of the lessons beside this one, which solves another problem."
         caption = solved[0].words.objective if figures.is_solved(lesson) else other
         section.figure(figures.objective_chart(lessons), caption, "objective")
     if len(lessons) == 1 and figures.is_solved(lesson) and not str(lesson.settings.get("solver")).startswith("Block"):
@@ -281,7 +278,7 @@ def _repeat(page: Page, lesson: Lesson) -> None:
     script = words.again(lesson)
     if script:
         section.code(script)
-    rows = [[code(key), _value(value)] for key, value in _flat(lesson.settings)]
+    rows = [[code(key), _value(value)] for key, value in words.by_dots(lesson.settings).items()]
     rows += [
         ["goal", "its coefficients stand above, and exactly in lesson.json"],
         ["seconds", number(lesson.seconds, 3)],
@@ -290,16 +287,6 @@ def _repeat(page: Page, lesson: Lesson) -> None:
         rows.append(["cost of the chosen rows", number(lesson.cost)])
     section.table(["setting", "value"], rows, "Settings")
     section.table(["package", "version"], list(lesson.versions.items()), "Versions")
-
-
-def _flat(settings: Mapping[str, object], before: str = "") -> list[tuple[str, object]]:
-    found: list[tuple[str, object]] = []
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            found += _flat(value, f"{before}{key}.")
-        else:
-            found.append((before + str(key), value))
-    return found
 
 
 def _value(value: object) -> str:

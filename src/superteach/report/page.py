@@ -20,7 +20,7 @@ from pathlib import Path
 
 from superteach.processes.disk import write_text
 from superteach.report.charts import Drawing
-from superteach.report.markup import Markup, escape, join, number, tag
+from superteach.report.markup import Markup, escape, join, number, tag, unlike
 from superteach.report.style import DARK, LIGHT, page_style
 from superteach.report.svg import NARROW, WIDE, svg_of
 from superteach.types import is_number
@@ -176,9 +176,6 @@ def _cell(cell: object) -> Markup:
 def _unique(words: str, default: str, taken: set[str]) -> str:
     """Make a name of letters, digits and hyphens that is not `taken` yet, and take it."""
     stem = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-") or default
-    name, count = stem, 1
-    while name in taken:
-        count += 1
-        name = f"{stem}-{count}"
+    name = unlike(stem, taken)
     taken.add(name)
     return name

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from superteach.errors import counted
+from superteach.errors import SettingError, counted, shorten
 from superteach.lesson import Lesson
 from superteach.line.queries import QUERIES, SCRIPT, AskMoments, AskValues
 from superteach.mathematics.several import EVERY_LOSS
-from superteach.report.markup import Markup, join, number, percent, percent_text, short, strong
-from superteach.types import Json
+from superteach.report.markup import Markup, join, number, percent, percent_text, short, strong, unlike
+from superteach.types import Foreign, Json
 from superteach.words import PROMISES
 
 Against = Lesson | Mapping[str, Lesson] | Sequence[Lesson] | None
@@ -50,23 +50,25 @@ STAGES = {
 """Stages of a run, in words."""
 
 
-def named(lesson: Lesson, against: Against) -> dict[str, Lesson]:
+def named(lesson: Lesson, against: object) -> dict[str, Lesson]:
     """Name the lesson, then the lessons it is set against, each by words of its own."""
-    others: list[tuple[str, Lesson]] = []
-    if isinstance(against, Lesson):
-        others = [(against.words.label, against)]
-    elif isinstance(against, Mapping):
-        others = [(str(name), other) for name, other in against.items()]
-    elif against is not None:
-        others = [(other.words.label, other) for other in against]
+    alone = isinstance(against, Lesson | str) or not isinstance(against, Iterable)
+    several: Foreign = [] if against is None else [against] if alone else against
+    pairs = several.items() if isinstance(several, Mapping) else [(None, other) for other in several]
     found = {lesson.words.label: lesson}
-    for name, other in others:
-        unique, count = name, 1
-        while unique in found:
-            count += 1
-            unique = f"{name}, {count}"
-        found[unique] = other
+    for name, other in pairs:
+        if not isinstance(other, Lesson):
+            seen = shorten(repr(against), 60)
+            raise SettingError(f"against={seen} must be a Lesson, a list of them, or a dict by name")
+        found[unlike(other.words.label if name is None else str(name), found, "{}, {}")] = other
     return found
+
+
+def coefficients(lesson: Lesson, columns: Sequence[str]) -> list[str]:
+    """Name all coefficients, the intercept last; those of every output in turn where there are several."""
+    names = [*columns, *["intercept"] * lesson.intercept]
+    outputs = [""] if lesson.coef.ndim == 1 else [f"{output}: " for output in range(len(lesson.coef))]
+    return [f"{output}{name}" for output in outputs for name in names]
 
 
 def interruption(facts: Mapping[str, object]) -> str:
@@ -142,22 +144,16 @@ def _budget(budget: int | float | str | list[float] | tuple[float, float] | None
 
 def answer(lesson: Lesson) -> list[Markup]:
     """Answer in one plain sentence, and a second where something is proved or went wrong."""
-    first = _said(
-        "Trained on {} ({}), the learner ends {} away from the goal; trained on all rows it ends {} away{}.",
-        strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"])),
-        percent(lesson.fraction),
-        strong(number(lesson.risk)),
-        number(lesson.pool_risk),
-        _times(lesson.ratio),
-    )
-    if lesson.delivered and not np.isfinite(lesson.pool_risk):
-        rows = strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"]))
-        first = _said("Trained on {}, the learner ends {} away from the goal.", rows, strong(number(lesson.risk)))
+    rows = strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"]))
+    share, risk, pool = percent(lesson.fraction), strong(number(lesson.risk)), number(lesson.pool_risk)
     if not lesson.delivered:
         text = "About {} ({}) were chosen where they lie, under the promise {}. No learner was trained on them yet."
-        rows = strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"]))
-        first = _said(text, rows, percent(lesson.fraction), strong(lesson.promise))
-    found = [first]
+        found = [_said(text, rows, share, strong(lesson.promise))]
+    elif not np.isfinite(lesson.pool_risk):
+        found = [_said("Trained on {}, the learner ends {} away from the goal.", rows, risk)]
+    else:
+        text = "Trained on {} ({}), the learner ends {} away from the goal; trained on all rows it ends {} away{}."
+        found = [_said(text, rows, share, risk, pool, _times(lesson.ratio))]
     if lesson.words.exact:
         found.append(join([lesson.verdict[0].upper() + lesson.verdict[1:], "."]))
     if not lesson.converged:
@@ -227,6 +223,14 @@ def proof(lesson: Lesson) -> list[Markup]:
         found.append(join([lesson.words.unproved if lesson.delivered else unmeasured]))
     if lesson.words.ended:
         found.append(join([lesson.words.ended.format(reason=lesson.reason)]))
+    return found
+
+
+def by_dots(settings: Mapping[str, object], before: str = "") -> dict[str, object]:
+    """Name nested settings by dots: learner.loss.name."""
+    found: dict[str, object] = {}
+    for key, value in settings.items():
+        found |= by_dots(value, f"{before}{key}.") if isinstance(value, Mapping) else {f"{before}{key}": value}
     return found
 
 

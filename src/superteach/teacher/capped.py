@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from scipy.special import expit
@@ -15,12 +15,16 @@ from superteach.errors import QueryRefused, SuperteachError
 from superteach.line import queries
 from superteach.line.messages import Turn
 from superteach.line.queries.private import BINS, COUNT, Cap, DualCap, bins_of, pack_symmetric
+from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.prices import metric_of
-from superteach.mathematics.problem import Scaling
+from superteach.mathematics.private import firm_odds
+from superteach.mathematics.problem import Quadratic, Scaling
+from superteach.mathematics.solvers import Newton
+from superteach.mathematics.solvers.function import Function
 from superteach.promises.guard import Guard
 from superteach.teacher import play
-from superteach.teacher.rows import Block, Where
+from superteach.teacher.rows import Block, LiftedBlock, Where
 from superteach.teacher.state import Answer, State, known
 from superteach.types import Array, Mask, Positions
 
@@ -29,6 +33,10 @@ if TYPE_CHECKING:
 
 SHORTEST, LONGEST = 1e-100, 1e150
 """Between these the slope, curvature and squared length of a row have all their digits, and so have their products."""
+
+MOST_STEPS = 30
+"""Newton steps to firmer fractions, at most; a dozen are usual."""
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +186,19 @@ def _choose(teacher: Teacher, query: queries.Choose, state: State, turn: Turn) -
             fractions[where] = np.minimum(cap.scale * rows.counted / COUNT * expit(rows.odds(query.point)), 1.0)
         drawing = play.Drawing(teacher.rows, None, pulls.slope, np.empty(0))
         state = replace(state, fractions=fractions, drawing=drawing)
+        state = _firmer(teacher, state, turn, metric_of(_curvature(teacher, query, state, turn)))
+    metric = metric_of(_curvature(teacher, query, state, turn))
+    if cap is not None:
+        octave = np.zeros(teacher.rows.count, dtype=np.int8)
+        for where, block in teacher.rows.blocks(state.scaling):
+            octave[where] = play.octaves(pulls.slope[where], block, metric)
+        state = replace(state, balance=play.Balancing(query.model, octave))
+    state, _ = play.round_alone(teacher, queries.RoundAlone(metric, secrets.randbits(63)), state, turn)
+    return state, np.zeros(0)
+
+
+def _curvature(teacher: Teacher, query: queries.Choose, state: State, turn: Turn) -> Array:
+    """The learner's curvature at the goal on this teacher's fractional lesson, with its part of the penalty."""
     fractions, drawn = known(state.fractions, "prices"), known(state.drawing, "rows drawn")
     loss, hessian, first = known(state.loss, "loss"), np.diag(query.penalty / turn.teachers), 0
     for where, block in drawn.rows.blocks(state.scaling):
@@ -188,14 +209,43 @@ def _choose(teacher: Teacher, query: queries.Choose, state: State, turn: Turn) -
             strength = loss.curvature(margin, teacher.target[drawn.positions(some)])
             strength = np.where((strength > 0.0) & (strength < LONGEST), strength, 0.0)
         hessian += block.gram(strength * fractions[where])
-    metric = metric_of(hessian)
-    if cap is not None:
-        octave = np.zeros(teacher.rows.count, dtype=np.int8)
-        for where, block in teacher.rows.blocks(state.scaling):
-            octave[where] = play.octaves(drawn.slope[where], block, metric)
-        state = replace(state, balance=play.Balancing(query.model, octave))
-    state, _ = play.round_alone(teacher, queries.RoundAlone(metric, secrets.randbits(63)), state, turn)
-    return state, np.zeros(0)
+    return hessian
+
+
+def _firmer(teacher: Teacher, before: State, turn: Turn, metric: Array) -> State:
+    """Find fractions with the same sum of pulls and rows as the prices', of rows that hold the model more firmly.
+
+    What noise has put into that sum moves the learner by H⁻¹ times as much, H its curvature on the lesson: of all
+    fractions with this sum, those of rows with a large leverage ℓ''(x_j'θ*) x_j'H⁻¹x_j leave the least risk.
+    """
+    pulls, fractions = known(before.pulls, "pulls"), known(before.fractions, "prices").copy()
+    some = np.flatnonzero(fractions > rounding.EDGE)  # others pull too strongly to be chosen, and stay as they are
+    if not len(some):
+        return before
+    rows, slope = teacher.rows.part(some), pulls.slope[some]
+    share, bent = np.minimum(fractions[some], 1.0 - rounding.EDGE), pulls.curvature[some]
+    leverage, target = np.empty(len(some)), np.zeros(len(metric) + 1)
+    for where, block in rows.blocks(before.scaling):
+        with np.errstate(over="ignore", invalid="ignore"):
+            strength = bent[where] * block.squares(metric)
+        leverage[where] = np.where(strength < LONGEST, strength, 0.0)
+        target += LiftedBlock(block, slope[where]).weighted_sum(share[where])
+    state = replace(before, drawing=play.Drawing(rows, some, slope, firm_odds(share, leverage)))
+    itself = teacher.under(Guard())  # what a teacher asks itself does not leave it
+
+    def ask(query: queries.Query[Read]) -> Read:
+        return query.read(itself.answer(query, state, turn)[1].numbers)
+
+    function = Function(ask, "relax", "drawn", Quadratic(np.zeros_like(target), target))
+    try:
+        found = Newton(max_steps=MOST_STEPS).minimise(function, np.zeros_like(target), function.flat(1e-9))
+        state, _ = play.price(teacher, queries.Price(found.point), state, turn)
+    except (SuperteachError, ArithmeticError, np.linalg.LinAlgError):  # only rows decide that, so nobody may hear of it
+        return before
+    if not found.converged:  # a sum that is not kept would be an error that nobody has stated
+        return before
+    fractions[some] = known(state.fractions, "prices")
+    return replace(before, fractions=fractions)
 
 
 def _choose_alone(teacher: Teacher, query: queries.ChooseAlone, state: State, turn: Turn) -> Answer:

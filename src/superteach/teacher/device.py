@@ -368,23 +368,24 @@ def _round_alone(teacher: DeviceTeacher, query: queries.RoundAlone, state: OnDev
         whole += (rows.wide(where, state.scaling).T @ (slope[where] * b)).cpu()
     counted, size = mass < 4.0 * np.sqrt(free), max(round(total), 0)
     thin, strong = rounding.thinning(size), strong_octave(classes)
-    decided: list[list[Tensor]] = [[], []]
+    undecided, certain = [], []
     for where in rows.ranges():
         places = where if index is None else index[where]
         b, here = shares[where], octave[places].long()
         edge = torch.where(here >= strong, rounding.EDGE, torch.full_like(b, thin))
         open_ = teacher.lots(places, query.seed ^ 0x5EED) * edge < torch.minimum(b, 1.0 - b)
         active = here >= idle_class
-        for found, rule in zip(decided, (active & open_, active & ~open_ & (b > 0.5)), strict=True):
-            found.append(torch.nonzero(rule)[:, 0] + where.start)
-    some, sure = (torch.cat(found) for found in decided)
+        undecided.append(torch.nonzero(active & open_)[:, 0] + where.start)
+        certain.append(torch.nonzero(active & ~open_ & (b > 0.5))[:, 0] + where.start)
+    some, sure = torch.cat(undecided), torch.cat(certain)
     places = some if index is None else index[some]
     edge = torch.where(octave[places] >= strong, rounding.EDGE, torch.full_like(shares[some], thin))
     fractions = shares[some].clamp(edge, 1.0 - edge)
-    if len(some) > rounding.IN_PLAY:  # lots decide most weak rows; the residual they leave is absorbed by the others
+    most = rounding.in_play(query.metric)
+    if len(some) > most:  # lots decide most rows; what they leave, the others absorb
         long = octave[places] >= strong
         shared = torch.where(long, 1.0 / long.sum(), 1.0 / (~long).sum())
-        stays = teacher.lots(places, query.seed ^ 0x1A7E) < 0.5 * rounding.IN_PLAY * shared
+        stays = teacher.lots(places, query.seed ^ 0x1A7E) < 0.5 * most * shared
         falls = ~stays & (teacher.lots(places, query.seed ^ 0xFA11) < fractions)
         sure = torch.cat([sure, some[falls]])
         some, places, fractions = some[stays], places[stays], fractions[stays]

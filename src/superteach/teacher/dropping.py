@@ -83,7 +83,7 @@ def influences(table: Table, kept: Mask, model: Array, direction: Array, exact: 
 
 
 def search(table: Table, model: Array, direction: Array, value: float, most: int) -> Positions | None:
-    """Few rows without which a'θ ≤ value; None: none found among choices of up to `most` rows."""
+    """Find few rows, `most` at most, without which a'θ ≤ value; None where the search finds none."""
     low, high, best = 0, 1, None
     while best is None:
         best = lower(table, model, direction, value, high)
@@ -99,7 +99,7 @@ def search(table: Table, model: Array, direction: Array, value: float, most: int
 
 
 def lower(table: Table, model: Array, direction: Array, value: float, count: int) -> Positions | None:
-    """`count` rows without which a'θ ≤ value, or None where the search finds none."""
+    """Find `count` rows without which a'θ ≤ value; None where the search finds none."""
     everybody = np.ones(len(table.target), dtype=bool)
     found: tuple[float, Positions, Array] | None = None
     seen: set[bytes] = set()
@@ -197,7 +197,7 @@ class _Proof:
         )
 
     def reach(self, count: int) -> float:
-        """At most so far can a'θ fall when `count` rows leave."""
+        """Bound how far a'θ can fall when `count` rows leave."""
         lengths = np.sum(np.square(self.units), axis=1)
         held = self.most * min(_largest(lengths, count), _longest(self.units, count, squares=True))
         pull = _longest(self.pulls, count)

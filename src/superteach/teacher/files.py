@@ -148,7 +148,7 @@ def read_columns(name: str, path: Path, column: str | None = None) -> list[Raw]:
 
 
 def check_places(places: list[Path], owner: str | None) -> None:
-    """Refuse what is no file that can be read, or given twice."""
+    """Refuse a path that is no CSV or Parquet file, does not exist, or is given twice."""
     if not places:
         raise DataError("no file is given; name one CSV or Parquet file per teacher, or one with an owner column")
     if owner is not None and len(places) > 1:
@@ -199,7 +199,7 @@ def open_source(name: str | None, path: Path) -> FileSource:
 
 
 def is_parquet(path: Path) -> bool:
-    """Tell by its name."""
+    """Tell whether a file is Parquet, by its suffix."""
     return path.suffix.lower() == ".parquet"
 
 

@@ -39,7 +39,7 @@ class Part:
     weights: npt.ArrayLike | None = None
     """How many rows each row counts as in the learner's loss."""
     index: Raw | None = None
-    """What whoever handed in the rows calls each of them; None: by its number."""
+    """The owner's label of each row; None: rows go by number."""
 
     @property
     def count(self) -> int:
@@ -62,7 +62,7 @@ class Part:
         return Part(name, features, np.asarray(self.target)[rows], rows, None, costs, weights, index)
 
     def row(self, place: int) -> str:
-        """Call a row what whoever handed it in calls it."""
+        """Name a row as the owner knows it: by its label in the index, or by its number."""
         number = place if self.rows is None else int(self.rows[place])
         label = number if self.index is None else self.index[number : number + 1].tolist()[0]
         return f"row {shorten(repr(label), 40)}"
@@ -130,11 +130,16 @@ def make_unguarded(part: Part, columns: Sequence[str], loss: Loss, classes: Raw 
 
 
 def make_teacher(
-    part: Part, columns: Sequence[str], loss: Loss, classes: Sequence[object] | None, guard: Guard
+    part: Part,
+    columns: Sequence[str],
+    loss: Loss,
+    classes: Sequence[object] | None,
+    guard: Guard,
+    checked: bool = False,
 ) -> Teacher:
     """Make a teacher of one part, with the two label values that all teachers have agreed on."""
-    _check_shape(part, columns)
-    check_finite(part, columns, [part])
+    if not checked:
+        check_part(part, columns, loss)
     if not loss.classifies:
         return _teacher(part, loss, None, guard)
     if classes is None or len(classes) != 2:
@@ -148,7 +153,7 @@ def make_teacher(
 
 
 def check_part(part: Part, columns: Sequence[str], loss: Loss) -> None:
-    """Check all of one part but its labels, which need the other parts."""
+    """Check one part, all but its labels: to know them takes the other parts."""
     _check_shape(part, columns)
     check_finite(part, columns, [part])
     part.take_costs()
@@ -165,7 +170,7 @@ def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = 
 
 
 def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
-    """Find the label values over all teachers, at most so many, sorted as scikit-learn sorts them."""
+    """Find the label values over all teachers, `most` of them at most, sorted as scikit-learn sorts them."""
     kinds = set()
     for part in parts:
         labels = part.take_target()
@@ -231,7 +236,7 @@ def _check_shape(part: Part, columns: Sequence[str]) -> None:
 
 
 def check_finite(part: Part, columns: Sequence[str], parts: Sequence[Part]) -> None:
-    """Refuse what is missing or cannot be squared; counts of missing values are those of all parts."""
+    """Refuse a part with values that are missing or cannot be squared; the message counts missing values of all `parts`."""
     most = np.float64(MOST)  # a plain float would be cast to float32, where it overflows
     features = part.take_features()
     values = features.data if sparse.issparse(features) else features

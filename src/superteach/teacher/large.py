@@ -32,7 +32,7 @@ PART = 1 << 20
 """Rows of a part. A worker holds one at a time, at about 100 bytes a row and 10 columns. Rounding takes 0.1 to 0.4 s in each
 part whatever its rows, a fifth of all time at 1 << 18."""
 _LEAST_PART = 1 << 17
-"""A table is split further, until every core has a part, down to so many rows."""
+"""Least rows of a part, where a table is split further so that every core has one."""
 _BATCH = 1 << 17
 """Rows that are decoded at once."""
 LARGE = 0.25
@@ -83,7 +83,7 @@ def free_memory() -> int:
 
 
 def is_large(numbers: int, bytes_each: int = 8) -> bool:
-    """Tell whether so many numbers are to stay on disk."""
+    """Tell whether `numbers` numbers of `bytes_each` bytes are to stay on disk."""
     return numbers * bytes_each > LARGE * free_memory()
 
 
@@ -273,7 +273,7 @@ def _mark(path: Path) -> tuple[int, int]:
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """Every Parquet file in a folder and those below it, by name; hidden ones and Spark's own notes are none."""
+    """List the Parquet files in a folder and in folders below it, by name; skip hidden files and Spark's own notes."""
     every = [path for path in sorted(folder.rglob("*")) if files.is_parquet(path)]
     found = [path for path in every if not any(part[0] in "._" for part in path.relative_to(folder).parts)]
     if not found:
@@ -328,7 +328,7 @@ def _cores() -> int:
 
 
 def _size(rows: int) -> int:
-    """Rows of a part: as many as PART, fewer where some core would have none."""
+    """Rows of a part: PART, or fewer where a core would have no part."""
     return min(PART, max(_LEAST_PART, -(-rows // _cores())))
 
 
@@ -353,7 +353,7 @@ class _Refill:
         self._chunks, self._left = chunks, _Chunk([], np.empty(0))
 
     def next(self, most: int) -> _Chunk:
-        """At most so many rows, at least one."""
+        """Return the next rows: at most `most` of them, at least one."""
         while not len(self._left.target):
             self._left = next(self._chunks)
         left = self._left

@@ -96,13 +96,8 @@ def pulled(teacher: Teacher, state: State, model: Array) -> Iterator[tuple[slice
     loss: Loss = known(state.loss, "loss")
     for where, block in teacher.rows.blocks(state.scaling):
         assert isinstance(where, slice)
-        yield (
-            where,
-            block,
-            -teacher.weighted(loss, where).gradient(
-                over_outputs(block, loss.outputs).times(model), teacher.target[where]
-            ),
-        )
+        at = over_outputs(block, loss.outputs).times(model)
+        yield where, block, -teacher.weighted(loss, where).gradient(at, teacher.target[where])
 
 
 def _pieces(rows: int) -> Iterator[slice]:
@@ -183,7 +178,7 @@ def price(teacher: Teacher, query: queries.Price, state: State, turn: Turn) -> A
 
 def play(teacher: Teacher, query: queries.Play, state: State, turn: Turn) -> Answer:
     """Bring rows into play, to be settled together with other teachers' rows."""
-    most = rounding.IN_PLAY // turn.teachers
+    most = rounding.in_play(query.metric) // turn.teachers
     begun, idle = _bring(
         teacher, state, query.metric, query.idle, query.counted, query.longest, query.thin, most, query.seed
     )
@@ -236,7 +231,8 @@ def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn:
     counted = mass < 4.0 * np.sqrt(free)
     rows = max(round(float(fractions.sum())), 0)
     thin = rounding.thinning(rows)
-    begun, idle = _bring(teacher, state, query.metric, idle_class, counted, None, thin, rounding.IN_PLAY, query.seed)
+    most = rounding.in_play(query.metric)
+    begun, idle = _bring(teacher, state, query.metric, idle_class, counted, None, thin, most, query.seed)
     target = _sum_of(drawing, state, query.metric, None, fractions, counted)
     chosen = close_alone(query, turn, begun, idle, target, rows, counted)
     return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
@@ -258,10 +254,8 @@ def close_alone(
 def _settled_alone(begun: InPlay, target: Array, rows: int, idle: int, lots: np.random.Generator) -> Positions:
     """Settle this teacher's own rows: about `rows` of them, of which idle ones may fill up `idle`."""
     lengths = np.linalg.norm(begun.rows[:, :-1], axis=1)
-    longest, usual = (
-        float(lengths.max(initial=0.0)),
-        float(np.sqrt(np.mean(np.square(lengths)))) if len(lengths) else 0.0,
-    )
+    longest = float(lengths.max(initial=0.0))
+    usual = float(np.sqrt(np.mean(np.square(lengths)))) if len(lengths) else 0.0
     chosen, least_left = begun.close(np.zeros(len(begun.rows), dtype=bool)), np.inf
     for slower in rounding.SLOWER:
         play, limit = begun, slower * rounding.TILT

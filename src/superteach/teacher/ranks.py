@@ -68,7 +68,7 @@ def random_keys(ids: Keys, seed: int) -> Keys:
 
 
 def dealt(keys: Keys, position: int, teachers: int) -> Keys:
-    """Deal keys out such that each teacher has one in every K: the n smallest of all are n/K of everybody's, best first.
+    """Deal keys out among K teachers by turns: the n smallest keys of all are then n/K of each teacher's, its best first.
 
     Of the keys left over the first teachers of the roster take one more; a teacher without rows leaves its part to others.
     """

@@ -6,25 +6,27 @@ import os
 import uuid
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import types
+from pyarrow import parquet, types
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from superteach.errors import DataError, DataTypeError, QueryRefused, SuperteachError, listed, reason_of
 from superteach.line import wire
 from superteach.line.messages import Turn
-from superteach.line.partitions import Layout, Task, Told
+from superteach.line.partitions import Layout, Piece, Task, Told
 from superteach.mathematics.losses import LOSSES, Loss
+from superteach.mathematics.problem import Scaling
 from superteach.promises.guard import Guard
 from superteach.teacher import Teacher
 from superteach.teacher.inputs import Part, check_part, make_teacher, split_by_owner
+from superteach.teacher.rows import DenseBlock
 from superteach.teacher.state import State
 from superteach.types import Json, Positions, Raw
 
@@ -59,12 +61,12 @@ class _Resident:
     told: tuple[tuple[int, int], list[bytes]] = ((0, 0), [])
     """Asking and attempt of the last replies, and these."""
 
-    def begin(self, task: Task, partition: int) -> None:
+    def begin(self, layout: Layout, classes: Sequence[object] | None, firsts: Iterable[int]) -> None:
         """Make teachers, now that the roster and both label values are known."""
-        loss, found = _loss(task.layout), []
-        for part, seat in zip(self.parts, task.homes[partition].seats, strict=True):
-            ids = np.arange(seat.first, seat.first + part.count, dtype=np.uint64)
-            found.append(make_teacher(replace(part, ids=ids), self.columns, loss, task.classes, Guard()))
+        loss, found = _loss(layout), []
+        for part, first in zip(self.parts, firsts, strict=True):
+            ids = np.arange(first, first + part.count, dtype=np.uint64)
+            found.append(make_teacher(replace(part, ids=ids), self.columns, loss, classes, Guard(), checked=True))
         self.teachers, self.states, self.parts = found, [made.start() for made in found], []
 
     def hear(self, task: Task, partition: int, asking: int, question: bytes, changes: bool) -> list[bytes]:
@@ -83,15 +85,14 @@ class _Resident:
             return self.told[1]
         try:
             if not self.teachers:
-                self.begin(task, partition)
+                self.begin(task.layout, task.classes, [seat.first for seat in task.homes[partition].seats])
             for asking, question in task.journal:
                 self.hear(task, partition, asking, question, True)
             if task.question:
                 return self.hear(task, partition, task.asking, task.question, task.changes)
-            return [
-                wire.pack_positions(rows[state.chosen if state.chosen is not None else slice(0)])
-                for rows, state in zip(self.members, self.states, strict=True)
-            ]
+            chosen = [np.sort(np.array([] if one.chosen is None else one.chosen, np.int64)) for one in self.states]
+            given = zip(self.teachers, self.members, chosen, strict=True)
+            return [wire.pack_positions(rows[some], _mark(teacher, some)) for teacher, rows, some in given]
         except QueryRefused as error:
             return [wire.pack_no("refused", str(error))] * len(self.members)
         except Exception as error:
@@ -219,6 +220,48 @@ def read_partition(table: pa.Table, layout: Layout, partition: int) -> _Resident
         check_part(part, columns, _loss(layout))
     size = sum(_size(part.features) + _REMEMBERED * part.count for part in parts)
     return _Resident(parts, names, members, columns, widths, digest, size)
+
+
+def read_pieces(pieces: Sequence[Piece], kinds: Mapping[str, str]) -> list[pa.RecordBatch]:
+    """Read rows straight from their files, columns of these types; an error where files are not as the cluster saw them."""
+    found = []
+    for piece in pieces:
+        with parquet.ParquetFile(piece.path, memory_map=True) as stored:
+            counts = [stored.metadata.row_group(group).num_rows for group in range(stored.num_row_groups)]
+            firsts, stop = np.cumsum([0, *counts]), piece.first + piece.rows
+            groups = [group for group in range(len(counts)) if piece.first <= firsts[group] < stop]
+            table = stored.read_row_groups(groups, list(kinds), use_threads=False)
+        seen = {field.name: str(field.type) for field in table.schema}
+        if seen != kinds or table.num_rows != piece.rows or firsts[groups[:1]].tolist() != [piece.first]:
+            raise DataError(f"file {piece.path!r} holds {table.num_rows} rows of {seen}, not {piece.rows} of {kinds}")
+        found += table.select(list(kinds)).to_batches()
+    return found
+
+
+def check_taken(table: pa.Table, layout: Layout, classes: Sequence[object] | None, partition: int, mark: int) -> None:
+    """Refuse chosen rows that are not those that were taught."""
+    held = read_partition(table, layout, partition)
+    held.begin(layout, classes, [0] * len(held.parts))
+    for teacher in held.teachers:
+        mark ^= _mark(teacher, np.arange(teacher.rows.count))
+    if mark:
+        raise DataError(CHANGED.format(partition=partition))
+
+
+def _mark(teacher: Teacher, rows: Positions) -> int:
+    """A digest of some of a teacher's rows, the same whether it holds them dense or sparse; 0 of none."""
+    blocks = [block for _, block in teacher.rows.blocks(Scaling(), rows)]
+    if not blocks:
+        return 0
+    held = [block.columns.T if isinstance(block, DenseBlock) else block.matrix for block in blocks]
+    whole = sparse.vstack([sparse.csr_matrix(one, dtype=np.float64) for one in held], format="csr")
+    whole.eliminate_zeros()
+    pieces = [whole.indptr.astype(np.int64), whole.indices.astype(np.int64), whole.data, teacher.target[rows]]
+    pieces += [] if teacher.costs is None else [teacher.costs[rows]]
+    digest = zlib.crc32(teacher.name.encode())
+    for piece in pieces:
+        digest = zlib.crc32(np.ascontiguousarray(piece).data, digest)
+    return digest
 
 
 def _table(batches: Iterable[pa.RecordBatch]) -> pa.Table:

@@ -271,10 +271,12 @@ def pull_squares(block: DenseBlock | SparseBlock, factor: Array, metric: Array) 
     if metric.ndim == 1:
         parts = zip(factor, metric.reshape(len(factor), -1), strict=True)
         return np.asarray(sum(np.square(own) * block.squares(diagonal) for own, diagonal in parts))
-    squares = np.empty(factor.shape[1])
-    for where, piece in pull_pieces(block, factor):
-        moved = metric @ piece
-        squares[where] = np.einsum("ij,ij->j", moved, moved)
+    squares = np.zeros(factor.shape[1])
+    step = max(1, _PULL_NUMBERS // factor.size)
+    for start in range(0, len(metric), step):  # f ⊗ x is never built: M meets x, then f
+        some = metric[start : start + step]
+        at = block.times(some.reshape(-1, block.width)).reshape(len(some), *factor.shape)
+        squares += np.square(np.einsum("kcj,cj->kj", at, factor)).sum(axis=0)
     return squares
 
 
@@ -378,7 +380,7 @@ class Rows:
             yield where, self._block(where, scaling, spare)
 
     def _slice(self, where: Where) -> Matrix:
-        """Some rows in compressed form; those that follow each other are not copied."""
+        """Return some rows in compressed form, without a copy where they follow each other."""
         whole = self._matrix
         if not isinstance(where, slice):
             return whole[where]

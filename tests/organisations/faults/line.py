@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from superteach.engines.remote import Loopback
 from superteach.errors import TeacherLost
 from superteach.line import wire
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import own_secret
 from superteach.promises.audit import Audit
 from superteach.promises.guard import Guard
+from tests.loopback import Loopback
 
 
 class Killed(BaseException):

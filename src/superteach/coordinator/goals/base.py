@@ -47,7 +47,7 @@ class Covered(NamedTuple):
     """How much of a set a proof for one of its models covers."""
 
     within: float
-    """All models of the set whose predictions differ from that one's by at most this, root mean square; inf: all of it."""
+    """Distance in predictions (root mean square) up to which models of the set are covered; inf: all of the set."""
     apart: float
     """No lesson comes nearer to the set than this, in the goal's units; 0 where nothing is known."""
 

@@ -11,14 +11,13 @@ from scipy.optimize import nnls
 
 from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
 from superteach.coordinator.goals import covered
-from superteach.coordinator.goals.base import Covered, check_vector
+from superteach.coordinator.goals.base import INTERCEPT, Covered, check_vector
 from superteach.errors import GoalError
 from superteach.line.queries import AskMoments, Moments
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST, ridge_penalty
 from superteach.types import Array, Labels, is_number
 
-INTERCEPT = "intercept"
 _HALVINGS = 60
 """Halvings of the logarithm of a price over 24 decades: the distance in predictions is met to 1e-9 of its size."""
 

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from superteach.coordinator.classroom import Classroom
     from superteach.coordinator.federation import Federation
     from superteach.coordinator.methods.outcome import Outcome, Promised
+    from superteach.coordinator.promised import Script
     from superteach.line.queries import Size
     from superteach.mathematics.learner import Learner
-    from superteach.mathematics.private import Spread
-    from superteach.mathematics.problem import Scaling
     from superteach.settings import Settings
     from superteach.types import Array
 
@@ -71,7 +70,7 @@ class Method:
     """Shares of the pool that budget="best" looks at."""
 
     broad: ClassVar[bool] = False
-    """Whether it teaches learners of several outputs, and those without a penalty."""
+    """Whether it teaches learners of several outputs, and learners without a penalty."""
 
     def check(self, settings: Settings, learner: Learner, federation: Federation) -> None:
         """Refuse, before the first query, what this method cannot do."""
@@ -110,17 +109,8 @@ class Method:
         """Leave every teacher with its part of the lesson, from totals over all teachers and none over chosen rows."""
         raise NotImplementedError
 
-    def choose_noisy(
-        self,
-        federation: Federation,
-        learner: Learner,
-        scaling: Scaling,
-        goal: Array,
-        size: int,
-        rows: tuple[int, ...],
-        spread: Spread,
-    ) -> Promised:
-        """Do the same from noisy totals; `spread` gives the deviation of a release, `goal` is in raw units."""
+    def choose_noisy(self, federation: Federation, script: Script) -> Promised:
+        """Do the same from noisy totals; `script.terms.spread` gives the deviation of a release."""
         raise NotImplementedError
 
     def tell(self, settings: Settings) -> Words:

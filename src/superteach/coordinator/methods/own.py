@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from superteach.coordinator.classroom import Classroom
     from superteach.coordinator.federation import Federation
     from superteach.coordinator.methods.outcome import Outcome, Promised
+    from superteach.coordinator.promised import Script
     from superteach.mathematics.learner import Learner
-    from superteach.mathematics.private import Spread
-    from superteach.mathematics.problem import Scaling
+    from superteach.mathematics.problem import DualProblem
     from superteach.settings import Settings
     from superteach.types import Array
 
@@ -53,35 +53,26 @@ class Match(Method):
         chooser.choose(size)
         return chooser.outcome
 
-    def choose_noisy(
-        self,
-        federation: Federation,
-        learner: Learner,
-        scaling: Scaling,
-        goal: Array,
-        size: int,
-        rows: tuple[int, ...],
-        spread: Spread,
-    ) -> Promised:
+    def choose_noisy(self, federation: Federation, script: Script) -> Promised:
         """Agree on prices under noise; every teacher rounds alone."""
         from superteach.coordinator.methods.outcome import Outcome, Promised
         from superteach.line.queries import Choose
         from superteach.mathematics import private
         from superteach.mathematics.problem import ridge_penalty
 
-        inside, most = scaling.inside(goal), learner.loss.most_curvature
-        penalty = ridge_penalty(learner.penalty(size), len(inside), learner.free_intercept)
+        learner, size, total = script.learner, script.size, sum(script.rows)
+        inside, most = script.inside, learner.loss.most_curvature
+        diagonal = ridge_penalty(learner.penalty(size), len(inside), learner.free_intercept).diagonal
         federation.stage = "prices"
-        bound = most if most < math.inf else 1.0
-        diagonal, features = penalty.diagonal, federation.features
-        found = private.agree(federation.sum, spread, inside, diagonal, size, sum(rows), features, bound)
+        bound, spread = most if most < math.inf else 1.0, script.terms.spread
+        found = private.agree(federation.sum, spread, inside, diagonal, size, total, federation.features, bound)
         federation.stage = "choice"
         federation.sum(Choose(inside, found.point, found.cap, diagonal))
         reason = "the prices settled under noise" if found.settled else "the prices did not settle under noise"
         # A teacher that chooses a handful of rows cannot round without an error that nobody knows.
-        parts = [size * many / sum(rows) for many in rows]
+        parts = [size * many / total for many in script.rows]
         few = sum(part for part in parts if part < ROUNDED * len(inside)) / size
-        risk = private.stated_risk(found, diagonal, scaling.to_raw(len(inside))) if few <= RARE else None
+        risk = private.stated_risk(found, diagonal, script.scaling.to_raw(len(inside))) if few <= RARE else None
         return Promised(Outcome(reason, found.settled), risk)
 
     def sizes(self, settings: Settings, room: Classroom) -> list[int]:
@@ -119,24 +110,18 @@ class Dual(Method):
     promises = ("epsilon", "masked", "open")
     unpromised = "the threshold over all rows is a count that all teachers make together"
 
-    def choose_noisy(
-        self, federation: Federation, learner: Learner, scaling: Scaling, goal: Array, size: int, rows: tuple[int, ...],
-        spread: Spread,
-    ) -> Promised:  # fmt: skip
+    def choose_noisy(self, federation: Federation, script: Script) -> Promised:
         """Solve from noisy sums, find the threshold by noisy counts; teachers keep their rows and say nothing."""
         from superteach.coordinator.methods.outcome import Outcome, Promised
         from superteach.line.queries import KeepAbove
         from superteach.mathematics import private_dual
-        from superteach.mathematics.problem import DualProblem
         from superteach.settings import Settings
 
-        told = Settings(method=self.name).for_learner(learner)
-        assert told.goal_weight is not None
-        assert told.sparsity is not None
-        inside, total = scaling.inside(goal), sum(rows)
-        problem = DualProblem(learner.penalty(total), inside, told.goal_weight, learner.free_intercept)
+        total, usual = sum(script.rows), Settings(method=self.name)
+        problem, sparsity = _problem(script.learner, total, script.inside, usual)
         federation.stage = "dual"
-        found = private_dual.solve(federation.sum, spread, problem, told.sparsity, size, total, federation.features)
+        spread, features = script.terms.spread, federation.features
+        found = private_dual.solve(federation.sum, spread, problem, sparsity, script.size, total, features)
         federation.stage = "choice"
         federation.sum(KeepAbove(*found))
         return Promised(Outcome("the paper's problem was solved under noise"))
@@ -165,13 +150,9 @@ class Dual(Method):
         """Solve once; every size is then a cut through one ranking."""
         from superteach.coordinator.methods import dual
         from superteach.coordinator.path import Ranked
-        from superteach.mathematics.problem import DualProblem
 
-        told, learner = settings.for_learner(room.learner), room.learner
-        assert told.goal_weight is not None
-        assert told.sparsity is not None
-        problem = DualProblem(learner.penalty(room.rows), goal, told.goal_weight, learner.free_intercept)
-        outcome = dual.rank(room.federation, problem, told.sparsity, told.solver or room.solver)
+        problem, sparsity = _problem(room.learner, room.rows, goal, settings)
+        outcome = dual.rank(room.federation, problem, sparsity, settings.solver or room.solver)
         return Ranked(room.federation, outcome)
 
     def tell(self, settings: Settings) -> Words:
@@ -182,6 +163,16 @@ class Dual(Method):
         return replace(
             self.words, label=label, chosen=f"Rows were chosen by the paper's method (dual), solved by {how}."
         )
+
+
+def _problem(learner: Learner, rows: int, goal: Array, settings: Settings) -> tuple[DualProblem, float]:
+    """The paper's problem over `rows` rows, and its sparsity, with what the settings leave open."""
+    from superteach.mathematics.problem import DualProblem
+
+    told = settings.for_learner(learner)
+    assert told.goal_weight is not None
+    assert told.sparsity is not None
+    return DualProblem(learner.penalty(rows), goal, told.goal_weight, learner.free_intercept), told.sparsity
 
 
 class Oblivious(Method):

@@ -126,9 +126,9 @@ _ABOUT_REPORT = (
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from superteach.versions import VERSION
 
-        typer.echo(f"superteach {version('superteach')}")
+        typer.echo(f"superteach {VERSION}")
         raise typer.Exit()
 
 
@@ -148,14 +148,15 @@ def _start(
 @takes(Request)
 def teach(request: Request) -> None:
     """Hand the command line over as one request."""
-    if request.federation is not None and request.spark is None:
-        from superteach.faces.cli.federated import run as teach_federation
+    from superteach.faces.cli.folder import check_folder, claim
 
-        teach_federation(request)
-        return
-    from superteach.faces.cli.teach import run
-
-    run(request)
+    place = check_folder(request.out, request.overwrite)
+    with claim(request.out, place):
+        if request.federation is not None and request.spark is None:
+            from superteach.faces.cli.federated import run
+        else:
+            from superteach.faces.cli.teach import run
+        run(request, place)
 
 
 @app.command()

@@ -17,10 +17,10 @@ import numpy as np
 
 from superteach.errors import SettingError
 from superteach.faces.cli import screen
-from superteach.faces.cli.folder import check_folder, claim, new_folder
+from superteach.faces.cli.folder import new_folder
 from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal
 from superteach.faces.cli.report import page_of_stored
-from superteach.faces.cli.request import LOSSES, Request
+from superteach.faces.cli.request import LOSSES, Request, listed_in
 from superteach.lesson import Entry, Lesson, to_json
 from superteach.processes.patience import LEAST, WAIT, persevere
 from superteach.report.words import interruption
@@ -36,14 +36,8 @@ ROUND = 0.1
 """Seconds of a round over NVFlare on one machine (docs/federation.md: 12 in 1.3); networks add their own."""
 
 
-def run(request: Request) -> None:
+def run(request: Request, place: Path) -> None:
     """Check what can be checked here, see who is there, teach, write the folder, show the result."""
-    place = check_folder(request.out, request.overwrite)
-    with claim(request.out, place):
-        _run(request, place)
-
-
-def _run(request: Request, place: Path) -> None:
     from superteach.organisations.nvflare.session import roster, sign_in
 
     settings = request.made(rounding="alone", promise="epsilon")
@@ -54,14 +48,13 @@ def _run(request: Request, place: Path) -> None:
         raise SettingError("--costs is for files; in a federation costs are a teacher's to decide")
     if request.goal.startswith(FROM_DATA):
         raise SettingError("--goal from-data: is for files; fit the reference rows first and give the model as .json")
-    wanted = None if request.teachers is None else [name.strip() for name in request.teachers.split(",")]
     described = {"perturbed": None, "max-auc": "max-auc"}
     goal = described[request.goal] if request.goal in described else load_goal(request.goal)
     least = LEAST if request.least_teachers is None else request.least_teachers
     wait = WAIT if request.wait is None else request.wait
     assert request.federation is not None
-    with screen.progress() as watch, sign_in(request.federation) as desk:
-        teachers = roster(desk, wanted, request.on_loss, least, wait, _aloud)
+    with screen.progress() as (watch, _), sign_in(request.federation) as desk:
+        teachers = roster(desk, listed_in(request.teachers), request.on_loss, least, wait, _aloud)
         order = _order(request, settings, teachers, goal)
         student = order.student  # refuses a wrong penalty, before anybody is asked anything
         if request.dry_run:
@@ -99,7 +92,7 @@ def _order(request: Request, settings: Settings, teachers: list[str], goal: obje
         teachers=teachers,
         goal=goal.tolist() if isinstance(goal, np.ndarray) else goal,
         goal_name=f"goal file {request.goal!r}",
-        features=None if request.features is None else [name.strip() for name in request.features.split(",")],
+        features=listed_in(request.features),
         settings=settings,
         learner=request.learner,
         goal_seed=request.goal_seed,

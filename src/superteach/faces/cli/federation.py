@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
 
 from superteach.errors import counted
+from superteach.faces.cli.request import listed_in
 
 _KIT = typer.Argument(help="Start-up kit: the folder this teacher was given.", show_default=False)
 _HOME = typer.Argument(help="Folder of the federation.", show_default=False)
@@ -62,16 +65,13 @@ def declare(
     from superteach.organisations.site.rows import open_holding
     from superteach.promises.policy import draft
 
-    columns = None if features is None else [name.strip() for name in features.split(",")]
-    told = open_holding(file.stem, file, target, columns).schema(labels)
+    told = open_holding(file.stem, file, target, listed_in(features)).schema(labels)
     typer.echo(draft(told["rows"], told["columns"], target, told["labels"]), nl=False)
 
 
 def add(home: Annotated[Path, _HOME], teacher: Annotated[str, typer.Argument(show_default=False)]) -> None:
     """Make a kit for a teacher who comes later; needs the certificate-authority."""
-    from superteach.organisations.nvflare import certificates
-
-    mark = certificates.add(home, teacher)
+    mark = _certificates().add(home, teacher)
     typer.echo(
         f"{home}/teachers/{teacher}   give this folder to {teacher}, by a way nobody can listen to, and keep no copy"
     )
@@ -80,9 +80,7 @@ def add(home: Annotated[Path, _HOME], teacher: Annotated[str, typer.Argument(sho
 
 def request(kit: Annotated[Path, _KIT]) -> None:
     """Make a new key in a teacher's kit, and a request to sign it; the key never leaves the kit."""
-    from superteach.organisations.nvflare import certificates
-
-    typer.echo(f"{certificates.request(kit)}   send this file to the coordinator; the key stays here")
+    typer.echo(f"{_certificates().request(kit)}   send this file to the coordinator; the key stays here")
 
 
 def sign(
@@ -91,9 +89,7 @@ def sign(
     days: Annotated[int, typer.Option(min=1, help="How long the certificate is valid.")] = 360,
 ) -> None:
     """Sign a teacher's request; the server takes its old certificate no more."""
-    from superteach.organisations.nvflare import certificates
-
-    place, mark = certificates.sign(home, csr, days)
+    place, mark = _certificates().sign(home, csr, days)
     typer.echo(f"{place}   send this file back: superteach federation install KIT {place.name}")
     typer.echo(f'each other teacher that shares masks with it changes its entry in [masks] teachers to  "{mark}"')
 
@@ -103,16 +99,12 @@ def install(
     certificate: Annotated[Path, typer.Argument(help="What the coordinator signed.", show_default=False)],
 ) -> None:
     """Use a signed certificate, and the key that was made for it, from the next join on."""
-    from superteach.organisations.nvflare import certificates
-
-    typer.echo(f"{kit} has certificate {certificates.install(kit, certificate)}; join again to use it")
+    typer.echo(f"{kit} has certificate {_certificates().install(kit, certificate)}; join again to use it")
 
 
 def revoke(home: Annotated[Path, _HOME], teacher: Annotated[str, typer.Argument(show_default=False)]) -> None:
     """Send a teacher away and let it in no more; signing a request of it lets it in again."""
-    from superteach.organisations.nvflare import certificates
-
-    certificates.revoke(home, teacher)
+    _certificates().revoke(home, teacher)
     typer.echo(f"{teacher} is not let in any more; a running server sends it away within seconds")
 
 
@@ -121,9 +113,7 @@ def renew(
     days: Annotated[int, typer.Option(min=1, help="How long the certificates are valid.")] = 360,
 ) -> None:
     """Sign the certificates of authority, server and coordinator anew; start the server again afterwards."""
-    from superteach.organisations.nvflare import certificates
-
-    ends = certificates.renew(home, days)
+    ends = _certificates().renew(home, days)
     typer.echo(f"authority, server and coordinator hold until {ends:%Y-%m-%d}; start the server again")
 
 
@@ -156,9 +146,8 @@ def join(
     from superteach.organisations.nvflare.start import become_teacher, prepare_teacher, use_alone
     from superteach.words import PROMISES
 
-    columns = None if features is None else [name.strip() for name in features.split(",")]
     use_alone(kit, "a teacher has joined with this kit already")
-    name, server, holding, rules = prepare_teacher(kit, data, target, columns, policy, threads)
+    name, server, holding, rules = prepare_teacher(kit, data, target, listed_in(features), policy, threads)
     held = f"{counted(holding.count, 'rows')} of {counted(len(holding.pool.columns), 'columns')}"
     typer.echo(f"{name}: {held} stay here; target {target!r}")
     typer.echo(f"{name}: {PROMISES[rules.promise]} No weaker promise than {rules.promise!r} is accepted.")
@@ -192,6 +181,14 @@ def status(
             typer.echo(f"  promise {lesson['promise']}, {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
             if lesson["waiting"]:
                 typer.echo(f"  waits for {', '.join(lesson['waiting'])}")
+
+
+def _certificates() -> ModuleType:
+    """Import what makes certificates, or name the command that installs it."""
+    from superteach.organisations.nvflare import require
+
+    require()
+    return import_module("superteach.organisations.nvflare.certificates")
 
 
 def _fate(status: str) -> str:

@@ -16,7 +16,9 @@ import numpy as np
 
 from superteach.errors import SettingError, reason_of
 from superteach.lesson import Taught
-from superteach.processes.disk import hold
+from superteach.processes.disk import hold, unmasked
+from superteach.report.markup import unlike
+from superteach.types import Json
 
 if TYPE_CHECKING:
     from superteach.teacher.files import Pool
@@ -98,7 +100,7 @@ def new_folder(place: Path) -> Iterator[Path]:
         place.parent.mkdir(parents=True, exist_ok=True)
         hidden = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name[:50]}-"))
         yield hidden
-        _open_to_readers(hidden)
+        hidden.chmod(unmasked(0o777))  # a temporary one is closed to everybody else
         if place.exists():
             old = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name[:50]}-old-")) / "folder"
             os.rename(place, old)
@@ -117,31 +119,19 @@ def new_folder(place: Path) -> Iterator[Path]:
             shutil.rmtree(old.parent, ignore_errors=True)
 
 
-def _open_to_readers(folder: Path) -> None:
-    """Give the folder the rights a plain mkdir would; a temporary one is closed to everybody else."""
-    mask = os.umask(0)
-    os.umask(mask)
-    folder.chmod(0o777 & ~mask)
-
-
 def file_names(teachers: Sequence[str]) -> list[str]:
     """Make a file name for every teacher: safe on every system, and distinct even where case is ignored."""
-    names: list[str] = []
-    taken: set[str] = set()
+    names: dict[str, str] = {}
     for teacher in teachers:
         stem = re.sub(r"[^\w.-]+", "_", teacher).strip("._") or "teacher"
         while len(stem.encode()) > 150:
             stem = stem[:-1]
-        name, number = stem, 1
-        while name.casefold() in taken:
-            number += 1
-            name = f"{stem}-{number}"
-        taken.add(name.casefold())
-        names.append(f"{name}.csv")
-    return names
+        folded = unlike(stem.casefold(), names)
+        names[folded] = f"{stem}{folded.removeprefix(stem.casefold())}.csv"
+    return list(names.values())
 
 
-def write_chosen(folder: Path, taught: Taught, pool: Pool) -> list[dict[str, object]]:
+def write_chosen(folder: Path, taught: Taught, pool: Pool) -> Json:
     """Write chosen/<teacher>.csv, row numbers in the teacher's own file; return what lesson.json says of them."""
     (folder / "chosen").mkdir()
     stored = []
@@ -153,4 +143,4 @@ def write_chosen(folder: Path, taught: Taught, pool: Pool) -> list[dict[str, obj
         (folder / "chosen" / name).write_text("row\n" + lines, encoding="utf-8", newline="\n")
         entry = {"teacher": teacher, "file": str(source), "chosen": f"chosen/{name}"}
         stored.append({**entry, "rows": len(rows), "held": len(numbers)})
-    return stored
+    return {"files": stored}

@@ -1,4 +1,4 @@
-"""`superteach teach` with rows that stay on disk: which those are, the lesson, and its rows as Parquet."""
+"""`superteach teach` with rows that stay on disk: find the table, keep a journal, write the chosen rows as Parquet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from superteach.types import Json, Positions
 
 
 def find_table(request: Request, features: list[str] | None, numeric: bool) -> ParquetTable | None:
-    """The table that is to stay on disk: a folder, what --out-of-core says, or Parquet that is large for this memory."""
+    """Find the table that is to stay on disk: a folder, what --out-of-core says, or Parquet too large for this memory."""
     named = [Path(name) for name in request.files or []]
     folders = [path for path in named if path.is_dir()]
     if request.out_of_core is False and not folders:
@@ -43,7 +43,7 @@ def find_table(request: Request, features: list[str] | None, numeric: bool) -> P
 def unfinished(
     request: Request, settings: Settings, pool: LargePool, learner: Learner, place: Path
 ) -> Iterator[Journal]:
-    """The journal of a lesson beside the place of its result: gone when the lesson is done, kept for --resume when not."""
+    """Keep the journal of a lesson beside its result; remove it when the lesson is done, else leave it to --resume."""
     path = place.parent / f".{place.name[:50]}.unfinished"
     asked = {
         "files": pool.table.marks if pool.table else [],
@@ -104,9 +104,7 @@ def _write_rows(folder: Path, pool: LargePool, chosen: Positions) -> list[Json]:
     writer: parquet.ParquetWriter | None = None
     try:
         for file, source in enumerate(table.sources):
-            own = (
-                chosen[np.searchsorted(chosen, firsts[file]) : np.searchsorted(chosen, firsts[file + 1])] - firsts[file]
-            )
+            own = _within(chosen, firsts[file], table.counts[file])
             for taken in _taken(table, file, own, asked):
                 writer = writer or parquet.ParquetWriter(folder / "chosen.parquet", taken.schema)
                 writer.write_table(taken.cast(writer.schema))
@@ -129,12 +127,18 @@ def _taken(table: ParquetTable, file: int, own: Positions, asked: list[str]) -> 
     for group in np.unique(np.searchsorted(ends, own, side="right")).tolist():
         start = int(ends[group]) - table.groups[file][group]
         for part in table.tables(file, [group], asked):
-            rows = own[np.searchsorted(own, start) : np.searchsorted(own, start + part.num_rows)]
+            rows = _within(own, start, part.num_rows)
             if len(rows):
                 name = pa.array([str(table.sources[file].path)] * len(rows)).dictionary_encode()
-                some = part.take(pa.array(rows - start))
-                yield some.add_column(0, "row", pa.array(rows)).add_column(0, "file", name)
+                some = part.take(pa.array(rows))
+                yield some.add_column(0, "row", pa.array(rows + start)).add_column(0, "file", name)
             start += part.num_rows
+
+
+def _within(rows: Positions, start: int, count: int) -> Positions:
+    """Return the entries of ascending `rows` from `start` to `start + count`, counted from `start`."""
+    first, end = np.searchsorted(rows, (start, start + count))
+    return rows[first:end] - start
 
 
 def _write_mask(path: Path, own: Positions, groups: list[int]) -> None:
@@ -143,6 +147,6 @@ def _write_mask(path: Path, own: Positions, groups: list[int]) -> None:
         start = 0
         for rows in groups:
             mask = np.zeros(rows, dtype=bool)
-            mask[own[np.searchsorted(own, start) : np.searchsorted(own, start + rows)] - start] = True
+            mask[_within(own, start, rows)] = True
             writer.write_table(pa.table([mask], schema=schema))
             start += rows

@@ -37,7 +37,7 @@ class Shape:
     rows: int
     """Of all teachers together."""
     known: bool = True
-    """Whether that is known, or assumed."""
+    """Whether `rows` is known; else it is assumed."""
 
 
 def rehearse(shape: Shape, learner: Learner, goal: object, settings: Settings, round_seconds: float = 0.0) -> Json:
@@ -113,7 +113,7 @@ def say(told: Json, as_json: bool) -> None:
 
 
 def _federation(shape: Shape, rows: int, learner: Learner) -> Federation:
-    """Deal invented rows out to as many teachers, with targets that suit the loss."""
+    """Invent rows, and targets that suit the loss, and deal them out to the teachers of `shape`."""
     draw = np.random.default_rng(0)
     X = draw.standard_normal((rows, shape.columns))
     signal = X @ draw.standard_normal(shape.columns) / np.sqrt(shape.columns) + draw.standard_normal(rows)
@@ -127,7 +127,7 @@ def _federation(shape: Shape, rows: int, learner: Learner) -> Federation:
 
 
 def _goal(goal: object, shape: Shape, learner: Learner) -> object:
-    """Take a goal that asks as many questions: itself where it is fitted on teachers' rows, else a vector."""
+    """Return a goal that asks as many questions: `goal` itself where it is fitted on teachers' rows, else a vector."""
     if isinstance(goal, PerturbedFit | MaxAUC):
         return goal
     vector: Array = np.random.default_rng(1).standard_normal(shape.columns + (learner.intercept != "none"))
@@ -135,7 +135,7 @@ def _goal(goal: object, shape: Shape, learner: Learner) -> object:
 
 
 def _scaled(settings: Settings, shape: Shape, rows: int) -> Settings:
-    """Turn counts of rows into as many of the invented ones."""
+    """Scale a budget that counts rows to the number of invented rows."""
 
     def scaled(budget: Budget) -> Budget:
         if isinstance(budget, tuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum, StrEnum
 from inspect import Parameter, Signature
@@ -62,8 +62,8 @@ class Request:
         str | None,
         _option(
             _ROWS,
-            "Spark master (local[2], spark://host:7077, sc://host:15002): teach from one Parquet table, each of whose "
-            "partitions is a teacher; with --owner each owner is.",
+            "Spark master (local[2], spark://host:7077, sc://host:15002): teach from one Parquet table, where each "
+            "partition is a teacher; with --owner each owner is.",
         ),
     ] = None
     teachers: Annotated[
@@ -138,6 +138,11 @@ class Request:
         return of_options(given)
 
 
+def listed_in(text: str | None) -> list[str] | None:
+    """Read names that are separated by commas; None where nothing was given."""
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
 Asked = TypeVar("Asked", bound=Request)
 
 
@@ -158,7 +163,8 @@ def takes(kind: type[Asked]) -> Callable[[Callable[[Asked], None]], Callable[...
         name += f"/--no-{name[2:]}" if one.default is True else ""
         option = _option(_LESSON, facts["help"], name, show_default=shown or False)
         if "choices" in facts:
-            kind_of = _words(one.name, facts["choices"]())
+            make: Any = StrEnum  # mypy reads a call of it as the definition of a class
+            kind_of = make(one.name, {word: word for word in facts["choices"]()})
         hint: object = Annotated[kind_of if flag else kind_of | None, option]
         parameters.append(_parameter(one.name, hint, one.default if flag else None))
 
@@ -178,10 +184,3 @@ def takes(kind: type[Asked]) -> Callable[[Callable[[Asked], None]], Callable[...
 
 def _parameter(name: str, annotation: object, default: object) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _words(name: str, choices: Sequence[str]) -> type[StrEnum]:
-    """Make the type of an option that accepts these words alone."""
-    make: Any = StrEnum  # mypy reads a call of it as the definition of a class
-    kind: type[StrEnum] = make(name, {word: word for word in choices})
-    return kind

@@ -34,30 +34,6 @@ from superteach.words import PROMISES
 Watch = Callable[[Entry], None]
 
 
-@contextmanager
-def progress() -> Iterator[Watch | None]:
-    """Show stage, rounds and elapsed time on stderr while the work goes on; nothing where that is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("[dim]round[/] {task.completed:,.0f}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("read files", total=None)
-
-        def watch(entry: Entry) -> None:
-            bar.update(task, description=STAGES.get(entry.stage, entry.stage), completed=entry.number)
-
-        yield watch
-
-
 class _Rate(ProgressColumn):
     """Rows per second of the present pass."""
 
@@ -66,25 +42,30 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def passes(rows: int) -> Iterator[tuple[Watch | None, Callable[[int], None] | None]]:
-    """Show how far a pass over so many rows is, rows per second and the time it still takes; nothing in a pipe."""
+def progress(rows: int | None = None) -> Iterator[tuple[Watch | None, Callable[[int], None] | None]]:
+    """Show stage, round and elapsed time on stderr while the work goes on; nothing where that is no terminal.
+
+    Where each round is a pass over `rows` on disk, show how far it is, rows per second and the time it still takes.
+    Yields what hears of rounds, and what hears of rows.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None, None
         return
-    shown = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(20),
-        _Rate(),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*shown, TextColumn("[dim]left of this pass[/]"), console=console, transient=True) as bar:
+    shown: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}")]
+    if rows is None:
+        shown += [TimeElapsedColumn()]
+    else:
+        left = TextColumn("[dim]left of this pass[/]")
+        shown += [BarColumn(20), _Rate(), TimeRemainingColumn(compact=True), left]
+    with Progress(*shown, console=console, transient=True) as bar:
         task = bar.add_task("read files", total=rows)
 
         def watch(entry: Entry) -> None:
             words = f"{STAGES.get(entry.stage, entry.stage)} [dim]round {entry.number:,}[/]"
-            bar.reset(task, total=rows, description=words)
+            bar.update(task, description=words)
+            if rows is not None:
+                bar.reset(task, total=rows)
 
         yield watch, lambda done: bar.advance(task, done)
 
@@ -148,23 +129,17 @@ def compare(lessons: dict[str, Lesson]) -> None:
 
 def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     """Show the figures of one lesson."""
-    table = _three_columns()
-    table.add_row("rows chosen", f"{lesson.size:,}", f"of {lesson.rows:,}, {percent(lesson.fraction)}")
+    rows = [("rows chosen", f"{lesson.size:,}", f"of {lesson.rows:,}, {percent(lesson.fraction)}")]
     if lesson.delivered:
-        table.add_row("risk", f"{lesson.risk:.6g}", f"distance to the goal; all rows: {lesson.pool_risk:.6g}")
-        table.add_row("consistency", f"{lesson.consistency:.4f}", "of predictions with the goal's, on all rows")
+        rows.append(("risk", f"{lesson.risk:.6g}", f"distance to the goal; all rows: {lesson.pool_risk:.6g}"))
+        rows.append(("consistency", f"{lesson.consistency:.4f}", "of predictions with the goal's, on all rows"))
     if lesson.stated_risk is not None:
-        table.add_row("stated risk", f"{lesson.stated_risk:.6g}", "exceeded with a probability of 5 % at most")
-    table.add_row("promise", lesson.promise, PROMISES[lesson.promise])
+        rows.append(("stated risk", f"{lesson.stated_risk:.6g}", "exceeded with a probability of 5 % at most"))
     before = lesson.abandoned["rounds"]
-    table.add_row(
-        "rounds",
-        f"{lesson.rounds:,}",
-        f"{size_text(lesson.bytes)} between {counted(len(rows_of), 'teachers')} and coordinator"
-        + (f", and {counted(before, 'rounds')} before the lesson began anew" if before else ""),
-    )
-    table.add_row("seconds", f"{lesson.seconds:.2f}", "")
-    _print(table)
+    sent = f"{size_text(lesson.bytes)} between {counted(len(rows_of), 'teachers')} and coordinator"
+    sent += f", and {counted(before, 'rounds')} before the lesson began anew" if before else ""
+    rows.append(("promise", lesson.promise, PROMISES[lesson.promise]))
+    facts([*rows, ("rounds", f"{lesson.rounds:,}", sent), ("seconds", f"{lesson.seconds:.2f}", "")])
     spread = [f"{name}: {count:,}" for name, count in zip(lesson.teachers, rows_of, strict=True)]
     shown = ", ".join(spread[:8]) + (f", … ({len(spread)} teachers)" if len(spread) > 8 else "")
     say(f"Rows by teacher: {shown}.")
@@ -172,18 +147,13 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
 
 def facts(rows: Sequence[tuple[str, str, str]]) -> None:
     """Show names, values and what they mean."""
-    table = _three_columns()
-    for row in rows:
-        table.add_row(*row)
-    _print(table)
-
-
-def _three_columns() -> Table:
     table = _table(show_header=False)
     table.add_column("")
     table.add_column("", justify="right")
     table.add_column("", style="dim")
-    return table
+    for row in rows:
+        table.add_row(*row)
+    _print(table)
 
 
 def sentence(lesson: Lesson) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,64 +11,47 @@ from superteach.coordinator import named
 from superteach.coordinator.goals import CheckedGoal, Goal, check_goal
 from superteach.errors import SettingError
 from superteach.faces.cli import rehearsal, screen
-from superteach.faces.cli.folder import check_folder, claim, new_folder, write_chosen
+from superteach.faces.cli.folder import new_folder, write_chosen
 from superteach.faces.cli.goal import check_goal_name, make_goal
 from superteach.faces.cli.large import find_table, unfinished, write_large
 from superteach.faces.cli.report import page_of_stored
-from superteach.faces.cli.request import LOSSES, Request
+from superteach.faces.cli.request import LOSSES, Request, listed_in
 from superteach.faces.oneprocess import OneProcess, check_open
-from superteach.lesson import Taught, to_json, write_json, write_model
+from superteach.lesson import Taught, to_json, write_lesson
 from superteach.mathematics.learner import Learner
 from superteach.report.markup import size_text
 from superteach.teacher.files import read_pool
 from superteach.types import Array, Json, Raw
 
 
-def run(request: Request) -> None:
+def run(request: Request, place: Path) -> None:
     """Check everything, teach, write the folder, show the result."""
-    place = check_folder(request.out, request.overwrite)
-    with claim(request.out, place):
-        _run(request, place)
-
-
-def _run(request: Request, place: Path) -> None:
     estimator = named.build_learner(request.learner, request.C, request.alpha, request.intercept)
     student = Learner.of(estimator)
     settings = request.made()
     check_goal_name(request.goal)
-    features = None if request.features is None else [name.strip() for name in request.features.split(",")]
-    if request.spark is not None:
-        from superteach.faces.cli.spark import teach_spark
-
-        teach_spark(request, place, estimator, features)
-        return
-    if not request.files or request.target is None:
-        raise SettingError("name the teachers' files and the --target column, or a --federation")
+    features = listed_in(request.features)
     numeric = not student.loss.classifies
-    table = find_table(request, features, numeric)
-    if request.on_loss != "abort" or (request.resume and table is None):
-        raise SettingError("--resume and --on-loss go with --federation; files are not lost on the way")
-    for name in LOSSES:
-        if getattr(request, name) is not None:
-            raise SettingError(f"--{name.replace('_', '-')} goes with --federation; files are not lost on the way")
-    if request.teachers is not None:
-        raise SettingError("--teachers goes with --federation; with files every file is a teacher")
 
-    target = request.target
-    described = named.learner_settings(request.learner, estimator, student, request.intercept)
+    def goal_of(columns: Sequence[str], classes: Raw | None) -> Array | Goal:
+        return make_goal(
+            request.goal, request.goal_seed, columns, str(request.target), numeric, request.intercept, classes
+        )
 
-    def goal_of(columns: tuple[str, ...], classes: Raw | None) -> Array | Goal:
-        return make_goal(request.goal, request.goal_seed, columns, target, numeric, request.intercept, classes)
-
-    def write(taught: Taught, columns: tuple[str, ...], rows: Callable[[Path], Json]) -> Json:
-        lesson = taught.lesson
-        stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(columns), "target": target}
+    def write(taught: Taught, columns: Sequence[str], rows: Callable[[Path], Json]) -> Json:
+        described = named.learner_settings(request.learner, estimator, student, request.intercept)
         with new_folder(place) as folder:
-            write_model(folder, taught, columns, described)
-            stored |= rows(folder)
-            write_json(folder / "lesson.json", stored)
-            page_of_stored(stored, lesson).write(folder / "report.html")
+            stored = write_lesson(folder, taught, columns, str(request.target), described, rows(folder))
+            page_of_stored(stored, taught.lesson).write(folder / "report.html")
         return stored
+
+    def show(stored: Json, taught: Taught, *where: str) -> None:
+        if request.as_json:
+            sys.stdout.write(to_json(stored | {"out": str(request.out)}))
+            return
+        screen.result(taught.lesson, [len(rows) for rows in taught.chosen])
+        for text in (screen.sentence(taught.lesson), *where):
+            screen.say(text)
 
     def rehearse(names: list[str], columns: tuple[str, ...], rows: int, classes: Raw | None) -> None:
         goal = goal_of(columns, classes)
@@ -78,38 +61,50 @@ def _run(request: Request, place: Path) -> None:
         shape = rehearsal.Shape(names, len(columns), rows)
         rehearsal.say(rehearsal.rehearse(shape, student, goal, settings), request.as_json)
 
+    if request.spark is not None:
+        from superteach.faces.cli.spark import teach_spark
+
+        found, rows = teach_spark(request, student, goal_of, features)
+        stored = write(found.taught, found.columns, rows)
+        told = f"Model, chosen rows (chosen/rows.parquet), ledger and report.html are in {request.out}."
+        show(stored, found.taught, told)
+        return
+    if not request.files or request.target is None:
+        raise SettingError("name the teachers' files and the --target column, or a --federation")
+    table = find_table(request, features, numeric)
+    if request.on_loss != "abort" or (request.resume and table is None):
+        raise SettingError("--resume and --on-loss go with --federation; files are not lost on the way")
+    for name in LOSSES:
+        if getattr(request, name) is not None:
+            raise SettingError(f"--{name.replace('_', '-')} goes with --federation; files are not lost on the way")
+    if request.teachers is not None:
+        raise SettingError("--teachers goes with --federation; with files every file is a teacher")
+
+    told = f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}."
     if table is not None:
         settings = request.made(rounding="alone")
         check_open(settings)
         if request.dry_run:
             rehearse(["rows on disk"], table.columns, table.rows, None)
             return
-        with screen.passes(table.rows) as (watch, told):
-            large = table.put_away(student.loss, request.cache, told)
+        with screen.progress(table.rows) as (watch, done):
+            large = table.put_away(student.loss, request.cache, done)
             room = OneProcess(large, large.columns, student)
             goal = goal_of(large.columns, room.classes)
             with unfinished(request, settings, large, student, place) as journal:
                 taught = room.teach(goal, watch, settings, journal)
                 stored = write(taught, large.columns, partial(write_large, taught=taught, pool=large))
-    else:
-        with screen.progress() as watch:
-            pool = read_pool(request.files, target, request.owner, features, numeric, request.costs)
-            room = OneProcess(pool.parts, pool.columns, student)
-            if not request.dry_run:
-                taught = room.teach(goal_of(pool.columns, room.classes), watch, settings)
-        if request.dry_run:
-            names = [part.name for part in pool.parts]
-            rehearse(names, pool.columns, sum(part.count for part in pool.parts), room.classes)
-            return
-        stored = write(taught, pool.columns, lambda folder: {"files": write_chosen(folder, taught, pool)})
-
-    lesson = taught.lesson
-    if request.as_json:
-        sys.stdout.write(to_json(stored | {"out": str(request.out)}))
-        return
-    screen.result(lesson, [len(rows) for rows in taught.chosen])
-    screen.say(screen.sentence(lesson))
-    screen.say(f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}.")
-    if table is not None:
         kind, size = table.kind.__name__, size_text(large.store.size)
-        screen.say(f"Rows stayed on disk; their copy ({size}, {kind}) in {large.store.folder} is removed.")
+        copied = f"Rows stayed on disk; their copy ({size}, {kind}) in {large.store.folder} is removed."
+        show(stored, taught, told, copied)
+        return
+    with screen.progress() as (watch, _):
+        pool = read_pool(request.files, request.target, request.owner, features, numeric, request.costs)
+        room = OneProcess(pool.parts, pool.columns, student)
+        if not request.dry_run:
+            taught = room.teach(goal_of(pool.columns, room.classes), watch, settings)
+    if request.dry_run:
+        names = [part.name for part in pool.parts]
+        rehearse(names, pool.columns, sum(part.count for part in pool.parts), room.classes)
+        return
+    show(write(taught, pool.columns, partial(write_chosen, taught=taught, pool=pool)), taught, told)

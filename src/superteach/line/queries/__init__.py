@@ -2,8 +2,8 @@
 
 Each query is a frozen dataclass that owns its facts: what is broadcast, what a teacher replies and how the sum is read,
 what the reply shows, the rows it runs over, what it changes in a teacher's memory, its sensitivity, and whether single rows
-can be read from it. Policies, guard, engines, journal and docs ask the class. `python -m superteach.line.queries PAGE`
-writes the table of all queries into PAGE. A teacher refuses anything that is not on the list.
+can be read from it. Policies, guard, engines, journal and docs ask the class. A teacher refuses anything that is not
+on the list.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]
 The last two look at t = u'(g_j, 1), with g_j the row's pull (see methods.match): "relax" adds
 log(1 + exp(z_j + t)) with z_j the row's log-odds, "reach" adds max(0, t)."""
 RowSet = Literal["all", "chosen", "drawn", "priced"]
-"""Which rows are summed: all, those of the lesson, those drawn to take part in the prices ("relax" alone is summed over
-them), or the same weighted by their fractions b_j at the present prices."""
+"""Which rows are summed: all rows, the chosen ones, the rows drawn to take part in the prices (for "relax" alone), or
+these weighted by their fractions b_j at the present prices."""
 Behind = Literal[RowSet, "in play"]
 """A set of rows that a reply runs over: a `RowSet`, or the rows in play of a rounding."""
 Over = Literal[Behind, "as asked"]
@@ -34,17 +34,19 @@ TOTALS = ("masked", "open")
 EVERYTHING = ("everything",)
 """What `Prepare` changes: a teacher forgets all it remembered."""
 HISTOGRAM_BINS = 256
+OCTAVES = 96
+"""Classes of length in a reply to `Balance`: class k holds lengths from 2^(k − 72) on, class 0 all shorter ones."""
 SHAPES = {
     "centre": "x", "scale": "x", "model": "d", "goal": "d", "point": "d", "direction": "d", "metric": "m", "measure": "m",
-    "tilt": "p", "residual": "p", "root": "q", "width": "d",
+    "tilt": "p", "residual": "p", "root": "q", "width": "d", "odds": "o",
 }  # fmt: skip
-"""Shapes of a query's fields by their names: x raw columns, d coefficients, p = d + 1 prices, q p × p, m d or d × d."""
+"""Shapes of fields by their names: x raw columns, d coefficients, p = d + 1 prices, q p × p, m d or d × d, o octaves."""
 
 Read = TypeVar("Read", covariant=True)
 
 
 class Sensitivity(NamedTuple):
-    """How much one row more or less changes any one number of a reply, what is remembered of other rows staying the same."""
+    """How much one row more or less changes any one number of a reply, while what is remembered of other rows stays."""
 
     bound: float | None
     """None: no bound is known."""
@@ -67,7 +69,7 @@ class Query(Generic[Read]):
     exposure: ClassVar[str]
     """What the reply shows of a teacher's rows, in one sentence for docs, report and policy."""
     over: ClassVar[Over] = "all"
-    """Rows that the reply runs over; where it says "as asked", `behind` has them."""
+    """Rows that the reply runs over; "as asked": those that the field `rows` names."""
     shows_rows: ClassVar[bool] = False
     """Whether single rows can be read from question or reply as they are."""
     changes: ClassVar[tuple[str, ...]] = ()
@@ -75,7 +77,8 @@ class Query(Generic[Read]):
     sensitivity: ClassVar[Sensitivity] = UNCAPPED
     promises: ClassVar[tuple[str, ...]] = ("open",)
     """Promises under which the query is answered at all."""
-    length: ClassVar[int] = 1
+    length: ClassVar[tuple[int | str, ...]] = (1,)
+    """Parts of the reply's length: numbers, and names of fields, each as long as the field is (a count: its value)."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -89,13 +92,13 @@ class Query(Generic[Read]):
     @property
     def reply_length(self) -> int:
         """How many numbers each teacher answers with."""
-        return self.length
+        parts = [getattr(self, part) if isinstance(part, str) else part for part in self.length]
+        return sum(part if isinstance(part, int) else len(part) for part in parts)
 
     @property
     def behind(self) -> tuple[Behind, ...]:
         """Sets of rows that this reply runs over."""
-        assert self.over != "as asked"
-        return (self.over,)
+        return (vars(self)["rows"] if self.over == "as asked" else self.over,)
 
     listed: ClassVar[tuple[str, ...]] = ()
     """Fields that are lists of any length, whatever others of their name are."""
@@ -123,14 +126,15 @@ class Query(Generic[Read]):
         return sum(map(_payload, vars(self).values()))
 
     def misfit(self, columns: int, width: int, teachers: int) -> str | None:
-        """Name a field that cannot be of a lesson with so many columns, coefficients and teachers, with what it needs."""
+        """Name a field that does not fit a lesson of `columns` columns, `width` coefficients and `teachers` teachers."""
         sizes: dict[str, list[tuple[int, ...]]] = {
             "x": [(columns,)],
             "d": [(width,)],
             "p": [(width + 1,)],
             "q": [(width + 1,) * 2],
+            "m": [(width,), (width, width)],
+            "o": [(OCTAVES,)],
         }
-        sizes["m"] = [(width,), (width, width)]
         for name, value in vars(self).items():
             shape = "p" if name in self.priced else "" if name in self.listed else SHAPES.get(name, "")
             wanted = sizes.get(shape, [])
@@ -161,12 +165,12 @@ def _payload(value: object) -> int:
 
 @lru_cache(maxsize=64)
 def upper_triangle(width: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Where the numbers of a symmetric matrix lie that travel: row by row, from the diagonal on."""
+    """Indices of the numbers of a symmetric matrix that travel: row by row, from the diagonal on."""
     return np.triu_indices(width)
 
 
 def read_upper(numbers: Array, width: int) -> Array:
-    """The symmetric matrix of which these are the upper triangle."""
+    """Build the symmetric matrix with this upper triangle."""
     matrix = np.zeros((width, width))
     matrix[upper_triangle(width)] = numbers
     matrix.T[upper_triangle(width)] = numbers
@@ -176,7 +180,7 @@ def read_upper(numbers: Array, width: int) -> Array:
 class Number(Query[float]):
     """A query that is answered with one sum."""
 
-    reply: ClassVar[str] = "1 sum"
+    reply = "1 sum"
 
     def read(self, total: Array) -> float:
         return float(total[0])
@@ -192,7 +196,7 @@ class Numbers(Query[Array]):
 class Counts(Query[npt.NDArray[np.int64]]):
     """A query that is answered with counts."""
 
-    sensitivity: ClassVar[Sensitivity] = COUNTED
+    sensitivity = COUNTED
 
     def read(self, total: Array) -> npt.NDArray[np.int64]:
         return np.rint(total).astype(np.int64)
@@ -208,12 +212,12 @@ class Size(NamedTuple):
 class Sized(Query[Size]):
     """A query that is answered with two counts, and (but for `Census`) chooses rows."""
 
-    reply: ClassVar[str] = "2 counts"
-    exposure: ClassVar[str] = "chosen rows; those of them with a positive label or target"
+    reply = "2 counts"
+    exposure = "chosen rows; those of them with a positive label or target"
     over: ClassVar[Over] = "chosen"
     changes: ClassVar[tuple[str, ...]] = ("chosen",)
-    sensitivity: ClassVar[Sensitivity] = COUNTED
-    length: ClassVar[int] = 2
+    sensitivity = COUNTED
+    length = (2,)
 
     def read(self, total: Array) -> Size:
         return Size(round(total[0]), round(total[1]))
@@ -223,29 +227,22 @@ class Census(Sized):
     """How many rows are there (or chosen), and how many with a positive label or target?"""
 
     rows: Literal["all", "chosen"] = "all"
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "which rows"
-    exposure: ClassVar[str] = "rows; rows with a positive label or target"
-    over: ClassVar[Over] = "as asked"
-    changes: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def behind(self) -> tuple[Behind, ...]:
-        return (self.rows,)
+    promises = TOTALS
+    broadcast = "which rows"
+    exposure = "rows; rows with a positive label or target"
+    over = "as asked"
+    changes = ()
 
 
 class ClassCounts(Counts):
     """How many of the chosen rows belong to each of many classes?"""
 
     classes: int
-    broadcast: ClassVar[str] = "how many classes there are"
-    reply: ClassVar[str] = "one count per label"
-    exposure: ClassVar[str] = "chosen rows of each class"
-    over: ClassVar[Over] = "chosen"
-
-    @property
-    def reply_length(self) -> int:
-        return self.classes
+    broadcast = "how many classes there are"
+    reply = "one count per label"
+    exposure = "chosen rows of each class"
+    over = "chosen"
+    length = ("classes",)
 
 
 class ColumnSums(Numbers):
@@ -253,14 +250,11 @@ class ColumnSums(Numbers):
 
     centre: Array
     power: Literal[1, 2]
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "a centre per column, a power"
-    reply: ClassVar[str] = "d sums"
-    exposure: ClassVar[str] = "the sum (then the squared spread) of each column"
-
-    @property
-    def reply_length(self) -> int:
-        return len(self.centre)
+    promises = TOTALS
+    broadcast = "a centre per column, a power"
+    reply = "d sums"
+    exposure = "the sum (then the squared spread) of each column"
+    length = ("centre",)
 
 
 class Announced(Protocol):
@@ -277,10 +271,10 @@ class Prepare(Number):
     constant: float
     centre: Array | None = None
     scale: Array | None = None
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "loss, constant column, scaling"
-    exposure: ClassVar[str] = "the sum of squares over all rows and columns, as scaled"
-    changes: ClassVar[tuple[str, ...]] = EVERYTHING
+    promises = TOTALS
+    broadcast = "loss, constant column, scaling"
+    exposure = "the sum of squares over all rows and columns, as scaled"
+    changes = EVERYTHING
 
 
 class Blocks(NamedTuple):
@@ -301,19 +295,17 @@ class Moments(NamedTuple):
     blocks: Blocks | None = None
 
 
-class _Asked:
-    """What `AskMoments` and `AskValues` share."""
+class _Asked(Query[Read]):
+    """What `AskMoments` and `AskValues` share: a function of each row, summed over some rows at a point."""
 
     function: RowFunction
     rows: RowSet
-
-    @property
-    def behind(self) -> tuple[Behind, ...]:
-        return (self.rows,)
+    point: Array
+    promises = TOTALS
+    over = "as asked"
 
     @property
     def priced(self) -> tuple[str, ...]:
-        """Fields that are as long as prices."""
         return ("point", "direction") if self.function in ("relax", "reach") else ()
 
     def wrong(self, reply: Array) -> Mask:
@@ -321,20 +313,15 @@ class _Asked:
         return ~np.isfinite(reply) & ~np.isinf(reply).any()
 
 
-class AskMoments(_Asked, Query[Moments]):
+class AskMoments(_Asked[Moments]):
     """Σ_j f_j(x_j'p) with gradient Σ f_j' x_j and, for order 2, curvature Σ f_j'' x_j x_j'."""
 
-    function: RowFunction
-    rows: RowSet
-    point: Array
     order: Literal[1, 2]
     outputs: int = 1
-    """Curvature of each of so many outputs by itself: a guide for steps, at a fraction of the whole one's price."""
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "a point p, which rows, which function"
-    reply: ClassVar[str] = "1 + d sums, and d(d+1)/2 more for order 2"
-    exposure: ClassVar[str] = "a sum over rows, one per column and (order 2) one per pair of columns"
-    over: ClassVar[Over] = "as asked"
+    """Above 1: curvature of each of these outputs by itself, a guide for steps at a fraction of the whole one's price."""
+    broadcast = "a point p, which rows, which function"
+    reply = "1 + d sums, and d(d+1)/2 more for order 2"
+    exposure = "a sum over rows, one per column and (order 2) one per pair of columns"
 
     @property
     def name(self) -> str:
@@ -360,27 +347,22 @@ class AskMoments(_Asked, Query[Moments]):
         return Moments(float(total[0]), total[1 : 1 + width], curvature)
 
 
-class AskValues(_Asked, Numbers):
+class AskValues(_Asked[Array]):
     """Σ_j f_j(x_j'(p + s·direction)) for a whole batch of step lengths s: a line search in one round."""
 
-    function: RowFunction
-    rows: RowSet
-    point: Array
     direction: Array
     steps: Array
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "a point, a direction, some step lengths"
-    reply: ClassVar[str] = "one sum per step"
-    exposure: ClassVar[str] = "the first sum of AskMoments at other points, one per step length"
-    over: ClassVar[Over] = "as asked"
+    broadcast = "a point, a direction, some step lengths"
+    reply = "one sum per step"
+    exposure = "the first sum of AskMoments at other points, one per step length"
+    length = ("steps",)
 
     @property
     def name(self) -> str:
         return f"{self.function} values"
 
-    @property
-    def reply_length(self) -> int:
-        return len(self.steps)
+    def read(self, total: Array) -> Array:
+        return total
 
 
 class RankRows(Numbers):
@@ -391,12 +373,12 @@ class RankRows(Numbers):
     by: Literal["dual", "block", "random", "even"]
     point: Array | None = None
     seed: int = 0
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "a point or a seed"
-    reply: ClassVar[str] = "1 count"
-    exposure: ClassVar[str] = "rows"
-    changes: ClassVar[tuple[str, ...]] = ("ranking",)
-    sensitivity: ClassVar[Sensitivity] = COUNTED
+    promises = TOTALS
+    broadcast = "a point or a seed"
+    reply = "1 count"
+    exposure = "rows"
+    changes = ("ranking",)
+    sensitivity = COUNTED
 
 
 class CountRanks(Counts):
@@ -406,10 +388,10 @@ class CountRanks(Counts):
     """
 
     prefixes: tuple[bytes, ...]
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "some prefixes of a score"
-    reply: ClassVar[str] = "256 counts per prefix"
-    exposure: ClassVar[str] = "how many rows have which scores"
+    promises = TOTALS
+    broadcast = "some prefixes of a score"
+    reply = "256 counts per prefix"
+    exposure = "how many rows have which scores"
 
     @property
     def reply_length(self) -> int:
@@ -427,7 +409,7 @@ class Keep(Sized):
     """Choose the rows whose rank is at most this one; the mask stays with its owner."""
 
     last: bytes
-    broadcast: ClassVar[str] = "a threshold"
+    broadcast = "a threshold"
 
     @property
     def nbytes(self) -> int:
@@ -439,8 +421,8 @@ class Recall(Sized):
 
     of: Literal["search", "walk", "goal"]
     remember: bool
-    broadcast: ClassVar[str] = "yes or no: remember this choice, or go back to the one remembered"
-    changes: ClassVar[tuple[str, ...]] = ("chosen", "best")
+    broadcast = "yes or no: remember this choice, or go back to the one remembered"
+    changes = ("chosen", "best")
 
 
 class Comparison(NamedTuple):
@@ -460,14 +442,11 @@ class Compare(Query[Comparison]):
     model: Array
     goal: Array
     centre: Array
-    listed: ClassVar[tuple[str, ...]] = ("centre",)
-    broadcast: ClassVar[str] = "two models"
-    reply: ClassVar[str] = "2 counts, 2 sums, one sum per output"
-    exposure: ClassVar[str] = "how often and how far the two differ on the rows"
-
-    @property
-    def reply_length(self) -> int:
-        return 4 + len(self.centre)
+    listed = ("centre",)
+    broadcast = "two models"
+    reply = "2 counts, 2 sums, one sum per output"
+    exposure = "how often and how far the two differ on the rows"
+    length = (4, "centre")
 
     def read(self, total: Array) -> Comparison:
         return Comparison(round(total[0]), round(total[1]), float(total[2]), total[3:-1], float(total[-1]))

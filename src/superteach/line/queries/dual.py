@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from superteach.line.queries.common import COUNTED, TOTALS, Query, Sensitivity
+from superteach.line.queries.common import COUNTED, TOTALS, Query, Read
 from superteach.types import Array, Mask
 
 __all__ = ["BlockOffer", "BlockRound", "BlockSums", "Offers", "Weigh"]
@@ -17,19 +17,24 @@ class Weigh(Query[int]):
 
     direction: Array
     sparsity: float
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "a direction, sparsity"
-    reply: ClassVar[str] = "1 count"
-    exposure: ClassVar[str] = "rows orthogonal to the direction, or nearly so where the sparsity is huge"
-    changes: ClassVar[tuple[str, ...]] = ("threshold", "alpha", "offer", "local_point")
-    sensitivity: ClassVar[Sensitivity] = COUNTED
+    promises = TOTALS
+    broadcast = "a direction, sparsity"
+    reply = "1 count"
+    exposure = "rows orthogonal to the direction, or nearly so where the sparsity is huge"
+    changes = ("threshold", "alpha", "offer", "local_point")
+    sensitivity = COUNTED
 
     def read(self, total: Array) -> int:
         return round(float(total[0]))
 
 
-class _Conjugate:
-    """What rounds of Algorithm 1 share: their first number, Σh* at the broadcast model, may overflow."""
+class _Block(Query[Read]):
+    """What rounds of Algorithm 1 share: what a block is solved for, and a first number, Σh* there, that may overflow."""
+
+    model: Array
+    goal: Array
+    ridge: float
+    goal_weight: float
 
     def wrong(self, reply: Array) -> Mask:
         odd = ~np.isfinite(reply)
@@ -45,22 +50,15 @@ class BlockSums(NamedTuple):
     aggregate: Array
 
 
-class BlockRound(_Conjugate, Query[BlockSums]):
+class BlockRound(_Block[BlockSums]):
     """One round of the paper's Algorithm 1: solve your own block, move by β_i/K, answer Σ α_j x_j."""
 
-    model: Array
-    goal: Array
-    ridge: float
-    goal_weight: float
     beta: tuple[float, ...]
-    broadcast: ClassVar[str] = "model, goal, Λ, λ_θ, β"
-    reply: ClassVar[str] = "2 + d sums"
-    exposure: ClassVar[str] = "Σ α_j x_j over this teacher's rows; a block with one non-zero α shows that row"
-    changes: ClassVar[tuple[str, ...]] = ("alpha", "local_point")
-
-    @property
-    def reply_length(self) -> int:
-        return 2 + len(self.model)
+    broadcast = "model, goal, Λ, λ_θ, β"
+    reply = "2 + d sums"
+    exposure = "Σ α_j x_j over this teacher's rows; a block with one non-zero α shows that row"
+    changes = ("alpha", "local_point")
+    length = (2, "model")
 
     def read(self, total: Array) -> BlockSums:
         return BlockSums(float(total[0]), float(total[1]), total[2:])
@@ -76,22 +74,15 @@ class Offers(NamedTuple):
     offer: Array
 
 
-class BlockOffer(_Conjugate, Query[Offers]):
+class BlockOffer(_Block[Offers]):
     """An asynchronous step of Algorithm 1: take your share of your last offer, then solve your block for a new one."""
 
-    model: Array
-    goal: Array
-    ridge: float
-    goal_weight: float
     taken: tuple[float, ...]
-    broadcast: ClassVar[str] = "model, goal, Λ, λ_θ, how much of its last offer to take"
-    reply: ClassVar[str] = "3 + 2d sums"
-    exposure: ClassVar[str] = "Σ α_j x_j over this teacher's rows alone, now and as it offers"
-    changes: ClassVar[tuple[str, ...]] = ("alpha", "offer", "local_point")
-
-    @property
-    def reply_length(self) -> int:
-        return 3 + 2 * len(self.model)
+    broadcast = "model, goal, Λ, λ_θ, how much of its last offer to take"
+    reply = "3 + 2d sums"
+    exposure = "Σ α_j x_j over this teacher's rows alone, now and as it offers"
+    changes = ("alpha", "offer", "local_point")
+    length = (3, "model", "model")
 
     def read(self, total: Array) -> Offers:
         return Offers(total[0], total[1], total[2], *np.split(total[3:], 2))

@@ -6,7 +6,7 @@ Under `Settle`, `Gather` and `Show` single rows can be read from replies: they a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,14 @@ from superteach.line.queries.common import (
     Counts,
     Number,
     Numbers,
-    Over,
     Query,
     Sensitivity,
     Sized,
     read_upper,
     upper_triangle,
+)
+from superteach.line.queries.common import (
+    OCTAVES as OCTAVES,
 )
 from superteach.types import Array
 
@@ -31,9 +33,8 @@ __all__ = [
     "RoundAlone", "Settle", "Show", "Solo", "Take", "Tally",
 ]  # fmt: skip
 
-OCTAVES = 96
-"""Classes of length in a reply to `Balance`: class k holds lengths from 2^(k − 72) on, class 0 all shorter ones."""
 SHORTEST = -72
+"""Exponent of 2 from which class 1 of `OCTAVES` holds lengths."""
 BINS, PER_OCTAVE = 320, 8
 """Classes of length in a `Report`: 40 octaves below the longest row, in eighths."""
 
@@ -56,12 +57,12 @@ class Balance(Counts):
     model: Array
     metric: Array
     """M: a matrix, or the diagonal of one."""
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "a model, a d × d matrix or its diagonal"
-    reply: ClassVar[str] = "one count per octave"
-    exposure: ClassVar[str] = "how many rows pull how strongly, in 96 octaves"
-    changes: ClassVar[tuple[str, ...]] = ("balance", "drawing", "fractions", "play")
-    length: ClassVar[int] = OCTAVES
+    promises = TOTALS
+    broadcast = "a model, a d × d matrix or its diagonal"
+    reply = "one count per octave"
+    exposure = "how many rows pull how strongly, in 96 octaves"
+    changes = ("balance", "drawing", "fractions", "play")
+    length = (OCTAVES,)
 
 
 class Drawn(NamedTuple):
@@ -81,18 +82,13 @@ class Draw(Query[Drawn]):
     """Log-odds by octave."""
     least: float
     seed: int
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "log-odds by octave, a least probability, a seed"
-    reply: ClassVar[str] = "1 count, 1 sum"
-    exposure: ClassVar[str] = "how many rows were drawn by lot for the prices, and a sum over their log-odds"
-    changes: ClassVar[tuple[str, ...]] = ("drawing", "fractions", "play")
-    sensitivity: ClassVar[Sensitivity] = Sensitivity(None, "log-odds are not capped")
-    length: ClassVar[int] = 2
-
-    def misfit(self, columns: int, width: int, teachers: int) -> str | None:
-        if self.odds.shape != (OCTAVES,):
-            return f"odds has shape {self.odds.shape}, {(OCTAVES,)} is right"
-        return super().misfit(columns, width, teachers)
+    promises = TOTALS
+    broadcast = "log-odds by octave, a least probability, a seed"
+    reply = "1 count, 1 sum"
+    exposure = "how many rows were drawn by lot for the prices, and a sum over their log-odds"
+    changes = ("drawing", "fractions", "play")
+    sensitivity = Sensitivity(None, "log-odds are not capped")
+    length = (2,)
 
     def read(self, total: Array) -> Drawn:
         return Drawn(round(total[0]), float(total[1]))
@@ -102,16 +98,13 @@ class Price(Number):
     """Take these prices: row j is in the lesson to the fraction b_j = σ(z_j + u'(g_j, 1))."""
 
     point: Array
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "d + 1 prices"
-    exposure: ClassVar[str] = "the sum of the fractions of the rows drawn"
-    over: ClassVar[Over] = "drawn"
-    changes: ClassVar[tuple[str, ...]] = ("fractions", "play")
-    sensitivity: ClassVar[Sensitivity] = Sensitivity(1.0, "a fraction is at most 1")
-
-    @property
-    def priced(self) -> tuple[str, ...]:
-        return ("point",)
+    promises = TOTALS
+    broadcast = "d + 1 prices"
+    exposure = "the sum of the fractions of the rows drawn"
+    over = "drawn"
+    changes = ("fractions", "play")
+    sensitivity = Sensitivity(1.0, "a fraction is at most 1")
+    priced = ("point",)
 
 
 class Report(NamedTuple):
@@ -134,7 +127,7 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """Tilt all free rows, then settle those of the longest classes."""
+    """Tilt all free rows, then settle the free rows of the longest classes."""
 
     tilt: Array
     cut: int
@@ -152,10 +145,10 @@ class Instruction:
 class Rounding(Query[Report]):
     """Base of queries that round together: teachers answer with the sums of a `Report`."""
 
-    reply: ClassVar[str] = "1 + d + (d+1)(d+2)/2 sums, 2 sums per class"
-    over: ClassVar[Over] = "in play"
-    shows_rows: ClassVar[bool] = True
-    sensitivity: ClassVar[Sensitivity] = ENTANGLED
+    reply = "1 + d + (d+1)(d+2)/2 sums, 2 sums per class"
+    over = "in play"
+    shows_rows = True
+    sensitivity = ENTANGLED
 
     @property
     def width(self) -> int:
@@ -185,9 +178,9 @@ class Play(Rounding):
     thin: float
     """Fractions nearer than this to 0 or 1 are settled or moved there by lot."""
     seed: int
-    broadcast: ClassVar[str] = "a matrix, a length, a seed"
-    exposure: ClassVar[str] = "sums over rows in play, in all and by class of strength; over few, the rows"
-    changes: ClassVar[tuple[str, ...]] = ("play", "idle")
+    broadcast = "a matrix, a length, a seed"
+    exposure = "sums over rows in play, in all and by class of strength; over few, the rows"
+    changes = ("play", "idle")
 
     @property
     def width(self) -> int:
@@ -203,9 +196,9 @@ class Settle(Rounding):
     residual: Array
     take_back: bool
     seed: int
-    broadcast: ClassVar[str] = "a tilt, a class, a matrix, a residual, a seed"
-    exposure: ClassVar[str] = "the same after rows were settled: what differs from before is what was settled"
-    changes: ClassVar[tuple[str, ...]] = ("play",)
+    broadcast = "a tilt, a class, a matrix, a residual, a seed"
+    exposure = "the same after rows were settled: what differs from before is what was settled"
+    changes = ("play",)
 
     @property
     def width(self) -> int:
@@ -221,14 +214,11 @@ class Tally(Counts):
     """How many of your rows are free, settled in the lesson, or idle? Every teacher answers in its own three places."""
 
     teachers: int
-    broadcast: ClassVar[str] = "how many teachers there are"
-    reply: ClassVar[str] = "3 counts per teacher"
-    exposure: ClassVar[str] = "each teacher's rows that are free, settled in the lesson, or idle"
-    over: ClassVar[Over] = "in play"
-
-    @property
-    def reply_length(self) -> int:
-        return 3 * self.teachers
+    broadcast = "how many teachers there are"
+    reply = "3 counts per teacher"
+    exposure = "each teacher's rows that are free, settled in the lesson, or idle"
+    over = "in play"
+    length = ("teachers", "teachers", "teachers")
 
     def read(self, total: Array) -> npt.NDArray[np.int64]:
         return super().read(total).reshape(self.teachers, 3)
@@ -240,35 +230,37 @@ class Gather(Numbers):
     counts: tuple[int, ...]
     """Slots of each teacher of the roster."""
     width: int
-    broadcast: ClassVar[str] = "how many slots each teacher has"
-    reply: ClassVar[str] = "2 + d numbers per row"
-    exposure: ClassVar[str] = "pull and fraction of every row in play: the row, to whoever knows the goal"
-    over: ClassVar[Over] = "in play"
-    shows_rows: ClassVar[bool] = True
+    broadcast = "how many slots each teacher has"
+    reply = "2 + d numbers per row"
+    exposure = "pull and fraction of every row in play: the row, to whoever knows the goal"
+    over = "in play"
+    shows_rows = True
+    priced = ("width",)
 
     @property
     def reply_length(self) -> int:
         return sum(self.counts) * (self.width + 1)
 
-    @property
-    def priced(self) -> tuple[str, ...]:
-        return ("width",)
-
     def read(self, total: Array) -> Array:
         return total.reshape(-1, self.width + 1)
 
 
-class Assign(Sized):
-    """End the rounding: choose the rows gathered that `taken` marks, and `idle` idle rows of each teacher."""
+class _Named(Sized):
+    """A query that names the rows to choose, in slots by teacher."""
 
     counts: tuple[int, ...]
     taken: tuple[bool, ...]
+    exposure = "chosen rows, positive ones; the coordinator says which rows are chosen"
+    shows_rows = True
+    sensitivity = ENTANGLED
+
+
+class Assign(_Named):
+    """End the rounding: choose the rows gathered that `taken` marks, and `idle` idle rows of each teacher."""
+
     idle: tuple[int, ...]
-    broadcast: ClassVar[str] = "which of the rows gathered are in the lesson"
-    exposure: ClassVar[str] = "chosen rows, positive ones; the coordinator says which rows are chosen"
-    shows_rows: ClassVar[bool] = True
-    changes: ClassVar[tuple[str, ...]] = ("chosen", "play")
-    sensitivity: ClassVar[Sensitivity] = ENTANGLED
+    broadcast = "which of the rows gathered are in the lesson"
+    changes = ("chosen", "play")
 
 
 class RoundAlone(Sized):
@@ -276,22 +268,19 @@ class RoundAlone(Sized):
 
     metric: Array
     seed: int
-    broadcast: ClassVar[str] = "a d × d matrix or its diagonal, a seed"
-    changes: ClassVar[tuple[str, ...]] = ("chosen", "play")
-    sensitivity: ClassVar[Sensitivity] = ENTANGLED
+    broadcast = "a d × d matrix or its diagonal, a seed"
+    changes = ("chosen", "play")
+    sensitivity = ENTANGLED
 
 
 class Count(Counts):
     """How many rows do you have? Every teacher answers in its own place."""
 
     teachers: int
-    broadcast: ClassVar[str] = "how many teachers there are"
-    reply: ClassVar[str] = "one count per teacher"
-    exposure: ClassVar[str] = "each teacher's number of rows"
-
-    @property
-    def reply_length(self) -> int:
-        return self.teachers
+    broadcast = "how many teachers there are"
+    reply = "one count per teacher"
+    exposure = "each teacher's number of rows"
+    length = ("teachers",)
 
 
 class Show(Numbers):
@@ -301,10 +290,10 @@ class Show(Numbers):
     width: int
     weighted: bool = False
     """Whether weights of rows come last."""
-    broadcast: ClassVar[str] = "how many slots each teacher has"
-    reply: ClassVar[str] = "2 + d numbers per row"
-    exposure: ClassVar[str] = "every row, its target, and whether it is chosen"
-    shows_rows: ClassVar[bool] = True
+    broadcast = "how many slots each teacher has"
+    reply = "2 + d numbers per row"
+    exposure = "every row, its target, and whether it is chosen"
+    shows_rows = True
 
     @property
     def columns(self) -> int:
@@ -319,15 +308,10 @@ class Show(Numbers):
         return total.reshape(-1, self.columns)
 
 
-class Take(Sized):
-    """Choose just these of your rows, in the slots of `Show`."""
+class Take(_Named):
+    """Choose just the rows that `taken` marks, in the slots of `Show`."""
 
-    counts: tuple[int, ...]
-    taken: tuple[bool, ...]
-    broadcast: ClassVar[str] = "which rows to choose"
-    exposure: ClassVar[str] = Assign.exposure
-    shows_rows: ClassVar[bool] = True
-    sensitivity: ClassVar[Sensitivity] = ENTANGLED
+    broadcast = "which rows to choose"
 
 
 class Bound(Numbers):
@@ -337,18 +321,12 @@ class Bound(Numbers):
     measure: Array
     """R: ‖R x_j‖ is how much a row's prediction changes at most where the model moves by 1."""
     radii: Array
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "a direction, a d × d matrix or its diagonal, some radii"
-    reply: ClassVar[str] = "one sum per radius"
-    exposure: ClassVar[str] = "how much all rows pull along the direction, within a radius of the goal"
-
-    @property
-    def reply_length(self) -> int:
-        return len(self.radii)
-
-    @property
-    def priced(self) -> tuple[str, ...]:
-        return ("direction",)
+    promises = TOTALS
+    broadcast = "a direction, a d × d matrix or its diagonal, some radii"
+    reply = "one sum per radius"
+    exposure = "how much all rows pull along the direction, within a radius of the goal"
+    length = ("radii",)
+    priced = ("direction",)
 
 
 class Envelope(Numbers):
@@ -360,36 +338,30 @@ class Envelope(Numbers):
     measure: Array
     """R: |x_j'(θ − θ°)| is at most ‖R x_j‖ times the distance between the two."""
     radius: float
-    promises: ClassVar[tuple[str, ...]] = TOTALS
-    broadcast: ClassVar[str] = "a direction, a model, a d × d matrix, a radius"
-    reply: ClassVar[str] = "1 + d sums"
-    exposure: ClassVar[str] = "how much all rows pull along the direction, at any model within the radius"
-
-    @property
-    def reply_length(self) -> int:
-        return 1 + len(self.model)
-
-    @property
-    def priced(self) -> tuple[str, ...]:
-        return ("direction",)
+    promises = TOTALS
+    broadcast = "a direction, a model, a d × d matrix, a radius"
+    reply = "1 + d sums"
+    exposure = "how much all rows pull along the direction, at any model within the radius"
+    length = (1, "model")
+    priced = ("direction",)
 
 
 class ChosenCost(Query[float | None]):
     """What do the chosen rows cost their owners, all together?"""
 
-    broadcast: ClassVar[str] = "nothing"
-    reply: ClassVar[str] = "1 sum, 1 count"
-    exposure: ClassVar[str] = "the chosen rows' costs together; whether any teacher has costs"
-    over: ClassVar[Over] = "chosen"
-    sensitivity: ClassVar[Sensitivity] = Sensitivity(None, "costs are not capped")
-    length: ClassVar[int] = 2
+    broadcast = "nothing"
+    reply = "1 sum, 1 count"
+    exposure = "the chosen rows' costs together; whether any teacher has costs"
+    over = "chosen"
+    sensitivity = Sensitivity(None, "costs are not capped")
+    length = (2,)
 
     def read(self, total: Array) -> float | None:
         return float(total[0]) if total[1] else None
 
 
 class Solo(NamedTuple):
-    """Rows chosen, those of them with a positive label, teachers whose search ended, teachers who drew at random."""
+    """Counts: rows chosen, chosen rows with a positive label, teachers that ended their search, teachers that drew."""
 
     rows: int
     positive: int
@@ -413,13 +385,13 @@ class Alone(Query[Solo]):
     seconds: float
     """After which a programme's solver is ended."""
     seed: int
-    broadcast: ClassVar[str] = "goal, penalty, how to choose, a time limit"
-    reply: ClassVar[str] = "4 counts"
-    exposure: ClassVar[str] = "chosen rows, positive ones; whether its own search ended or found nothing"
-    over: ClassVar[Over] = "chosen"
-    changes: ClassVar[tuple[str, ...]] = ("chosen",)
-    sensitivity: ClassVar[Sensitivity] = ENTANGLED
-    length: ClassVar[int] = 4
+    broadcast = "goal, penalty, how to choose, a time limit"
+    reply = "4 counts"
+    exposure = "chosen rows, positive ones; whether its own search ended or found nothing"
+    over = "chosen"
+    changes = ("chosen",)
+    sensitivity = ENTANGLED
+    length = (4,)
 
     def read(self, total: Array) -> Solo:
         return Solo(*(round(number) for number in total.tolist()))

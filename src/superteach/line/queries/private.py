@@ -85,7 +85,7 @@ CAPPED = Sensitivity(1.0, "rows are capped")
 class Private(Numbers):
     """A query that every promise but "closed" lets pass: its numbers have a known sensitivity."""
 
-    sensitivity: ClassVar[Sensitivity] = CAPPED
+    sensitivity = CAPPED
     promises: ClassVar[tuple[str, ...]] = ("epsilon", "masked", "open")
 
     @property
@@ -101,10 +101,10 @@ class Private(Numbers):
 class Silent(Private):
     """A query that is answered with nothing."""
 
-    reply: ClassVar[str] = "nothing"
-    exposure: ClassVar[str] = "nothing"
-    sensitivity: ClassVar[Sensitivity] = Sensitivity(0.0, "nothing is said")
-    promises: ClassVar[tuple[str, ...]] = ("closed", "epsilon", "masked", "open")
+    reply = "nothing"
+    exposure = "nothing"
+    sensitivity = Sensitivity(0.0, "nothing is said")
+    promises = ("closed", "epsilon", "masked", "open")
 
 
 class Begin(Silent):
@@ -112,8 +112,8 @@ class Begin(Silent):
 
     loss: Announced
     constant: float
-    broadcast: ClassVar[str] = "the loss by name, the constant column"
-    changes: ClassVar[tuple[str, ...]] = EVERYTHING
+    broadcast = "the loss by name, the constant column"
+    changes = EVERYTHING
 
 
 class Widths(Private):
@@ -121,9 +121,9 @@ class Widths(Private):
 
     width: int
     share: float
-    broadcast: ClassVar[str] = "nothing"
-    reply: ClassVar[str] = "64 counts per column"
-    exposure: ClassVar[str] = "how large the values of each column are, in octaves"
+    broadcast = "nothing"
+    reply = "64 counts per column"
+    exposure = "how large the values of each column are, in octaves"
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -139,10 +139,10 @@ class Sketch(Private):
     """The most curvature that a row counts with, in units W."""
     shares: tuple[float, float, float, float]
     """Of counts, sums, squares and curvatures."""
-    broadcast: ClassVar[str] = "the goal, a weight per coefficient"
-    reply: ClassVar[str] = "64 counts, 64 d sums, d(d + 1)/2 sums, 64 sums"
-    exposure: ClassVar[str] = "lengths and directions in which rows pull, by octave"
-    changes: ClassVar[tuple[str, ...]] = ("pulls",)
+    broadcast = "the goal, a weight per coefficient"
+    reply = "64 counts, 64 d sums, d(d + 1)/2 sums, 64 sums"
+    exposure = "lengths and directions in which rows pull, by octave"
+    changes = ("pulls",)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -158,9 +158,9 @@ class Pull(Private):
     cap: Cap
     share: float
     bend_share: float = 0.0
-    broadcast: ClassVar[str] = "d + 1 prices, caps"
-    reply: ClassVar[str] = "d + 1 sums, some (d + 1)(d + 2)/2 more"
-    exposure: ClassVar[str] = "what the lesson would add up to at these prices"
+    broadcast = "d + 1 prices, caps"
+    reply = "d + 1 sums, some (d + 1)(d + 2)/2 more"
+    exposure = "what the lesson would add up to at these prices"
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -177,9 +177,9 @@ class PullChange(Private):
     after: Array
     cap: Cap
     share: float
-    broadcast: ClassVar[str] = "d + 1 prices twice, caps"
-    reply: ClassVar[str] = "d + 1 sums"
-    exposure: ClassVar[str] = "what a change of prices changes"
+    broadcast = "d + 1 prices twice, caps"
+    reply = "d + 1 sums"
+    exposure = "what a change of prices changes"
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -194,10 +194,10 @@ class Bend(Private):
     cap: Cap
     most: float
     share: float
-    broadcast: ClassVar[str] = "d + 1 prices, caps"
-    reply: ClassVar[str] = "d(d + 1)/2 sums"
-    sensitivity: ClassVar[Sensitivity] = Sensitivity(1.0, "in units of the cap that it names")
-    exposure: ClassVar[str] = "how strongly a lesson at these prices holds its model"
+    broadcast = "d + 1 prices, caps"
+    reply = "d(d + 1)/2 sums"
+    sensitivity = Sensitivity(1.0, "in units of the cap that it names")
+    exposure = "how strongly a lesson at these prices holds its model"
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -215,8 +215,8 @@ class Choose(Silent):
     """None: prices of `Price`, which teachers have taken already."""
     penalty: Array
     """The learner's own pull per unit of each coefficient."""
-    broadcast: ClassVar[str] = "d + 1 prices, caps"
-    changes: ClassVar[tuple[str, ...]] = ("chosen",)
+    broadcast = "d + 1 prices, caps"
+    changes = ("chosen",)
 
 
 class ChooseAlone(Silent):
@@ -225,16 +225,16 @@ class ChooseAlone(Silent):
     sizes: tuple[int, ...]
     """Rows that each teacher shall choose; it carries as large a part of the learner's penalty."""
     alone: Alone
-    broadcast: ClassVar[str] = "the goal, a number of rows for each teacher"
-    changes: ClassVar[tuple[str, ...]] = ("chosen", "note")
+    broadcast = "the goal, a number of rows for each teacher"
+    changes = ("chosen", "note")
 
 
 class KeepQuietly(Silent):
     """Choose all rows that rank at or above this one, and say nothing."""
 
     last: bytes
-    broadcast: ClassVar[str] = "a rank"
-    changes: ClassVar[tuple[str, ...]] = ("chosen",)
+    broadcast = "a rank"
+    changes = ("chosen",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,9 +256,9 @@ class Lengths(Private):
     model: Array
     weights: Array
     share: float
-    broadcast: ClassVar[str] = "the goal, a weight per coefficient"
-    reply: ClassVar[str] = "64 counts"
-    exposure: ClassVar[str] = "how strongly rows pull, in octaves"
+    broadcast = "the goal, a weight per coefficient"
+    reply = "64 counts"
+    exposure = "how strongly rows pull, in octaves"
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -271,10 +271,10 @@ class RowSquares(Private):
     weights: Array
     row: float
     share: float
-    broadcast: ClassVar[str] = "a weight per coefficient, a length"
-    reply: ClassVar[str] = "d(d + 1)/2 sums"
-    sensitivity: ClassVar[Sensitivity] = Sensitivity(1.0, "in units of the squared length that it names")
-    exposure: ClassVar[str] = "products of columns"
+    broadcast = "a weight per coefficient, a length"
+    reply = "d(d + 1)/2 sums"
+    sensitivity = Sensitivity(1.0, "in units of the squared length that it names")
+    exposure = "products of columns"
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -289,10 +289,10 @@ class DualPull(Private):
     cap: DualCap
     share: float
     bend_share: float
-    broadcast: ClassVar[str] = "a point, caps"
-    reply: ClassVar[str] = "d + 1 sums"
-    sensitivity: ClassVar[Sensitivity] = Sensitivity(1.0, "in units of the length that it names")
-    exposure: ClassVar[str] = "the gradient of the paper's problem, and one number of its curvature"
+    broadcast = "a point, caps"
+    reply = "d + 1 sums"
+    sensitivity = Sensitivity(1.0, "in units of the length that it names")
+    exposure = "the gradient of the paper's problem, and one number of its curvature"
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -306,9 +306,9 @@ class CountAbove(Private):
     cap: DualCap
     least: float
     share: float
-    broadcast: ClassVar[str] = "a point, caps, a score"
-    reply: ClassVar[str] = "1 count"
-    exposure: ClassVar[str] = "how many rows score as much"
+    broadcast = "a point, caps, a score"
+    reply = "1 count"
+    exposure = "how many rows score as much"
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -321,5 +321,5 @@ class KeepAbove(Silent):
     point: Array
     cap: DualCap
     least: float
-    broadcast: ClassVar[str] = "a point, caps, a score"
-    changes: ClassVar[tuple[str, ...]] = ("chosen",)
+    broadcast = "a point, caps, a score"
+    changes = ("chosen",)

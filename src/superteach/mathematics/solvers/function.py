@@ -13,7 +13,7 @@ from superteach.mathematics.problem import Quadratic
 from superteach.types import Array
 
 Stop = Callable[[Array, Moments, Moments], str | None]
-"""Told (point, sums over rows, the same plus the quadratic): a sentence when it is time to stop, else None."""
+"""Takes a point, the sums over rows there and the same with the quadratic; returns why to stop, or None to go on."""
 
 
 Read = TypeVar("Read")
@@ -87,7 +87,7 @@ class Function:
 
 
 def with_quadratic(sums: Moments, smooth: Quadratic, point: Array) -> Moments:
-    """Sums over rows, with what is known without them."""
+    """Add the quadratic, which is known without rows, to sums over rows."""
     curvature = None if sums.curvature is None else sums.curvature + np.diag(smooth.diagonal)
     blocks = sums.blocks
     if blocks is not None:

@@ -8,8 +8,12 @@ allows that one class and forbids shipped code.
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from superteach.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 CLIENT = "superteach.organisations.nvflare.client.TeacherExecutor"
 SERVER = "superteach.organisations.nvflare.server.LessonController"
@@ -37,3 +41,10 @@ def require() -> None:
     """Say which command installs NVFlare where it is missing."""
     if find_spec("nvflare") is None:
         raise MissingExtra("NVFlare", "nvflare", "teaching across organisations")
+
+
+def mark_of(certificate: Certificate) -> str:
+    """Return the fingerprint of a certificate, as lists and policies hold it."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    return f"sha256:{certificate.fingerprint(SHA256()).hex()}"

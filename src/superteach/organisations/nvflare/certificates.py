@@ -12,10 +12,25 @@ import shutil
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509 import (
+    Certificate,
+    CertificateBuilder,
+    CertificateSigningRequestBuilder,
+    NameOID,
+    SubjectKeyIdentifier,
+    load_pem_x509_certificate,
+    load_pem_x509_certificates,
+    load_pem_x509_csr,
+    random_serial_number,
+)
 
 from superteach.errors import SettingError
-from superteach.organisations.nvflare import ACCEPTED, require
+from superteach.organisations.nvflare import ACCEPTED, mark_of
 from superteach.organisations.nvflare.kits import (
     FEDERATION,
     Project,
@@ -27,12 +42,10 @@ from superteach.organisations.nvflare.kits import (
     read_project,
     write_json,
 )  # fmt: skip
+from superteach.organisations.nvflare.preflight import read_certificate
 from superteach.processes.disk import write_bytes
 from superteach.promises.rosters import Identity
 from superteach.types import Foreign, Json
-
-if TYPE_CHECKING:
-    from cryptography.x509 import Certificate
 
 NEW_KEY = "client.key.new"
 """A key whose certificate is asked for, beside the one in use."""
@@ -40,9 +53,6 @@ NEW_KEY = "client.key.new"
 
 def add(folder: Path, teacher: str) -> str:
     """Make a kit for one more teacher; return its certificate's fingerprint."""
-    require()
-    from cryptography.x509 import load_pem_x509_certificate
-
     project = read_project(folder)
     if teacher in project.teachers:
         raise SettingError(f"there is a teacher {teacher!r} in this federation already")
@@ -62,13 +72,7 @@ def add(folder: Path, teacher: str) -> str:
 
 def request(kit: Path) -> Path:
     """Make a new key in a teacher's kit, which never leaves it, and a request to sign it."""
-    require()
-    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-    from cryptography.x509 import CertificateSigningRequestBuilder
-
-    old = _certificate(kit / "startup" / "client.crt")
+    old = read_certificate(kit / "startup" / "client.crt")
     key = generate_private_key(65537, 2048)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     write_bytes(kit / "startup" / NEW_KEY, pem, private=True)
@@ -80,9 +84,6 @@ def request(kit: Path) -> Path:
 
 def sign(folder: Path, asked: Path, days: int) -> tuple[Path, str]:
     """Sign a teacher's request; from now on the server takes this certificate of it alone. File and fingerprint."""
-    from cryptography.hazmat.primitives.serialization import Encoding
-    from cryptography.x509 import load_pem_x509_certificate, load_pem_x509_csr
-
     project = read_project(folder)
     try:
         wanted = load_pem_x509_csr(asked.read_bytes())
@@ -97,23 +98,18 @@ def sign(folder: Path, asked: Path, days: int) -> tuple[Path, str]:
     made = _reissued(old, wanted.public_key(), stored, days)
     place = asked.with_suffix(".crt")
     place.write_bytes(made.public_bytes(Encoding.PEM) + stored["root_cert"].encode())
-    mark = _mark(made)
+    mark = mark_of(made)
     _accept(folder, name, mark)
     return place, mark
 
 
 def install(kit: Path, signed: Path) -> str:
     """Put a signed certificate and its key in place of those of a kit; return its fingerprint."""
-    require()
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.serialization import Encoding
-    from cryptography.x509 import load_pem_x509_certificates
-
     startup = kit / "startup"
     try:
         made, root = load_pem_x509_certificates(signed.read_bytes())
         key = (startup / NEW_KEY).read_bytes()
-        if root.public_key() != _certificate(startup / "rootCA.pem").public_key():
+        if root.public_key() != read_certificate(startup / "rootCA.pem").public_key():
             raise SettingError(f"{str(signed)!r} is signed by another authority than this kit's")
         made.verify_directly_issued_by(root)
         Identity(key, made.public_bytes(Encoding.PEM))  # the key is that of the certificate
@@ -125,7 +121,7 @@ def install(kit: Path, signed: Path) -> str:
     for name, content in (("client.key", key), ("client.crt", pem), ("rootCA.pem", root.public_bytes(Encoding.PEM))):
         write_bytes(startup / name, content, private=True)
     os.unlink(startup / NEW_KEY)
-    return _mark(made)
+    return mark_of(made)
 
 
 def revoke(folder: Path, teacher: str) -> None:
@@ -139,16 +135,13 @@ def revoke(folder: Path, teacher: str) -> None:
 
 def renew(folder: Path, days: int) -> datetime:
     """Sign the certificates of authority, server and coordinator anew, with their keys as they are; until when they hold."""
-    from cryptography.hazmat.primitives.serialization import Encoding
-    from cryptography.x509 import load_pem_x509_certificate
-
     project = read_project(folder)
     stored = _authority(folder, project)
     root = load_pem_x509_certificate(stored["root_cert"].encode())
     root = _reissued(root, root.public_key(), stored, days)
     stored["root_cert"] = root.public_bytes(Encoding.PEM).decode()
     for path in (folder / "server" / "startup" / "server.crt", folder / "coordinator" / "startup" / "client.crt"):
-        old = _certificate(path)
+        old = read_certificate(path)
         made = _reissued(old, old.public_key(), stored, days)
         write_bytes(path, made.public_bytes(Encoding.PEM), private=True)
         write_bytes(path.parent / "rootCA.pem", stored["root_cert"].encode(), private=True)
@@ -158,23 +151,19 @@ def renew(folder: Path, days: int) -> datetime:
 
 def _reissued(old: Certificate, key: Foreign, stored: Json, days: int) -> Certificate:
     """The same subject and extensions for a key and from now on, signed by the authority."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    root = x509.load_pem_x509_certificate(stored["root_cert"].encode())
-    now, serial = datetime.now(UTC), x509.random_serial_number()
+    root = load_pem_x509_certificate(stored["root_cert"].encode())
+    now, serial = datetime.now(UTC), random_serial_number()
     begins = now - timedelta(minutes=5)  # clocks differ
     ends = begins + timedelta(days=days)
     if old.subject != root.subject:
         ends = min(ends, root.not_valid_after_utc)
         if ends <= now:
             raise SettingError("the authority's own certificate has ended: run  superteach federation renew  first")
-    made = x509.CertificateBuilder(root.subject, old.subject, key, serial, begins, ends)
+    made = CertificateBuilder(root.subject, old.subject, key, serial, begins, ends)
     for extension in old.extensions:
         value = extension.value
-        if isinstance(value, x509.SubjectKeyIdentifier):
-            value = x509.SubjectKeyIdentifier.from_public_key(key)
+        if isinstance(value, SubjectKeyIdentifier):
+            value = SubjectKeyIdentifier.from_public_key(key)
         made = made.add_extension(value, extension.critical)
     signing: Foreign = load_pem_private_key(stored["root_pri_key"].encode(), None)
     return made.sign(signing, SHA256())
@@ -205,22 +194,5 @@ def _accept(folder: Path, teacher: str, mark: str) -> None:
     write_json(folder / "server" / "local" / ACCEPTED, {**_accepted(folder), teacher: mark})
 
 
-def _certificate(path: Path) -> Certificate:
-    from cryptography.x509 import load_pem_x509_certificate
-
-    try:
-        return load_pem_x509_certificate(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise SettingError(f"no certificate can be read from {str(path)!r}: {error}") from None
-
-
 def _name(shown: Foreign) -> str:
-    from cryptography.x509 import NameOID
-
     return str(shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
-
-
-def _mark(shown: Certificate) -> str:
-    from cryptography.hazmat.primitives.hashes import SHA256
-
-    return f"sha256:{shown.fingerprint(SHA256()).hex()}"

@@ -19,7 +19,7 @@ from nvflare.fuel.f3.cellnet.defs import IdentityChallengeKey, MessageHeaderKey,
 from nvflare.private.defs import CellMessageHeaderKeys, ClientType, new_cell_message
 from nvflare.private.fed.authenticator import Authenticator
 
-from superteach.organisations.nvflare import ACCEPTED, HEARTBEAT
+from superteach.organisations.nvflare import ACCEPTED, HEARTBEAT, mark_of
 from superteach.organisations.nvflare.terminal import say
 from superteach.versions import VERSION, misfit
 
@@ -87,12 +87,10 @@ def keep_door(kit: Path) -> None:
 
 def _mark(request: Message) -> str:
     """The fingerprint of the certificate with which somebody registers; nothing where there is none."""
-    from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.x509 import load_pem_x509_certificate
 
     try:
-        certificate = load_pem_x509_certificate(request.payload[IdentityChallengeKey.CERT])
-        return f"sha256:{certificate.fingerprint(SHA256()).hex()}"
+        return mark_of(load_pem_x509_certificate(request.payload[IdentityChallengeKey.CERT]))
     except (KeyError, TypeError, ValueError):
         return ""
 

@@ -80,7 +80,6 @@ def found(
 
 def read_project(folder: Path) -> Project:
     """Read the federation that a folder describes."""
-    require()
     try:
         return Project(**json.loads((folder / FEDERATION).read_text(encoding="utf-8")))
     except OSError:
@@ -110,7 +109,7 @@ def check_project(project: Project) -> Project:
 
 
 def provision(project: Project, secret: Path, days: int) -> Path:
-    """Let NVFlare make keys, certificates and kits, of those that are new; return the folder of all kits."""
+    """Let NVFlare make keys and certificates for whoever is new, and kits for all; return the folder of the kits."""
     from nvflare.lighter.prov_utils import prepare_builders, prepare_packager
     from nvflare.lighter.provision import prepare_project
     from nvflare.lighter.provisioner import Provisioner
@@ -127,14 +126,8 @@ def provision(project: Project, secret: Path, days: int) -> Path:
             {"name": project.coordinator, "type": "admin", "org": "coordinator", "role": "lead"},
         ],
         "builders": [
-            {
-                "path": f"{impl}.workspace.WorkspaceBuilder",
-                "args": {"template_file": ["master_template.yml"]},
-            },
-            {
-                "path": f"{impl}.static_file.StaticFileBuilder",
-                "args": {"config_folder": "config", "scheme": "grpc"},
-            },
+            {"path": f"{impl}.workspace.WorkspaceBuilder", "args": {"template_file": ["master_template.yml"]}},
+            {"path": f"{impl}.static_file.StaticFileBuilder", "args": {"config_folder": "config", "scheme": "grpc"}},
             {"path": f"{impl}.cert.CertBuilder", "args": {"root_valid_days": days}},
             {"path": f"{impl}.signature.SignatureBuilder"},
         ],
@@ -177,24 +170,13 @@ def close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:
     resources["class_allow_list"] = [CLIENT]
     resources["allow_log_streaming"] = False
     common = "nvflare.app_common"
-    resources["components"] = [
-        {
-            "id": "resource_manager",
-            "path": f"{common}.resource_managers.passthrough_resource_manager.PassthroughResourceManager",
-            "args": {},
-        },
-        {
-            "id": "resource_consumer",
-            "path": f"{common}.resource_consumers.gpu_resource_consumer.GPUResourceConsumer",
-            "args": {},
-        },
-        {
-            "id": "process_launcher",
-            "path": f"{common}.job_launcher.client_process_launcher.ClientProcessJobLauncher",
-            "args": {},
-        },
-        {"id": "greeter", "path": GREETER, "args": {}},
-    ]
+    parts = {
+        "resource_manager": f"{common}.resource_managers.passthrough_resource_manager.PassthroughResourceManager",
+        "resource_consumer": f"{common}.resource_consumers.gpu_resource_consumer.GPUResourceConsumer",
+        "process_launcher": f"{common}.job_launcher.client_process_launcher.ClientProcessJobLauncher",
+        "greeter": GREETER,
+    }
+    resources["components"] = [{"id": name, "path": path, "args": {}} for name, path in parts.items()]
     write_json(local / "resources.json", resources)
     _permit(local, download_job="none", operate="none")
     _quiet(local)

@@ -9,9 +9,13 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.request import proxy_bypass
 
 from superteach.errors import SettingError, TeachingError
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 PATIENCE = 5.0
 """Seconds for a connection and for an answer on it: with a name that is looked up, at most 15 to the first sentence."""
@@ -82,14 +86,22 @@ def _wrong(error: ssl.SSLCertVerificationError, server: str) -> str:
     return f"the certificate of the server at {server} {told} ({error.verify_message})"
 
 
-def check_dates(path: Path, whose: str) -> datetime:
-    """Refuse a certificate that holds not now; return its end."""
+def read_certificate(path: Path) -> Certificate:
+    """Read the first certificate of a file."""
     from cryptography.x509 import load_pem_x509_certificate
 
     try:
-        shown = load_pem_x509_certificate(path.read_bytes())
+        return load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise SettingError(f"{whose} cannot be read from {str(path)!r}: {error}") from None
+        raise SettingError(f"no certificate can be read from {str(path)!r}: {error}") from None
+
+
+def check_dates(path: Path, whose: str) -> datetime:
+    """Refuse a certificate that does not hold now; return its end."""
+    try:
+        shown = read_certificate(path)
+    except SettingError as error:
+        raise SettingError(f"{whose}: {error}") from error
     begins, ends, now = shown.not_valid_before_utc, shown.not_valid_after_utc, datetime.now(UTC)
     if not begins <= now <= ends:
         mend = (

@@ -77,7 +77,7 @@ class AuxLine:
         abort_signal: Signal,
         tell: Callable[[Sequence[str]], None] = lambda names: None,
     ) -> None:
-        """`tell` hears for whom the line waits longer than for a look, and nobody once all have answered."""
+        """`tell` is given the teachers that still owe an answer after a look, and none once all have answered."""
         self._tell = tell
         self._engine = engine
         self._fl_ctx = fl_ctx

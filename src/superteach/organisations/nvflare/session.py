@@ -31,7 +31,7 @@ POLL = 0.5
 LOOK = 3.0
 """Seconds within which a teacher's process must answer to count as there; one that is there takes milliseconds."""
 TOLD = 5.0
-"""Seconds of waiting after which a command says for whom; then again after each ten times as many."""
+"""Seconds after which a command says for whom it waits; it says so again after ten and a hundred times as long."""
 PATIENCE = 60.0
 """Seconds without a word from the server after which a lesson is not followed any longer."""
 ENDED = "FINISHED"
@@ -46,7 +46,7 @@ class Standing:
     project: Project
     connected: tuple[str, ...]
     silent: tuple[str, ...]
-    """Those who have joined and do not answer now."""
+    """Teachers that have joined and do not answer now."""
     lessons: tuple[Json, ...]
 
 
@@ -204,8 +204,7 @@ def _raised(stored: Json) -> Exception:
     """Make an error of the same kind as the one that ended a lesson beside the server."""
     kind: Any = getattr(errors, str(stored["kind"]), TeachingError)
     if issubclass(kind, TeacherLost):
-        lost: TeacherLost = kind(stored["teacher"], stored["reason"])
-        lost.when, lost.resumable = float(stored["when"]), bool(stored["resumable"])
+        lost: TeacherLost = kind(stored["teacher"], stored["reason"], bool(stored["resumable"]), float(stored["when"]))
         return lost
     raised: Exception = TeachingError(stored["error"])
     with contextlib.suppress(TypeError):  # an error of the same kind, where a text makes one

@@ -123,16 +123,7 @@ def _read_startup(path: Path, role: str) -> tuple[str, str]:
 
 
 def _become(module: str, kit: Path, config: str, *settings: str) -> NoReturn:
-    place = str(kit.resolve())
-    arguments = [
-        "-m",
-        "superteach.organisations.nvflare.resident",
-        f"nvflare.private.fed.app.{module}",
-        "-m",
-        place,
-        "-s",
-        config,
-    ]
-    arguments += ["--set", "secure_train=true", *settings, "config_folder=config"]
+    resident = ["-u", "-m", "superteach.organisations.nvflare.resident", f"nvflare.private.fed.app.{module}"]
+    told = ["-m", str(kit.resolve()), "-s", config, "--set", "secure_train=true", *settings, "config_folder=config"]
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-u", *arguments])
+    os.execv(sys.executable, [sys.executable, *resident, *told])

@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 MOST_LESSONS = 64
 """Lessons that one process of a site remembers; an honest job has one, and one more for each teacher that is dropped. Rows
-and state are kept of the one alone that was agreed on last."""
+and state are kept for the last lesson that was agreed on, and for no other."""
 FIELDS = {
     "hello": ("lesson", "loss", "promise", "version"),
     "agree": ("lesson", "loss", "columns", "classes", "position", "teachers", "first_id"),

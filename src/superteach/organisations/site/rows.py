@@ -9,7 +9,6 @@ import json
 import os
 import re
 import secrets
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -143,16 +142,13 @@ def open_holding(name: str, data: str | Path, target: str, features: Sequence[st
 def own_secret(path: Path) -> bytes:
     """A secret of this teacher's own, made when it is first asked for; it never leaves its folder."""
     if not path.exists():
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600
+        mine = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(secrets.token_bytes(SECRET_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
+            write_bytes(mine, secrets.token_bytes(SECRET_BYTES), private=True)
             with contextlib.suppress(FileExistsError):  # another lesson's process was first
-                os.link(temporary, path)
+                os.link(mine, path)
         finally:
-            Path(temporary).unlink(missing_ok=True)
+            mine.unlink(missing_ok=True)
     secret = path.read_bytes()
     if len(secret) != SECRET_BYTES:
         raise SettingError(

@@ -1,4 +1,4 @@
-"""Write the table of all queries, made from their classes, into a page: python -m superteach.line.queries PAGE."""
+"""Write the table of all queries, made from their classes, into a page: python docs/queries.py PAGE."""
 
 from __future__ import annotations
 
