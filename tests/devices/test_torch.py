@@ -198,21 +198,22 @@ def test_the_kernel_sums_what_torch_does(kind, constant, interpreted, pool):
     name = kind if kind in LOSSES else "huber"
     X, y = pool(name, 75, 5, 0)
     rows = tensors.DeviceRows(torch.from_numpy(X.astype(np.float32)), torch.device("cpu"))
-    draw, loss = torch.Generator().manual_seed(0), LOSSES[name]()
+    draw = torch.Generator().manual_seed(0)
     lift, given, weight = (torch.rand(75, generator=draw, dtype=torch.float64) - shift for shift in (0.5, 0.5, 0.0))
     lifted = kind in ("relax", "reach")
     asked = tensors.Sought(
         rows,
         torch.from_numpy(y),
+        name if kind == "priced" else kind,
+        Scaling(constant, X.mean(axis=0), X.std(axis=0)) if constant else Scaling(),
+        LOSSES[name](),
         lift=lift if lifted else None,
         given=given if kind == "relax" else None,
         weight=weight if kind == "priced" else None,
     )
-    scaling = Scaling(constant, X.mean(axis=0), X.std(axis=0)) if constant else Scaling()
     point = np.linspace(-0.6, 0.7, 5 + bool(constant) + lifted)
-    function = name if kind == "priced" else kind
     for curved in (False, True):
-        given = asked, slice(0, 75), scaling, loss, function, point, curved
+        given = asked, slice(0, 75), point, curved
         one, other = tensors.sum_fused(*given), tensors.sum_plain(*given)
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
@@ -223,8 +224,9 @@ def test_rows_in_any_order_of_memory_are_read(interpreted, pool):
     point = np.linspace(-0.6, 0.7, 5)
     found = []
     for matrix in (torch.from_numpy(X), torch.from_numpy(np.asfortranarray(X))):
-        asked = tensors.Sought(tensors.DeviceRows(matrix, torch.device("cpu")), torch.from_numpy(y))
-        found.append(tensors.sum_fused(asked, slice(0, 40), Scaling(), Logistic(), "logistic", point, True))
+        rows = tensors.DeviceRows(matrix, torch.device("cpu"))
+        asked = tensors.Sought(rows, torch.from_numpy(y), "logistic", Scaling(), Logistic())
+        found.append(tensors.sum_fused(asked, slice(0, 40), point, True))
     assert torch.equal(*found)
     assert fused.fits(62)
     assert not fused.fits(63)

@@ -76,9 +76,16 @@ class Teacher:
         found.secret = 0 if guard.terms.promise == "open" else secrets.randbits(63)
         return found
 
-    def size_of(self, chosen: npt.NDArray[np.int64]) -> Array:
-        """Count rows, and those of them with a positive label or target."""
-        return _size(self.target[chosen])
+    def size_of(self, chosen: Positions | None) -> Array:
+        """Count `chosen` rows (None: all), and those of them with a positive label or target (of several: the first)."""
+        target = self.target if chosen is None else self.target[chosen]
+        first = target if target.ndim == 1 else target[:, 0]
+        return np.array([len(target), int((first > 0.0).sum())], dtype=np.float64)
+
+    def squares(self, scaling: Scaling) -> float:
+        """Σ_j ‖x_j‖² on scaled columns."""
+        squares = sum(float(block.square_sums().sum()) for _, block in self.rows.blocks(scaling))
+        return float(squares + self.rows.count * scaling.constant**2)
 
     def weighted(self, loss: Loss, where: Where = slice(None)) -> Loss:
         """The loss of some rows, each with its weight."""
@@ -115,9 +122,7 @@ class Teacher:
 
 
 def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> Answer:
-    if query.rows == "chosen":
-        return state, _size(teacher.target[known(state.chosen, "chosen rows")])
-    return state, _size(teacher.target)
+    return state, teacher.size_of(known(state.chosen, "chosen rows") if query.rows == "chosen" else None)
 
 
 def _class_counts(teacher: Teacher, query: queries.ClassCounts, state: State, turn: Turn) -> Answer:
@@ -134,10 +139,8 @@ def _column_sums(teacher: Teacher, query: queries.ColumnSums, state: State, turn
 
 def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn) -> Answer:
     scaling = Scaling(query.constant, query.centre, query.scale)
-    squares = sum(float(block.square_sums().sum()) for _, block in teacher.rows.blocks(scaling))
-    squares += teacher.rows.count * scaling.constant**2
-    squares *= 1.0 if teacher.weights is None else float(teacher.weights.max())
-    return State(loss=teacher.announced(query.loss), scaling=scaling), np.array([squares])
+    squares = teacher.squares(scaling) * (1.0 if teacher.weights is None else float(teacher.weights.max()))
+    return replace(teacher.start(), loss=teacher.announced(query.loss), scaling=scaling), np.array([squares])
 
 
 def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> Answer:
@@ -242,7 +245,7 @@ def _count_ranks(teacher: Teacher, query: queries.CountRanks, state: State, turn
 
 def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> Answer:
     chosen = known(state.ranking, "ranks").rows_up_to(teacher.ids, query.last)
-    return replace(state, chosen=chosen), _size(teacher.target[chosen])
+    return replace(state, chosen=chosen), teacher.size_of(chosen)
 
 
 def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> Answer:
@@ -250,7 +253,7 @@ def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -
         state = replace(state, best={**state.best, query.of: known(state.chosen, "chosen rows")})
     else:
         state = replace(state, chosen=known(state.best.get(query.of), "a remembered choice"))
-    return state, _size(teacher.target[state.chosen])
+    return state, teacher.size_of(state.chosen)
 
 
 def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn) -> Answer:
@@ -285,7 +288,7 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
         rows, ended = choose(itself, loss, state.scaling, len(chosen), query)
     found = chosen if rows is None else rows
     counts = [ended and rows is not None, rows is None]
-    return replace(state, chosen=found), np.append(_size(teacher.target[found]), counts)
+    return replace(state, chosen=found), np.append(teacher.size_of(found), counts)
 
 
 HANDLERS: dict[type[Query[object]], Handler] = {
@@ -315,8 +318,3 @@ def _unsigned(ids: npt.ArrayLike) -> ranks.Keys:
     ids = np.asarray(ids)
     kept = ids.dtype in (np.uint32, np.uint64)
     return ids.view(np.uint64) if ids.dtype == np.int64 else ids if kept else np.asarray(ids, np.uint64)
-
-
-def _size(target: Array) -> Array:
-    first = target if target.ndim == 1 else target[:, 0]
-    return np.array([len(target), np.count_nonzero(first > 0.0)], dtype=np.float64)

@@ -9,7 +9,7 @@ rows in the memory of this machine.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,17 +56,32 @@ LOSSES = ("logistic", "squared", "squared_hinge", "huber", "poisson")
 
 
 @dataclass(frozen=True, eq=False)
+class Pulled(Balancing):
+    """Pulls at a model: the octave and the slope of every row."""
+
+    octave: Tensor
+    slope: Tensor
+    counts: npt.NDArray[np.int64]
+    """How many rows are in which octave."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceDrawing(Drawing):
+    """Rows drawn, their places (None: all rows), slopes and log-odds."""
+
+    rows: DeviceRows  # type: ignore[assignment]
+    index: Tensor | None
+    slope: Tensor
+    odds: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class OnDevice(State):
     """What such a teacher remembers: the same, with what it knows of every row as tensors."""
 
-    pulls_at: tuple[Tensor, Tensor, npt.NDArray[np.int64]] | None = None
-    """Every row's slope and octave at the model of `Balance`; how many rows are in which octave."""
-    pulled_at: Array | None = None
-    """That model."""
-    drawn: tuple[DeviceRows, Tensor | None, Tensor, Tensor] | None = None
-    """Rows drawn, their places (None: all rows), slopes and log-odds."""
-    shares: Tensor | None = None
-    """b_j of the rows drawn."""
+    balance: Pulled | None = None
+    drawing: DeviceDrawing | None = None
+    fractions: Tensor | None = None
 
 
 class DeviceTeacher(Teacher):
@@ -87,7 +102,7 @@ class DeviceTeacher(Teacher):
         """Hold rows, with targets in float32 or float64; `home` has the same rows as they were handed in."""
         self.name, self.loss, self.guard, self.secret = name, None, Guard(), 0
         self.rows = rows
-        self.target, self.costs = target, costs
+        self.target, self.costs, self.weights = target, costs, None
         self.ids = ids
         self._home = home
         self._moved: Teacher | None = None
@@ -109,10 +124,6 @@ class DeviceTeacher(Teacher):
         found.loss, found.guard, found.secret = teacher.loss, teacher.guard, teacher.secret
         return found
 
-    def size_of(self, chosen: npt.NDArray[np.int64]) -> Array:
-        """Count rows, and those of them with a positive label or target."""
-        return self._size(self.target[self.rows.tensor(chosen)])
-
     def start(self) -> OnDevice:
         """The state before the first query."""
         return OnDevice()
@@ -120,11 +131,8 @@ class DeviceTeacher(Teacher):
     def answer(self, query: Query[object], state: State, turn: Turn) -> tuple[State, Sealed]:
         """Answer a query on the device, or from a copy of the rows."""
         self.guard.check_query(query)
-        handler: Handler = _HANDLERS.get(type(query)) or (
-            HANDLERS[type(query)] if isinstance(query, _AS_EVER) else _at_home
-        )
         with told(self.name, self.rows, self.rows.matrix.dtype, self.rows.device, f"{query.name} was asked"):
-            state, reply = handler(self, query, state, turn)
+            state, reply = _HANDLERS.get(type(query), _at_home)(self, query, state, turn)
         return state, self.guard.release(query, reply, self.name, turn.number)
 
     def at_home(self) -> Teacher:
@@ -163,40 +171,50 @@ class DeviceTeacher(Teacher):
             ids = where
         return lots_of(ids, (seed ^ self.secret) % 2**64)
 
-    def _size(self, target: Tensor) -> Array:
-        return np.array([len(target), int((target > 0).sum())], dtype=np.float64)
+    def squares(self, scaling: Scaling) -> float:
+        """Σ_j ‖x_j‖² on scaled columns."""
+        blocks = (self.rows.wide(where, scaling) for where in self.rows.ranges())
+        return float(sum(torch.linalg.vector_norm(x) ** 2 for x in blocks))
+
+
+def _signed(ids: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int64]:
+    """The same bits as torch takes them."""
+    return ids.view(np.int64) if ids.dtype.itemsize == 8 else ids.astype(np.int64)
 
 
 # Sums --------------------------------------------------------------------------------------------------
 
 
-def _asked(teacher: DeviceTeacher, query: queries.AskMoments | queries.AskValues, state: OnDevice) -> Sought:
+def _asked(teacher: DeviceTeacher, query: queries.AskMoments | queries.AskValues, state: OnDevice) -> Sought | None:
+    """What a sum runs over; None where the copy at home answers."""
+    if query.function == "dual" or (query.rows == "chosen" and teacher._home is not None):
+        return None
     if (query.rows == "drawn") != (query.function == "relax") or (query.rows == "priced" and query.function != "loss"):
         raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
+    kind = query.function if query.function != "loss" else known(state.loss, "loss").name
+    asked = Sought(teacher.rows, teacher.target, kind, state.scaling, state.loss)
     if query.rows in ("drawn", "priced"):
-        rows, index, slope, odds = known(state.drawn, "rows drawn")
-        target = teacher.target if index is None else teacher.target[index]
+        drawn = known(state.drawing, "rows drawn")
+        target = teacher.target if drawn.index is None else teacher.target[drawn.index]
+        asked = replace(asked, rows=drawn.rows, target=target)
         if query.rows == "priced":
-            return Sought(rows, target, weight=known(state.shares, "prices"))
-        return Sought(rows, target, lift=slope, given=odds)
+            return replace(asked, weight=known(state.fractions, "prices"))
+        return replace(asked, lift=drawn.slope, given=drawn.odds)
     if query.rows == "chosen":
-        index = teacher.rows.tensor(known(state.chosen, "chosen rows"))
-        return Sought(teacher.rows, teacher.target, index)
-    lift = known(state.pulls_at, "pulls")[0] if query.function == "reach" else None
-    return Sought(teacher.rows, teacher.target, lift=lift)
+        return replace(asked, index=teacher.rows.tensor(known(state.chosen, "chosen rows")))
+    return replace(asked, lift=known(state.balance, "pulls").slope) if query.function == "reach" else asked
 
 
 def _moments(teacher: DeviceTeacher, query: queries.AskMoments, state: OnDevice, turn: Turn) -> Answer:
     """Σ f_j, Σ f_j' x_j and, for order 2, the upper triangle of Σ f_j'' x_j x_j'."""
-    if query.function == "dual" or (query.rows == "chosen" and teacher._home is not None):
-        return _at_home(teacher, query, state, turn)
     asked, width = _asked(teacher, query, state), len(query.point)
-    kind = query.function if query.function != "loss" else known(state.loss, "loss").name
+    if asked is None:
+        return _at_home(teacher, query, state, turn)
     sums = sum_fused if teacher.rows.device.type == "cuda" and can_fuse(teacher.rows) else sum_plain
     total = torch.zeros(1 + width + width * width, dtype=torch.float64, device=teacher.rows.device)
     whole = sums is sum_fused and asked.index is None and asked.rows.matrix.device == teacher.rows.device
     for where in [slice(0, asked.count)] if whole else asked.rows.ranges(asked.count):
-        total += sums(asked, where, state.scaling, state.loss, kind, query.point, query.order == 2)
+        total += sums(asked, where, query.point, query.order == 2)
     found = total.cpu().numpy()
     reply = found[: 1 + width]
     if query.order == 2:
@@ -206,39 +224,25 @@ def _moments(teacher: DeviceTeacher, query: queries.AskMoments, state: OnDevice,
 
 def _values(teacher: DeviceTeacher, query: queries.AskValues, state: OnDevice, turn: Turn) -> Answer:
     """Σ f_j at every step along a direction."""
-    if query.function == "dual" or (query.rows == "chosen" and teacher._home is not None):
-        return _at_home(teacher, query, state, turn)
     asked = _asked(teacher, query, state)
-    kind = query.function if query.function != "loss" else known(state.loss, "loss").name
+    if asked is None:
+        return _at_home(teacher, query, state, turn)
     both = asked.rows.tensor(np.stack([query.point, query.direction], axis=1))
     totals = torch.zeros(len(query.steps), dtype=torch.float64, device=teacher.rows.device)
     for where in asked.rows.ranges(asked.count):
         places, target, lift, given, weight = asked.chunk(where)
-        x = asked.rows.wide(places, state.scaling)
+        x = asked.rows.wide(places, asked.scaling)
         t = x @ both if lift is None else lift[:, None] * (x @ both[:-1]) + both[-1]
         for k, step in enumerate(query.steps.tolist()):
-            value = terms(kind, state.loss, t[:, 0] + step * t[:, 1], target, given)[0]
+            value = terms(asked.kind, asked.loss, t[:, 0] + step * t[:, 1], target, given)[0]
             totals[k] += (value if weight is None else weight * value).sum()
     return state, totals.cpu().numpy()
-
-
-def _census(teacher: DeviceTeacher, query: queries.Census, state: OnDevice, turn: Turn) -> Answer:
-    if query.rows == "chosen":
-        return state, teacher.size_of(known(state.chosen, "chosen rows"))
-    return state, teacher._size(teacher.target)
 
 
 def _column_sums(teacher: DeviceTeacher, query: queries.ColumnSums, state: OnDevice, turn: Turn) -> Answer:
     blocks = (teacher.rows.wide(where, Scaling(centre=query.centre)) for where in teacher.rows.ranges())
     total = sum((x if query.power == 1 else x * x).sum(dim=0) for x in blocks)
     return state, np.asarray(total.cpu().numpy())
-
-
-def _prepare(teacher: DeviceTeacher, query: queries.Prepare, state: OnDevice, turn: Turn) -> Answer:
-    scaling = Scaling(query.constant, query.centre, query.scale)
-    blocks = (teacher.rows.wide(where, scaling) for where in teacher.rows.ranges())
-    squares = sum(torch.linalg.vector_norm(x) ** 2 for x in blocks)
-    return OnDevice(loss=teacher.announced(query.loss), scaling=scaling), np.array([float(squares)])
 
 
 def _compare(teacher: DeviceTeacher, query: queries.Compare, state: OnDevice, turn: Turn) -> Answer:
@@ -251,14 +255,6 @@ def _compare(teacher: DeviceTeacher, query: queries.Compare, state: OnDevice, tu
             [same, (wanted - learned).square().sum(), wanted.sum(), (wanted - float(query.centre[0])).square().sum()]
         )
     return state, np.append(float(teacher.rows.count), total.cpu().numpy())
-
-
-def _recall(teacher: DeviceTeacher, query: queries.Recall, state: OnDevice, turn: Turn) -> Answer:
-    if query.remember:
-        state = replace(state, best={**state.best, query.of: known(state.chosen, "chosen rows")})
-    else:
-        state = replace(state, chosen=known(state.best.get(query.of), "a remembered choice"))
-    return state, teacher.size_of(known(state.chosen, "chosen rows"))
 
 
 # Exact teaching ----------------------------------------------------------------------------------------
@@ -279,13 +275,8 @@ def _balance(teacher: DeviceTeacher, query: queries.Balance, state: OnDevice, tu
         octave[where] = here
         counts += torch.bincount(here.to(torch.int64), minlength=OCTAVES)
     found = counts.cpu().numpy()
-    state = replace(state, pulls_at=(slope, octave, found), pulled_at=query.model, drawn=None, shares=None, play=None)
-    return state, found.astype(np.float64)
-
-
-def _signed(ids: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int64]:
-    """The same bits as torch takes them."""
-    return ids.view(np.int64) if ids.dtype.itemsize == 8 else ids.astype(np.int64)
+    balance = Pulled(query.model, octave, slope, found)
+    return replace(state, balance=balance, drawing=None, fractions=None, play=None), found.astype(np.float64)
 
 
 def _squares(x: Tensor, metric: Tensor) -> Tensor:
@@ -299,47 +290,48 @@ def _mapped(x: Tensor, metric: Tensor) -> Tensor:
 
 def _draw(teacher: DeviceTeacher, query: queries.Draw, state: OnDevice, turn: Turn) -> Answer:
     """Give rows their log-odds, and draw which of them take part."""
-    slope, octave, _ = known(state.pulls_at, "pulls")
+    pulls = known(state.balance, "pulls")
     rows, table, cost = teacher.rows, teacher.rows.tensor(query.odds), 0.0
     if teacher.costs is not None:
         away = play.COST * (teacher.costs - teacher.costs.min()) / (float(np.ptp(teacher.costs)) or 1.0)
         cost = rows.tensor(away)
 
     def odds_of(where: slice | Tensor) -> Tensor:
-        return table[octave[where].long()] - (cost if isinstance(cost, float) else cost[where])
+        return table[pulls.octave[where].long()] - (cost if isinstance(cost, float) else cost[where])
 
     if query.least > 0.0:
         likely, found = rows.tensor(expit(query.odds)), []
         for where in rows.ranges():
-            chance = likely[octave[where].long()] if isinstance(cost, float) else torch.sigmoid(odds_of(where))
+            chance = likely[pulls.octave[where].long()] if isinstance(cost, float) else torch.sigmoid(odds_of(where))
             stays = torch.nonzero(teacher.lots(where, query.seed) * query.least < chance)[:, 0]
             found.append(stays + where.start)
         index = torch.cat(found)
         raised = odds_of(index).clamp(min=float(logit(query.least)))
-        drawn = rows.part(index), index, slope[index], raised
+        drawn = DeviceDrawing(rows.part(index), index, pulls.slope[index], raised)
     else:
         every = torch.empty(rows.count, dtype=torch.float64, device=rows.device)
         for where in rows.ranges():
             every[where] = odds_of(where)
-        drawn = rows, None, slope, every
-    slack = sum(float((-drawn[3][where]).clamp(min=0.0).sum()) for where in drawn[0].ranges())
-    return replace(state, drawn=drawn, shares=None, play=None), np.array([drawn[0].count, slack], dtype=np.float64)
+        drawn = DeviceDrawing(rows, None, pulls.slope, every)
+    slack = sum(float((-drawn.odds[where]).clamp(min=0.0).sum()) for where in drawn.rows.ranges())
+    state = replace(state, drawing=drawn, fractions=None, play=None)
+    return state, np.array([drawn.rows.count, slack], dtype=np.float64)
 
 
 def _price(teacher: DeviceTeacher, query: queries.Price, state: OnDevice, turn: Turn) -> Answer:
     """Take prices."""
-    rows, _, slope, odds = known(state.drawn, "rows drawn")
-    point = rows.tensor(query.point)
+    drawn = known(state.drawing, "rows drawn")
+    rows, point = drawn.rows, drawn.rows.tensor(query.point)
     shares = torch.empty(rows.count, dtype=torch.float64, device=rows.device)
     for where in rows.ranges():
-        t = slope[where] * (rows.wide(where, state.scaling) @ point[:-1]) + point[-1]
-        shares[where] = torch.sigmoid(odds[where] + t)
-    return replace(state, shares=shares, play=None), np.array([float(shares.sum())])
+        t = drawn.slope[where] * (rows.wide(where, state.scaling) @ point[:-1]) + point[-1]
+        shares[where] = torch.sigmoid(drawn.odds[where] + t)
+    return replace(state, fractions=shares, play=None), np.array([float(shares.sum())])
 
 
 def _bound(teacher: DeviceTeacher, query: queries.Bound, state: OnDevice, turn: Turn) -> Answer:
     """How far a proof reaches."""
-    slope, most = known(state.pulls_at, "pulls")[0], known(state.loss, "loss").most_curvature
+    slope, most = known(state.balance, "pulls").slope, known(state.loss, "loss").most_curvature
     if not np.isfinite(most):
         raise QueryRefused("pulls of this loss change without bound, so no proof reaches beyond the goal")
     rows, totals = teacher.rows, np.zeros(len(query.radii))
@@ -355,9 +347,15 @@ def _bound(teacher: DeviceTeacher, query: queries.Bound, state: OnDevice, turn: 
 
 def _round_alone(teacher: DeviceTeacher, query: queries.RoundAlone, state: OnDevice, turn: Turn) -> Answer:
     """Round to this teacher's own fractional sum: undecided rows are brought to this machine and settled here."""
-    rows, index, slope, _ = known(state.drawn, "rows drawn")
-    shares, (_, octave, counts) = known(state.shares, "prices"), known(state.pulls_at, "pulls")
-    idle_class = lowest_octave(counts)
+    drawn, pulls = known(state.drawing, "rows drawn"), known(state.balance, "pulls")
+    rows, index, slope, octave, shares = (
+        drawn.rows,
+        drawn.index,
+        drawn.slope,
+        pulls.octave,
+        known(state.fractions, "prices"),
+    )
+    idle_class = lowest_octave(pulls.counts)
     free = mass = total = 0.0
     classes, whole = np.zeros(OCTAVES, dtype=np.int64), torch.zeros(len(query.metric), dtype=torch.float64)
     for where in rows.ranges():
@@ -368,18 +366,18 @@ def _round_alone(teacher: DeviceTeacher, query: queries.RoundAlone, state: OnDev
         whole += (rows.wide(where, state.scaling).T @ (slope[where] * b)).cpu()
     counted, size = mass < 4.0 * np.sqrt(free), max(round(total), 0)
     thin, strong = rounding.thinning(size), strong_octave(classes)
+    edges = rows.tensor(np.where(np.arange(OCTAVES) >= strong, rounding.EDGE, thin))
     undecided, certain = [], []
     for where in rows.ranges():
         places = where if index is None else index[where]
         b, here = shares[where], octave[places].long()
-        edge = torch.where(here >= strong, rounding.EDGE, torch.full_like(b, thin))
-        open_ = teacher.lots(places, query.seed ^ 0x5EED) * edge < torch.minimum(b, 1.0 - b)
+        open_ = teacher.lots(places, query.seed ^ 0x5EED) * edges[here] < torch.minimum(b, 1.0 - b)
         active = here >= idle_class
         undecided.append(torch.nonzero(active & open_)[:, 0] + where.start)
         certain.append(torch.nonzero(active & ~open_ & (b > 0.5))[:, 0] + where.start)
     some, sure = torch.cat(undecided), torch.cat(certain)
     places = some if index is None else index[some]
-    edge = torch.where(octave[places] >= strong, rounding.EDGE, torch.full_like(shares[some], thin))
+    edge = edges[octave[places].long()]
     fractions = shares[some].clamp(edge, 1.0 - edge)
     most = rounding.in_play(query.metric)
     if len(some) > most:  # lots decide most rows; what they leave, the others absorb
@@ -431,40 +429,29 @@ def _at_home(teacher: DeviceTeacher, query: Query[object], state: OnDevice, turn
     if type(query) not in HANDLERS:
         raise QueryRefused(f"teacher {teacher.name} knows no query named {type(query).__name__}")
     after, reply = HANDLERS[type(query)](home, query, _brought(home, state), turn)
-    kept = {field.name: getattr(state, field.name) for field in fields(OnDevice) if field.name in _TENSORS}
-    found = {field.name: getattr(after, field.name) for field in fields(State) if field.name not in _NUMPY}
-    return OnDevice(**found, **kept), reply
-
-
-_TENSORS, _NUMPY = ("pulls_at", "pulled_at", "drawn", "shares"), ("balance", "drawing", "fractions")
-"""What is remembered as tensors, and what it is called where it is not."""
+    kept = {"balance": state.balance, "drawing": state.drawing, "fractions": state.fractions}
+    return OnDevice(**vars(after) | kept), reply
 
 
 def _brought(home: Teacher, state: OnDevice) -> State:
     """The same state as a teacher without a device has it."""
-    balance = drawing = fractions = None
-    if state.pulls_at is not None:
-        balance = Balancing(known(state.pulled_at, "a model"), state.pulls_at[1].cpu().numpy())
-    if state.drawn is not None:
-        _, index, slope, odds = state.drawn
-        places: Positions | None = None if index is None else index.cpu().numpy()
+    pulls, drawn, shares = state.balance, state.drawing, state.fractions
+    balance = None if pulls is None else Balancing(pulls.model, pulls.octave.cpu().numpy())
+    drawing = None
+    if drawn is not None:
+        places: Positions | None = None if drawn.index is None else drawn.index.cpu().numpy()
         rows: Rows = home.rows if places is None else home.rows.part(places)
-        drawing = Drawing(rows, places, slope.cpu().numpy(), odds.cpu().numpy())
-    if state.shares is not None:
-        fractions = state.shares.cpu().numpy()
-    rest = {field.name: getattr(state, field.name) for field in fields(State) if field.name not in _NUMPY}
-    return State(**rest, balance=balance, drawing=drawing, fractions=fractions)
+        drawing = Drawing(rows, places, drawn.slope.cpu().numpy(), drawn.odds.cpu().numpy())
+    fractions = None if shares is None else shares.cpu().numpy()
+    return State(**vars(state) | {"balance": balance, "drawing": drawing, "fractions": fractions})
 
 
-_AS_EVER = queries.Count | queries.Take | queries.ChosenCost
-"""Questions that the handlers of any teacher answer without looking at rows."""
-_HANDLERS: dict[type[Query[object]], Handler] = {
-    queries.Census: _census,
+_AS_EVER = queries.Census, queries.Prepare, queries.Recall, queries.Count, queries.Take, queries.ChosenCost
+"""Questions that the handlers of any teacher answer without a copy of the rows."""
+_HANDLERS: dict[type[Query[object]], Handler] = {kind: HANDLERS[kind] for kind in _AS_EVER} | {
     queries.ColumnSums: _column_sums,
-    queries.Prepare: _prepare,
     queries.AskMoments: _moments,
     queries.AskValues: _values,
-    queries.Recall: _recall,
     queries.Compare: _compare,
     queries.Balance: _balance,
     queries.Draw: _draw,

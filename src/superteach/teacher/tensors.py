@@ -132,6 +132,10 @@ class Sought:
 
     rows: DeviceRows
     target: Tensor
+    kind: str
+    """What each row adds: a loss by its name, or another function of rows."""
+    scaling: Scaling
+    loss: Loss | None = None
     index: Tensor | None = None
     lift: Tensor | None = None
     given: Tensor | None = None
@@ -159,43 +163,39 @@ def _builds(device: torch.device) -> bool:
     """Try the kernel on one row: Triton needs a C compiler and a driver that it knows."""
     rows = DeviceRows(torch.ones((1, 1), device=device), device)
     try:
-        sum_fused(Sought(rows, torch.ones(1, device=device)), slice(0, 1), Scaling(), None, "square", np.ones(1), True)
+        sum_fused(Sought(rows, torch.ones(1, device=device), "square", Scaling()), slice(0, 1), np.ones(1), True)
     except Exception as error:
         warnings.warn(f"Triton cannot be used on {device}, torch's own products are: {reason_of(error)}", stacklevel=2)
         return False
     return True
 
 
-def sum_fused(
-    asked: Sought, where: slice, scaling: Scaling, loss: Loss | None, kind: str, point: Array, curved: bool
-) -> Tensor:
+def sum_fused(asked: Sought, where: slice, point: Array, curved: bool) -> Tensor:
     """The sums over a chunk by one kernel that reads the rows once."""
     places, target, lift, given, weight = asked.chunk(where)
-    rows, features = asked.rows, asked.rows.features
+    rows, features, scaling = asked.rows, asked.rows.features, asked.scaling
     used = [*range(features), *([features] if scaling.constant else []), *([features + 1] if lift is not None else [])]
     table = np.zeros((4, max(16, 1 << (features + 1).bit_length())))
     table[0, used], table[2] = point, 1.0
     table[1, :features] = 0.0 if scaling.centre is None else scaling.centre
     table[2, :features] = 1.0 if scaling.scale is None else 1.0 / scaling.scale
-    table[3, :2] = scaling.constant, parameter(loss)
+    table[3, :2] = scaling.constant, parameter(asked.loss)
     scaled = scaling.centre is not None or scaling.scale is not None
     numbers = rows.tensor(table)
     with torch.cuda.device(rows.device) if rows.device.type == "cuda" else nullcontext():
-        found = fused.moments(rows.take(places), target, numbers, kind, scaled, lift, given, weight, curved=curved)
+        found = fused.moments(rows.take(places), target, numbers, asked.kind, scaled, lift, given, weight, curved)
     width, some = table.shape[1], torch.as_tensor(used, device=rows.device)
     gram = found[1 + width :].reshape(width, width)[some][:, some]
     return torch.cat([found[:1], found[1 : 1 + width][some], gram.ravel()])
 
 
-def sum_plain(
-    asked: Sought, where: slice, scaling: Scaling, loss: Loss | None, kind: str, point: Array, curved: bool
-) -> Tensor:
+def sum_plain(asked: Sought, where: slice, point: Array, curved: bool) -> Tensor:
     """The same by torch's own products."""
     places, target, lift, given, weight = asked.chunk(where)
-    x = asked.rows.wide(places, scaling)
+    x = asked.rows.wide(places, asked.scaling)
     at = asked.rows.tensor(point)
     t = x @ at if lift is None else lift * (x @ at[:-1]) + at[-1]
-    value, slope, curvature = terms(kind, loss, t, target, given)
+    value, slope, curvature = terms(asked.kind, asked.loss, t, target, given)
     if weight is not None:
         value, slope, curvature = weight * value, weight * slope, weight * curvature
     if lift is not None:
