@@ -6,8 +6,7 @@ once for all teachers; across organisations every teacher runs it by itself, in 
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,10 +14,9 @@ from superteach.coordinator import methods, selection
 from superteach.coordinator.classroom import NEWTON_WIDTH, enter
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.goals import Goal, check_vector
-from superteach.coordinator.methods.outcome import Outcome, Promised
+from superteach.coordinator.methods.outcome import Outcome
 from superteach.engines.base import Engine
 from superteach.errors import BudgetError, GoalError, SettingError
-from superteach.lesson import Lesson
 from superteach.line.queries import Alone, Begin, ChooseAlone
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import Scaling
@@ -95,18 +93,22 @@ class Script:
         """All but the goal, for JSON."""
         return {"learner": self.learner.as_dict(), "settings": self.settings.as_dict(), "rows": list(self.rows)}
 
-    def run(self, federation: Federation) -> Promised:
+    def run(self, federation: Federation) -> Outcome:
         """Choose about `size` rows for the goal."""
         learner, settings = self.learner, self.settings
         method = methods.find(settings.method)
         if settings.promise == "masked":
             room = enter(federation, learner, settings.solver, settings.standardize)
-            return Promised(method.choose_masked(room, room.scaling.inside(self.goal), self.size, settings))
+            return method.choose_masked(room, room.scaling.inside(self.goal), self.size, settings)
         federation.stage = "set-up"
         federation.sum(Begin(learner.loss, learner.column))
-        if settings.promise == "closed":
-            return self._closed(federation)
-        return method.choose_noisy(federation, self)
+        if settings.promise == "epsilon":
+            return method.choose_noisy(federation, self)
+        federation.stage = "alone"
+        edges = np.round(np.cumsum((0, *self.rows)) * (self.size / sum(self.rows))).astype(int)
+        alone = Alone(self.inside, learner.ridge, learner.ridge_per_row, learner.free_intercept, "match", "", 0.0, 0)
+        federation.sum(ChooseAlone(tuple(int(share) for share in np.diff(edges)), alone))
+        return Outcome("every teacher chose alone and said nothing")
 
     def follow(self, engine: Engine) -> None:
         """Run it at a teacher, over an engine that knows what the others say from totals alone."""
@@ -121,44 +123,6 @@ class Script:
     def inside(self) -> Array:
         """The goal on these columns."""
         return self.scaling.inside(self.goal)
-
-    def _closed(self, federation: Federation) -> Promised:
-        federation.stage, learner = "alone", self.learner
-        edges = np.round(np.cumsum((0, *self.rows)) * (self.size / sum(self.rows))).astype(int)
-        alone = Alone(self.inside, learner.ridge, learner.ridge_per_row, learner.free_intercept, "match", "", 0.0, 0)
-        federation.sum(ChooseAlone(tuple(int(share) for share in np.diff(edges)), alone))
-        return Promised(Outcome("every teacher chose alone and said nothing"))
-
-
-def lesson_of(found: Promised, federation: Federation, script: Script, started: float) -> Lesson:
-    """The lesson as the coordinator knows it: a size that was asked for, a risk that is stated or not known."""
-    learner, goal, settings = script.learner, script.goal, script.settings
-    method, outcome = methods.find(settings.method), found.outcome
-    return Lesson(
-        model=np.full(len(goal), np.nan),
-        goal=goal,
-        intercept=learner.intercept != "none",
-        size=script.size,
-        rows=sum(script.rows),
-        risk=float(np.nan),
-        consistency=float(np.nan),
-        pool_risk=float(np.nan),
-        objective=np.empty(0),
-        gap=np.empty(0),
-        path=(),
-        ledger=federation.ledger,
-        seconds=time.perf_counter() - started,
-        reason=outcome.reason,
-        converged=outcome.converged,
-        teachers=federation.names,
-        certificate=outcome.certificate,
-        lower_bound=outcome.lower_bound,
-        promise=settings.promise,
-        stated_risk=found.stated_risk,
-        delivered=False,
-        words=replace(method.tell(settings), unused=methods.unused(method)),
-        settings={"learner": learner.as_dict(), **settings.as_dict()},
-    )
 
 
 def public_goal(wanted: Array | Goal, learner: Learner, features: int, promise: str) -> Array:

@@ -15,6 +15,7 @@ from superteach.coordinator.classroom import Classroom, enter
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.goals import CheckedGoal, Goal, MovableGoal, ProvableGoal, check_goal, check_vector
 from superteach.coordinator.methods.base import Chooser
+from superteach.coordinator.methods.outcome import Outcome
 from superteach.errors import SettingError, TeachingError
 from superteach.lesson import Lesson
 from superteach.line.queries import ChosenCost, Recall
@@ -83,7 +84,11 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
     room = enter(federation, student, settings.solver, settings.standardize)
     room.deadline = np.inf if settings.seconds is None else started + settings.seconds
     sizes = method.sizes(settings, room)
-    raw_goal = _vector(wanted, room)
+    if isinstance(wanted, np.ndarray):
+        raw_goal = wanted
+    else:
+        federation.stage = "goal"
+        raw_goal = check_vector(wanted.vector(room), federation.features, student)
     # Curvatures of several outputs are dear, and a fit from a goal nearby needs few of them.
     pool = room.fit_pool(room.scaling.inside(raw_goal) if student.outputs > 1 else None)
 
@@ -109,12 +114,10 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
     agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
     cost: float | None = federation.sum(ChosenCost())
     raw_model = room.scaling.raw(walk.model)
-    return Lesson(
+    return replace(
+        _unseen(federation, student, raw_goal, walk.size, room.rows, outcome, settings, started),
         model=student.shaped(raw_model),
         goal=student.shaped(raw_goal),
-        intercept=student.intercept != "none",
-        size=walk.size,
-        rows=room.rows,
         risk=metrics.risk(raw_model, raw_goal),
         consistency=agreement.consistency,
         prediction_distance=agreement.distance,
@@ -123,16 +126,8 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
         objective=outcome.objective,
         gap=outcome.gap,
         path=walk.points,
-        ledger=federation.ledger,
-        seconds=time.perf_counter() - started,
-        reason=outcome.reason,
-        converged=outcome.converged,
-        teachers=federation.names,
-        certificate=outcome.certificate,
         cost=cost,
-        lower_bound=outcome.lower_bound,
-        words=replace(method.tell(settings), unused=methods.unused(method)),
-        settings={"learner": student.as_dict(), **settings.as_dict()},
+        delivered=True,
         pool_model=room.scaling.raw(pool),
     )
 
@@ -146,7 +141,47 @@ def _promised(
     script = promised.Script.of(student, goal, engine.declared, settings)
     engine.keep(script.terms)
     federation.words = script.terms.words
-    return promised.lesson_of(script.run(federation), federation, script, started)
+    outcome = script.run(federation)
+    return _unseen(federation, student, goal, script.size, sum(script.rows), outcome, settings, started)
+
+
+def _unseen(
+    federation: Federation,
+    student: Learner,
+    goal: Array,
+    size: int,
+    rows: int,
+    outcome: Outcome,
+    settings: Settings,
+    started: float,
+) -> Lesson:
+    """What is known of a lesson that nobody looked at: its size is the one asked for, its risk stated or not known."""
+    method = methods.find(settings.method)
+    return Lesson(
+        model=np.full(len(goal), np.nan),
+        goal=goal,
+        intercept=student.intercept != "none",
+        size=size,
+        rows=rows,
+        risk=np.nan,
+        consistency=np.nan,
+        pool_risk=np.nan,
+        objective=np.empty(0),
+        gap=np.empty(0),
+        path=(),
+        ledger=federation.ledger,
+        seconds=time.perf_counter() - started,
+        reason=outcome.reason,
+        converged=outcome.converged,
+        teachers=federation.names,
+        certificate=outcome.certificate,
+        lower_bound=outcome.lower_bound,
+        promise=settings.promise,
+        stated_risk=outcome.stated_risk,
+        delivered=False,
+        words=replace(method.tell(settings), unused=methods.unused(method)),
+        settings={"learner": student.as_dict(), **settings.as_dict()},
+    )
 
 
 def _moved(
@@ -173,10 +208,3 @@ def _moved(
             break
         chooser, walk, goal = found, tried, nearer
     return chooser, walk, goal
-
-
-def _vector(wanted: Array | Goal, room: Classroom) -> Array:
-    if isinstance(wanted, np.ndarray):
-        return wanted
-    room.federation.stage = "goal"
-    return check_vector(wanted.vector(room), room.federation.features, room.learner)

@@ -10,7 +10,7 @@ from superteach.words import Words
 if TYPE_CHECKING:
     from superteach.coordinator.classroom import Classroom
     from superteach.coordinator.federation import Federation
-    from superteach.coordinator.methods.outcome import Outcome, Promised
+    from superteach.coordinator.methods.outcome import Outcome
     from superteach.coordinator.promised import Script
     from superteach.line.queries import Size
     from superteach.mathematics.learner import Learner
@@ -109,7 +109,7 @@ class Method:
         """Leave every teacher with its part of the lesson, from totals over all teachers and none over chosen rows."""
         raise NotImplementedError
 
-    def choose_noisy(self, federation: Federation, script: Script) -> Promised:
+    def choose_noisy(self, federation: Federation, script: Script) -> Outcome:
         """Do the same from noisy totals; `script.terms.spread` gives the deviation of a release."""
         raise NotImplementedError
 

@@ -25,11 +25,5 @@ class Outcome:
     certificate: Certificate | None = None
     lower_bound: float = 0.0
     """A risk that no lesson can go below, where one is proved."""
-
-
-@dataclass(frozen=True, eq=False)
-class Promised:
-    """What is known of a lesson under a promise, without a look at the chosen rows."""
-
-    outcome: Outcome
     stated_risk: float | None = None
+    """A risk exceeded with a probability of at most 0.05, where it is known without a look at the chosen rows."""

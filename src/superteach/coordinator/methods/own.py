@@ -12,7 +12,7 @@ from superteach.words import Words
 if TYPE_CHECKING:
     from superteach.coordinator.classroom import Classroom
     from superteach.coordinator.federation import Federation
-    from superteach.coordinator.methods.outcome import Outcome, Promised
+    from superteach.coordinator.methods.outcome import Outcome
     from superteach.coordinator.promised import Script
     from superteach.mathematics.learner import Learner
     from superteach.mathematics.problem import DualProblem
@@ -53,9 +53,9 @@ class Match(Method):
         chooser.choose(size)
         return chooser.outcome
 
-    def choose_noisy(self, federation: Federation, script: Script) -> Promised:
+    def choose_noisy(self, federation: Federation, script: Script) -> Outcome:
         """Agree on prices under noise; every teacher rounds alone."""
-        from superteach.coordinator.methods.outcome import Outcome, Promised
+        from superteach.coordinator.methods.outcome import Outcome
         from superteach.line.queries import Choose
         from superteach.mathematics import private
         from superteach.mathematics.problem import ridge_penalty
@@ -73,7 +73,7 @@ class Match(Method):
         parts = [size * many / total for many in script.rows]
         few = sum(part for part in parts if part < ROUNDED * len(inside)) / size
         risk = private.stated_risk(found, diagonal, script.scaling.to_raw(len(inside))) if few <= RARE else None
-        return Promised(Outcome(reason, found.settled), risk)
+        return Outcome(reason, found.settled, stated_risk=risk)
 
     def sizes(self, settings: Settings, room: Classroom) -> list[int]:
         """Look at other sizes where a search sees the whole pool: at once at all subsets, or from several starts."""
@@ -110,9 +110,9 @@ class Dual(Method):
     promises = ("epsilon", "masked", "open")
     unpromised = "the threshold over all rows is a count that all teachers make together"
 
-    def choose_noisy(self, federation: Federation, script: Script) -> Promised:
+    def choose_noisy(self, federation: Federation, script: Script) -> Outcome:
         """Solve from noisy sums, find the threshold by noisy counts; teachers keep their rows and say nothing."""
-        from superteach.coordinator.methods.outcome import Outcome, Promised
+        from superteach.coordinator.methods.outcome import Outcome
         from superteach.line.queries import KeepAbove
         from superteach.mathematics import private_dual
         from superteach.settings import Settings
@@ -124,7 +124,7 @@ class Dual(Method):
         found = private_dual.solve(federation.sum, spread, problem, sparsity, script.size, total, features)
         federation.stage = "choice"
         federation.sum(KeepAbove(*found))
-        return Promised(Outcome("the paper's problem was solved under noise"))
+        return Outcome("the paper's problem was solved under noise")
 
     def choose_masked(self, room: Classroom, goal: Array, size: int, settings: Settings) -> Outcome:
         """Solve from totals, find the threshold by counts; teachers keep their rows and say nothing."""
