@@ -11,7 +11,7 @@ from typing import TypeVar
 from superteach.engines.base import Engine, Posting, Promising
 from superteach.errors import SettingError, TeachingError
 from superteach.lesson import Entry
-from superteach.line.queries import Offers, Query
+from superteach.line.queries import AskMoments, Offers, Query, RowFunction, RowSet
 from superteach.types import Array
 
 Read = TypeVar("Read")
@@ -69,6 +69,12 @@ class Federation:
         self._under_way = None
         self._asked = number  # a round that failed has not been, and its number is free
         return self._heard(query, number, total, started)
+
+    def curvature(self, function: RowFunction, rows: RowSet, point: Array) -> Array:
+        """Ask for Σ f_j'' x_j x_j' at a point."""
+        found = self.sum(AskMoments(function, rows, point, 2)).curvature
+        assert found is not None
+        return found
 
     def post(self, position: int, query: Query[Offers]) -> None:
         """Ask one teacher alone and do not wait: the other verb, for asynchronous rounds only."""

@@ -48,12 +48,8 @@ def goal_vector(
     stored: object, where: str, columns: Sequence[str], intercept: bool, classes: Labels | None = None
 ) -> Array:
     """Read θ* from the contents of a goal file; `where` is what errors call it."""
-    if isinstance(stored, dict):
-        return _goal_by_name(stored, columns, intercept, classes, where)
-    return _goal_numbers(stored, where, "the goal")
-
-
-def _goal_by_name(stored: Json, columns: Sequence[str], intercept: bool, classes: Labels | None, where: str) -> Array:
+    if not isinstance(stored, dict):
+        return _goal_numbers(stored, where, "the goal")
     if "coef" not in stored:
         raise GoalError(f"{where} has no 'coef'; it has {listed(list(stored)) or 'nothing'}")
     coef = stored["coef"]

@@ -53,13 +53,14 @@ class Loss(ABC):
     def conjugate(self, alpha: Array, y: Array) -> Array:
         """ℓ*(−α) = sup_z { −αz − ℓ(z) }; infinite outside the domain."""
 
-    @abstractmethod
     def minimiser(self, y: Array) -> Array:
-        """The η nearest to 0 that minimises ℓ, infinite where no finite one does."""
+        """The η nearest to 0 that minimises ℓ, infinite where no finite one does; the label or target itself by default."""
+        return y
 
-    @abstractmethod
     def domain(self, y: Array) -> tuple[Array, Array]:
-        """Least and greatest α at which ℓ*(−α) is finite (the paper's projection Π clips to it)."""
+        """Least and greatest α at which ℓ*(−α) is finite, −ℓ' at ±∞ (the paper's projection Π clips to it)."""
+        far = np.full(np.shape(y), np.inf)
+        return -self.gradient(far, y) + 0.0, -self.gradient(-far, y) + 0.0  # + 0.0 makes −0 equal to 0
 
     def value(self, eta: Array, y: Array) -> Array:
         """ℓ(η; y); a loss that is asked for often computes it without the derivatives."""
@@ -153,9 +154,6 @@ class Logistic(Loss):
     def minimiser(self, y: Array) -> Array:
         return y * np.inf
 
-    def domain(self, y: Array) -> tuple[Array, Array]:
-        return np.minimum(y, 0.0), np.maximum(y, 0.0)
-
     def distance(self, t: Array, y: Array, threshold: Array) -> Array:
         return y * t - threshold
 
@@ -178,12 +176,6 @@ class Squared(Loss):
     def conjugate(self, alpha: Array, y: Array) -> Array:
         return 0.5 * alpha * alpha - alpha * y
 
-    def minimiser(self, y: Array) -> Array:
-        return y
-
-    def domain(self, y: Array) -> tuple[Array, Array]:
-        return np.full_like(y, -np.inf), np.full_like(y, np.inf)
-
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
@@ -203,12 +195,6 @@ class SquaredHinge(Loss):
     def conjugate(self, alpha: Array, y: Array) -> Array:
         share = alpha * y
         return np.where(share >= 0.0, 0.25 * share * share - share, np.inf)
-
-    def minimiser(self, y: Array) -> Array:
-        return y
-
-    def domain(self, y: Array) -> tuple[Array, Array]:
-        return np.where(y > 0.0, 0.0, -np.inf), np.where(y > 0.0, np.inf, 0.0)
 
     def distance(self, t: Array, y: Array, threshold: Array) -> Array:
         return 1.0 + y * t - threshold
@@ -237,12 +223,6 @@ class Huber(Loss):
     def conjugate(self, alpha: Array, y: Array) -> Array:
         return np.where(np.abs(alpha) <= self.delta, 0.5 * alpha * alpha - alpha * y, np.inf)
 
-    def minimiser(self, y: Array) -> Array:
-        return y
-
-    def domain(self, y: Array) -> tuple[Array, Array]:
-        return np.full_like(y, -self.delta), np.full_like(y, self.delta)
-
 
 @dataclass(frozen=True)
 class Poisson(Loss):
@@ -268,9 +248,6 @@ class Poisson(Loss):
     def minimiser(self, y: Array) -> Array:
         with np.errstate(divide="ignore"):
             return np.log(y)
-
-    def domain(self, y: Array) -> tuple[Array, Array]:
-        return np.full_like(y, -np.inf), y
 
     def rank(self, t: Array, y: Array, threshold: Array) -> Array:
         return self._by_dual(t, y, threshold)
@@ -299,10 +276,6 @@ class Weighted(Loss):
 
     def minimiser(self, y: Array) -> Array:
         return self._loss.minimiser(y)
-
-    def domain(self, y: Array) -> tuple[Array, Array]:
-        low, high = self._loss.domain(y)
-        return self._weights * low, self._weights * high
 
     def distance(self, t: Array, y: Array, threshold: Array) -> Array:
         return self._loss.distance(t, y, threshold)

@@ -8,8 +8,7 @@ on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`cla
 from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.goals.auc import MaxAUC
 from superteach.coordinator.goals.base import CheckedGoal, Goal, MovableGoal, ProvableGoal, check_goal, check_vector
-from superteach.coordinator.goals.perturbed import PerturbedFit
-from superteach.coordinator.goals.reference import FromData
+from superteach.coordinator.goals.fitted import FromData, PerturbedFit
 from superteach.coordinator.goals.sets import Within
 
 __all__ = [

@@ -11,15 +11,13 @@ from scipy import linalg
 
 from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
 from superteach.errors import GoalError, SettingError
-from superteach.line.queries import AskMoments, ColumnSums, Moments, Prepare, RowFunction
+from superteach.line.queries import ColumnSums, Prepare
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST, Scaling
 from superteach.types import Array, Labels, is_number
 
 _CUTOFF = 1e-12
 """Least curvature of a direction, as a share of the largest: below it a direction holds nothing but rounding."""
-
-_FUNCTIONS: tuple[RowFunction, RowFunction] = ("square", "positive")
 
 
 class Ordering(NamedTuple):
@@ -30,9 +28,8 @@ class Ordering(NamedTuple):
 
 
 class _Class(NamedTuple):
-    """One class of all teachers' rows: how many, their mean, and their second moments around it, per row."""
+    """One class of all teachers' rows: their mean, and their second moments around it, per row."""
 
-    rows: float
     mean: Array
     spread: Array
 
@@ -109,13 +106,9 @@ def _classes(classroom: Classroom) -> tuple[_Class, _Class, Scaling]:
     scaling = Scaling(1.0, centre, own.scale)
     federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
     flat = 10.0 * np.finfo(np.float64).eps * np.abs(centre / (1.0 if own.scale is None else own.scale))
-    totals = []
-    for function in _FUNCTIONS:
-        sums: Moments = federation.sum(AskMoments(function, "all", np.zeros(width + 1), 2))
-        assert sums.curvature is not None
-        totals.append(sums.curvature)
+    everyone = federation.curvature("square", "all", np.zeros(width + 1))
+    positive = federation.curvature("positive", "all", np.zeros(width + 1))
     federation.sum(Prepare(learner.loss, own.constant, own.centre, own.scale))
-    everyone, positive = totals
     return _moments(positive, flat), _moments(everyone - positive, flat), scaling
 
 
@@ -127,7 +120,7 @@ def _moments(total: Array, flat: Array) -> _Class:
     rounding = np.sqrt(np.maximum(np.diag(total)[:-1], 0.0) / rows) <= flat
     mean = np.where(rounding, 0.0, mean)
     spread[rounding, :] = spread[:, rounding] = 0.0
-    return _Class(rows, mean, spread)
+    return _Class(mean, spread)
 
 
 def _solve(matrix: Array, right: Array) -> Array:

@@ -61,20 +61,9 @@ def _least(slope: Array, rows: Array, lack: Array, radius: float) -> float:
 
 def spread_of(room: Classroom) -> Array:
     """L for models on scaled columns."""
-    squares: Moments = room.federation.sum(AskMoments("square", "all", np.zeros(room.width), 2))
-    assert squares.curvature is not None
-    values, axes = np.linalg.eigh(squares.curvature / room.rows)
+    squares = room.federation.curvature("square", "all", np.zeros(room.width))
+    values, axes = np.linalg.eigh(squares / room.rows)
     return np.asarray(np.sqrt(np.maximum(values, 1e-12 * values[-1]))[:, None] * axes.T)
-
-
-def largest(room: Classroom, direction: Array, size: int, region: Region, most: float) -> float:
-    """The largest radius up to `most` for which the region is proved to be out of reach; 0 where none is."""
-    return _last(lambda radius: proved(room, direction, size, region, radius), most)
-
-
-def farthest(room: Classroom, direction: Array, size: int, region: Region, radius: float) -> float:
-    """How far around a region of this radius nothing can be taught either, in predictions."""
-    return _last(lambda beyond: proved(room, direction, size, region, radius, beyond), 100.0 * radius)
 
 
 def beyond_reach(room: Classroom, size: int, rows: Array, least: Array) -> float:
@@ -95,7 +84,7 @@ def beyond_reach(room: Classroom, size: int, rows: Array, least: Array) -> float
     return max(0.0, float((least[some] / np.linalg.norm(rows[some], axis=1)).max() - longest * (1.0 + 1e-9)))
 
 
-def _last(holds: Callable[[float], bool], most: float) -> float:
+def last(holds: Callable[[float], bool], most: float) -> float:
     """The largest number up to `most` for which something holds that holds for all smaller ones; 0 where none is found."""
     if holds(most):
         return most

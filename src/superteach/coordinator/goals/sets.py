@@ -13,7 +13,6 @@ from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
 from superteach.coordinator.goals import covered
 from superteach.coordinator.goals.base import INTERCEPT, Covered, check_vector
 from superteach.errors import GoalError
-from superteach.line.queries import AskMoments, Moments
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST, ridge_penalty
 from superteach.types import Array, Labels, is_number
@@ -95,18 +94,16 @@ class Within:
     def moved_to(self, classroom: Classroom, model: Array) -> Array:
         """Return the point of the set nearest to a model on scaled columns, in raw units, from one or two sums."""
         width = len(model)
-        bent: Moments = classroom.federation.sum(AskMoments("loss", "all", classroom.fit_pool(), 2))
-        assert bent.curvature is not None
-        learner = classroom.learner
+        federation, learner = classroom.federation, classroom.learner
+        bent = federation.curvature("loss", "all", classroom.fit_pool())
         penalty = ridge_penalty(learner.penalty(classroom.rows), width, learner.free_intercept)
         out = classroom.scaling.to_raw(width)
-        root = _root(_outside(bent.curvature + np.diag(penalty.diagonal), out))
+        root = _root(_outside(bent + np.diag(penalty.diagonal), out))
         start, bounds = classroom.scaling.raw(model), self._bounds(width)
         if self.near is None:
             return _nearest(root, start, bounds, 0.0, root, start)
-        squares: Moments = classroom.federation.sum(AskMoments("square", "all", np.zeros(width), 2))
-        assert squares.curvature is not None
-        spread = _root(_outside(squares.curvature / classroom.rows, out))
+        squares = federation.curvature("square", "all", np.zeros(width))
+        spread = _root(_outside(squares / classroom.rows, out))
         reference = np.asarray(_numbers(self.near[0]), dtype=np.float64).ravel()
         return self._inside_ball(root, start, bounds, spread, reference)
 
@@ -120,16 +117,21 @@ class Within:
         beyond = covered.beyond_reach(room, size, lines, bounds.least)
         if beyond > 0.0:
             return Covered(np.inf, beyond / float(np.linalg.norm(back, 2)))
+
+        def proved(region: covered.Region, radius: float, beyond: float = 0.0) -> bool:
+            return covered.proved(room, direction, size, region, radius, beyond)
+
         if self.near is not None:
             reference = room.scaling.inside(np.asarray(_numbers(self.near[0]), dtype=np.float64).ravel())
-            ball = covered.Region(reference, lines, bounds.least, spread)
-            if covered.proved(room, direction, size, ball, self.near[1]):
-                apart = covered.farthest(room, direction, size, ball, self.near[1])
+            ball, radius = covered.Region(reference, lines, bounds.least, spread), self.near[1]
+            if proved(ball, radius):
+                # How far around the ball nothing can be taught either.
+                apart = covered.last(lambda beyond: proved(ball, radius, beyond), 100.0 * radius)
                 return Covered(np.inf, apart / float(np.linalg.norm(spread @ back, 2)))
         inside = room.scaling.inside(goal)
         region = covered.Region(inside, lines, bounds.least, spread)
         most = 100.0 * float(np.linalg.norm(spread @ inside)) or 1.0
-        return Covered(covered.largest(room, direction, size, region, most), 0.0)
+        return Covered(covered.last(lambda radius: proved(region, radius), most), 0.0)
 
     def _inside_ball(self, root: Array, start: Array, bounds: _Bounds, spread: Array, reference: Array) -> Array:
         """Find the least price of a distance at which the point is near enough to the reference."""

@@ -56,8 +56,7 @@ def weigh(federation: Federation, problem: DualProblem, sparsity: float, solver:
         system = LinearOperator((width, width), matvec=product, dtype=np.float64)
         direction = minres(system, goal, rtol=1e-12, maxiter=10 * width)[0]
     else:
-        gram = federation.sum(AskMoments("square", "all", np.zeros(width), 2)).curvature
-        assert gram is not None
+        gram = federation.curvature("square", "all", np.zeros(width))
         direction = np.linalg.pinv(gram, hermitian=True, rcond=1e-12) @ goal
     federation.sum(Weigh(problem.ridge * direction, sparsity))
 

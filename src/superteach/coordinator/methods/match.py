@@ -16,8 +16,7 @@ from threadpoolctl import ThreadpoolController
 from superteach.coordinator import metrics
 from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.methods import small
-from superteach.coordinator.methods.outcome import Outcome
-from superteach.coordinator.methods.search import Search
+from superteach.coordinator.methods.outcome import Outcome, Search
 from superteach.lesson import Certificate
 from superteach.line.queries import (
     AskMoments,

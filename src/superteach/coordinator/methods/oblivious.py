@@ -11,8 +11,7 @@ from typing import Literal
 
 from superteach.coordinator import selection
 from superteach.coordinator.classroom import Classroom
-from superteach.coordinator.methods.outcome import Outcome
-from superteach.coordinator.methods.search import Search
+from superteach.coordinator.methods.outcome import Outcome, Search
 from superteach.line.queries import Alone, Keep, RankRows, Size, Solo
 from superteach.settings import Settings
 from superteach.types import Array

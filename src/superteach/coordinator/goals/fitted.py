@@ -1,4 +1,4 @@
-"""The goal that copies: the learner's model on rows that the coordinator holds."""
+"""Goals that are fits of the learner: on all teachers' rows, with noise; or on rows that the coordinator holds."""
 
 from __future__ import annotations
 
@@ -10,15 +10,36 @@ import numpy as np
 from scipy import sparse
 
 from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
-from superteach.errors import GoalError, TeachingError
+from superteach.errors import GoalError, SettingError, TeachingError
 from superteach.line.queries import AskMoments, AskValues, Moments, Query
 from superteach.mathematics.learner import Learner, fit
 from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
 from superteach.mathematics.solvers import LBFGS, Newton
-from superteach.types import Array, Labels, Raw
+from superteach.types import Array, Labels, Raw, is_whole
 
 _SET = "the reference set of goals.FromData"
+
+
+@dataclass(frozen=True)
+class PerturbedFit:
+    """The paper's goal: θ* = θ_gt + τ, θ_gt fitted on all rows, τ Gaussian with ‖τ‖ = ‖θ_gt‖.
+
+    With standardize=True the noise is drawn on the standardised columns, where one length fits all.
+    """
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not is_whole(self.seed) or self.seed < 0:
+            raise SettingError(f"PerturbedFit takes a seed that is an int of at least 0, got {self.seed!r}")
+
+    def vector(self, classroom: Classroom) -> Array:
+        """Fit on all rows from sums, then add noise of the same norm."""
+        truth = classroom.fit_pool()
+        noise = classroom.learner.centred(np.random.default_rng(self.seed).standard_normal(len(truth)))
+        noise *= np.linalg.norm(truth) / np.linalg.norm(noise)
+        return classroom.scaling.raw(truth + noise)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
