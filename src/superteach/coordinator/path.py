@@ -58,15 +58,11 @@ class Walk:
     points: tuple[PathPoint, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class _Taught:
-    """What the learner makes of one choice."""
-
-    model: Array
-    point: PathPoint
+Taught = tuple[Array, PathPoint]
+"""What the learner makes of one choice: its model, and the point of the walk."""
 
 
-def _teach(room: Classroom, chooser: Chooser, size: int, start: Array | None, raw_goal: Array) -> _Taught | str:
+def _teach(room: Classroom, chooser: Chooser, size: int, start: Array | None, raw_goal: Array) -> Taught | str:
     """Choose `size` rows and fit the learner on them, or say why scikit-learn's own would refuse them."""
     room.federation.stage = "path"
     kept = chooser.choose(size)
@@ -77,7 +73,7 @@ def _teach(room: Classroom, chooser: Chooser, size: int, start: Array | None, ra
     model = room.fit_chosen(kept.rows, chooser.near if start is None else start)
     risk = metrics.risk(room.scaling.raw(model), raw_goal)
     room.federation.note(risk)
-    return _Taught(model, PathPoint(kept.rows, kept.rows / room.rows, risk))
+    return model, PathPoint(kept.rows, kept.rows / room.rows, risk)
 
 
 def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array) -> Walk:
@@ -85,7 +81,7 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
     sizes = chooser.announce(sizes)
     points: list[PathPoint] = []
     last: Array | None = None
-    best: _Taught | None = None
+    best: Taught | None = None
     refusal = ""
     # From the whole pool downwards: the pool's model is known, and neighbours start next to each other.
     for size in reversed(sizes):
@@ -95,9 +91,9 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
         if isinstance(taught, str):
             refusal = taught
             continue
-        last = taught.model
-        points.append(taught.point)
-        if best is None or taught.point.risk <= best.point.risk:
+        last, point = taught
+        points.append(point)
+        if best is None or point.risk <= best[1].risk:
             best = taught
             if len(sizes) > 1:
                 chooser.remember()
@@ -105,13 +101,13 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
         raise BudgetError(f"budget={sizes[0]}: the chosen {refusal}; raise the budget, or use budget='best'")
     if len(sizes) > 1:
         chooser.go_back()
-    return Walk(best.model, best.point.size, tuple(sorted(points, key=lambda point: point.size)))
+    return Walk(best[0], best[1].size, tuple(sorted(points, key=lambda point: point.size)))
 
 
 def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) -> Walk:
     """Find the smallest lesson that reaches the target: double the size until one does, then halve in between."""
     points: dict[int, PathPoint] = {}
-    best: _Taught | None = None
+    best: Taught | None = None
 
     def reaches(size: int) -> bool:
         nonlocal best
@@ -119,8 +115,8 @@ def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) 
         taught = _teach(room, chooser, size, None, raw_goal)
         if isinstance(taught, str):
             return False
-        points[size] = taught.point
-        if taught.point.risk > target:
+        points[size] = taught[1]
+        if points[size].risk > target:
             return False
         best = taught
         chooser.remember()
@@ -140,4 +136,4 @@ def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) 
         low, high = (low, middle) if reaches(middle) else (middle, high)
     chooser.go_back()
     assert best is not None
-    return Walk(best.model, best.point.size, tuple(points[size] for size in sorted(points)))
+    return Walk(best[0], best[1].size, tuple(points[size] for size in sorted(points)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import triton
 import triton.language as tl
+from torch.cuda import get_device_properties
 
 if TYPE_CHECKING:
     import torch
@@ -151,7 +152,8 @@ def moments(
     width = table.shape[1]
     block, warps, stages = SHAPE
     blocks = triton.cdiv(count, block)
-    programs = max(1, min(blocks, PROGRAMS * _processors(x.device)))
+    processors = get_device_properties(x.device).multi_processor_count if x.device.type == "cuda" else 2
+    programs = max(1, min(blocks, PROGRAMS * processors))
     out = x.new_empty((programs, 1 + width + width * width), dtype=table.dtype)
     _kernel[(programs,)](
         x,
@@ -176,9 +178,3 @@ def moments(
         num_stages=stages,
     )
     return out.sum(dim=0)
-
-
-def _processors(device: torch.device) -> int:
-    import torch
-
-    return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -115,99 +115,79 @@ class DenseBlock:
 
 @dataclass(frozen=True, eq=False)
 class SparseBlock:
-    """Some rows in compressed form; centring is carried out on the products, never on the rows."""
+    """Some rows in compressed form; they are centred and scaled on the products, never on the rows."""
 
     matrix: Matrix
-    scaling: Scaling
+    constant: float
+    centre: Array
+    scale: Array
 
     def times(self, point: Array) -> Array:
         if point.ndim == 2:
             return np.stack([self.times(one) for one in point])
-        constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
-        slope, offset = (point[:-1], point[-1] * constant) if constant else (point, 0.0)
-        if scale is not None:
-            slope = slope / scale
-        if centre is not None:
-            offset -= float(centre @ slope)
-        return np.asarray(self.matrix @ slope + offset)
+        slope, offset = (point[:-1], point[-1] * self.constant) if self.constant else (point, 0.0)
+        slope = slope / self.scale
+        return np.asarray(self.matrix @ slope + (offset - float(self.centre @ slope)))
 
     def weighted_sum(self, weights: Array) -> Array:
         if weights.ndim == 2:
             return np.stack([self.weighted_sum(one) for one in weights])
-        constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
-        total = np.asarray(self.matrix.T @ weights)
         mass = weights.sum()
-        if centre is not None:
-            total = total - centre * mass
-        if scale is not None:
-            total = total / scale
-        return np.append(total, constant * mass) if constant else total
+        total = (self.matrix.T @ weights - self.centre * mass) / self.scale
+        return np.append(total, self.constant * mass) if self.constant else np.asarray(total)
 
     def sparsely(self, diagonal: Array) -> Matrix:
         """The same as `mapped` for the diagonal of a matrix, in compressed form; None where centring fills all entries."""
-        constant, scale = self.scaling.constant, self.scaling.scale
-        if self.scaling.centre is not None:
+        if self.centre.any():
             return None
-        factor = diagonal[: self.matrix.shape[1]] / (1.0 if scale is None else scale)
-        whole = self.matrix.astype(np.float64, copy=False).multiply(factor).tocsr()
-        border = np.full((whole.shape[0], 1), diagonal[-1] * constant)
-        return sparse.hstack([whole, border], format="csr") if constant else whole
+        whole = self.matrix.astype(np.float64, copy=False)
+        whole = whole.multiply(diagonal[: whole.shape[1]] / self.scale).tocsr()
+        border = np.full((whole.shape[0], 1), diagonal[-1] * self.constant)
+        return sparse.hstack([whole, border], format="csr") if self.constant else whole
 
     def mapped(self, matrix: Array) -> Array:
-        if matrix.ndim == 1:
-            whole = np.asarray(self.matrix.todense(), dtype=np.float64)
-            centre, scale = self.scaling.centre, self.scaling.scale
-            whole = whole if centre is None else whole - centre
-            whole = (whole if scale is None else whole / scale) * matrix[: whole.shape[1]]
-            constant = self.scaling.constant
-            return np.column_stack([whole, np.full(len(whole), matrix[-1] * constant)]) if constant else whole
-        return np.stack([self.times(row) for row in matrix], axis=1)
+        if matrix.ndim == 2:
+            return np.stack([self.times(row) for row in matrix], axis=1)
+        whole = (self.matrix.toarray().astype(np.float64, copy=False) - self.centre) / self.scale
+        return DenseBlock(whole.T, self.constant, np.empty((0, 0))).mapped(matrix)
 
     @property
     def width(self) -> int:
-        return int(self.matrix.shape[1]) + bool(self.scaling.constant)
+        return int(self.matrix.shape[1]) + bool(self.constant)
 
     def pieces(self, size: int) -> Iterator[tuple[slice, Array]]:
         ones = np.ones(self.width)
         for start in range(0, self.matrix.shape[0], size):
-            part = SparseBlock(self.matrix[start : start + size], self.scaling)
+            part = replace(self, matrix=self.matrix[start : start + size])
             yield slice(start, start + size), part.mapped(ones).T
 
     def squares(self, matrix: Array) -> Array:
         if matrix.ndim == 2:
             return np.asarray(np.square(self.mapped(matrix)).sum(axis=1))
-        constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
-        weight = np.square(matrix[: self.matrix.shape[1]] / (1.0 if scale is None else scale))
+        weight = np.square(matrix[: self.matrix.shape[1]] / self.scale)
         wide = self.matrix.astype(np.float64, copy=False)  # the square of 1e-23 is nothing in float32
         total = wide.multiply(wide) @ weight
-        if centre is not None:
-            total = total - 2.0 * (self.matrix @ (weight * centre)) + weight @ np.square(centre)
-        return np.asarray(np.maximum(total, 0.0) + (matrix[-1] * constant) ** 2 * bool(constant))
+        if self.centre.any():
+            total = total - 2.0 * (self.matrix @ (weight * self.centre)) + weight @ np.square(self.centre)
+        return np.asarray(np.maximum(total, 0.0) + (matrix[-1] * self.constant) ** 2 * bool(self.constant))
 
     def square_sums(self) -> Array:
         # Entry by entry in float64, so that nothing cancels; an entry that is not stored adds centre².
         rows, width = self.matrix.shape
-        column, away = self.matrix.indices, self.matrix.data.astype(np.float64)
-        centre = np.zeros(width) if self.scaling.centre is None else self.scaling.centre
-        scale = np.ones(width) if self.scaling.scale is None else self.scaling.scale
-        if self.scaling.centre is not None or self.scaling.scale is not None:
-            away = (away - centre[column]) / scale[column]
+        column = self.matrix.indices
+        away = (self.matrix.data.astype(np.float64) - self.centre[column]) / self.scale[column]
         squares = np.bincount(column, away * away, width)
-        return np.asarray(squares + (rows - np.bincount(column, minlength=width)) * (centre / scale) ** 2)
+        return np.asarray(squares + (rows - np.bincount(column, minlength=width)) * (self.centre / self.scale) ** 2)
 
     def gram(self, weights: Array) -> Array:
-        constant, centre, scale = self.scaling.constant, self.scaling.centre, self.scaling.scale
-        weighted = self.matrix.multiply(weights[:, None]).tocsr()
-        core = np.asarray((self.matrix.T @ weighted).todense())
+        centre, scale, mass = self.centre, self.scale, weights.sum()
+        core = np.asarray((self.matrix.T @ self.matrix.multiply(weights[:, None]).tocsr()).todense())
         sums = np.asarray(self.matrix.T @ weights)
-        mass = weights.sum()
-        if centre is not None:
+        if centre.any():
             core = core - np.outer(centre, sums) - np.outer(sums, centre) + mass * np.outer(centre, centre)
             sums = sums - centre * mass
-        if scale is not None:
-            core = core / np.outer(scale, scale)
-            sums = sums / scale
-        return _bordered(core, constant * sums, constant**2 * mass) if constant else core
+        core, sums = core / np.outer(scale, scale), sums / scale
+        return _bordered(core, self.constant * sums, self.constant**2 * mass) if self.constant else core
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,7 +373,9 @@ class Rows:
 
     def _block(self, where: Where, scaling: Scaling, spare: Array) -> Block:
         if self._columns is None:
-            return SparseBlock(self._slice(where), scaling)
+            centre = np.zeros(self.features) if scaling.centre is None else scaling.centre
+            scale = np.ones(self.features) if scaling.scale is None else scaling.scale
+            return SparseBlock(self._slice(where), scaling.constant, centre, scale)
         held = where if self._index is None else self._index[where]
         columns = self._columns[:, held].astype(np.float64, copy=False)
         if scaling.centre is not None:
