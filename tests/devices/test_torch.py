@@ -235,14 +235,14 @@ def test_rows_in_any_order_of_memory_are_read(interpreted, pool):
 # What cannot be ----------------------------------------------------------------------------------------
 
 
-def test_a_device_out_of_memory_says_what_did_not_fit(monkeypatch, pool):
+def test_a_device_out_of_memory_says_what_did_not_fit(pool):
     X, y = pool("logistic", 1000, WIDTH, 0)
-    engine = st.Torch("cpu")([st.Teacher("north", X, y)])
 
-    def full(*given):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+    class Full(on_device.DeviceTeacher):
+        def size_of(self, chosen):
+            raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setitem(on_device._HANDLERS, queries.Census, full)
+    engine = st.InProcess([Full.of(st.Teacher("north", X, y), torch.device("cpu"), torch.float32, None)])
     with pytest.raises(
         TeachingError, match=r"cpu is out of memory when Census.*1,000 rows × 3 of teacher north.*stream"
     ):
@@ -277,9 +277,10 @@ def test_rows_that_no_device_holds_are_refused(pool):
         st.Torch("cpu").teacher("north", X, y[:-1])
 
 
-def test_a_copy_has_a_limit(monkeypatch, pool):
-    """A question that the device does not answer, about rows that are too many to copy."""
-    monkeypatch.setattr(on_device, "MOVED", 100)
-    teacher = st.Torch("cpu").teacher("north", *pool("logistic", 100, WIDTH, 0))
-    with pytest.raises(QueryRefused, match=r"100 rows × 3.*rounding='alone'"):
+def test_a_copy_has_a_limit():
+    """A question that the device does not answer, about rows that are too many to copy (here one row, again and again)."""
+    rows = torch.ones((1, WIDTH)).expand(100_000_000, WIDTH)
+    device = tensors.DeviceRows(rows, torch.device("cpu"))
+    teacher = on_device.DeviceTeacher("north", device, torch.ones(1).expand(len(rows)))
+    with pytest.raises(QueryRefused, match=r"100,000,000 rows × 3.*rounding='alone'"):
         teacher.answer(queries.Weigh(np.ones(WIDTH), 0.1), teacher.start(), Turn(1, 0, 1))
