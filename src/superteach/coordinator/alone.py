@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from superteach.coordinator.classroom import Classroom
@@ -43,7 +42,9 @@ def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: A
     """Exact teaching within one teacher: methods.match on a federation of one."""
     engine = Itself(teacher)
     federation = Federation(engine)
-    learner = replace(_learner(loss, scaling, query), weighted=getattr(teacher, "weights", None) is not None)
+    kind: Intercept = "none" if not scaling.constant else "free" if query.free_intercept else "penalised"
+    weighted = getattr(teacher, "weights", None) is not None
+    learner = Learner(loss, query.ridge, kind, scaling.constant or 1.0, query.ridge_per_row, weighted)
     try:
         count: Size = federation.sum(Census())
         squares = federation.sum(Prepare(loss, scaling.constant, scaling.centre, scaling.scale))
@@ -55,10 +56,3 @@ def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: A
     except TeachingError:  # a fit on its rows alone may not exist, though one on all teachers' rows does
         return Choice(None, False)
     return Choice(engine.state.chosen, matcher.outcome.converged)
-
-
-def _learner(loss: Loss, scaling: Scaling, query: Alone) -> Learner:
-    if not scaling.constant:
-        return Learner(loss, query.ridge, ridge_per_row=query.ridge_per_row)
-    kind: Intercept = "free" if query.free_intercept else "penalised"
-    return Learner(loss, query.ridge, kind, scaling.constant, query.ridge_per_row)

@@ -188,12 +188,7 @@ def _solve_block(
         """The same sums over this teacher's own rows, for its own use."""
         return asked.read(HANDLERS[type(asked)](teacher, asked, state, turn)[1])
 
-    local = Function(
-        ask,
-        "dual",
-        "all",
-        problem.smooth.shifted(query.ridge * (query.model - own / query.ridge)),
-    )
+    local = Function(ask, "dual", "all", problem.smooth.shifted(query.ridge * (query.model - own / query.ridge)))
     # From 0, where every h* is finite: the broadcast point may be far out (Poisson's exp overflows there).
     start = np.zeros_like(point) if state.local_point is None else state.local_point
     solution = Newton(max_steps=LOCAL_STEPS).minimise(local, start, stop=local.flat(1e-12))
@@ -261,14 +256,13 @@ def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn)
     outputs = len(query.centre)
     total = np.zeros(outputs)
     for _, block in teacher.rows.blocks(state.scaling):
-        learned, wanted = (over_outputs(block, outputs).times(model) for model in (query.model, query.goal))
-        if outputs == 1:
-            same += np.count_nonzero((learned > 0.0) == (wanted > 0.0))
-        else:
-            same += np.count_nonzero(learned.argmax(axis=0) == wanted.argmax(axis=0))
+        seen = over_outputs(block, outputs)
+        learned, wanted = (np.atleast_2d(seen.times(model)) for model in (query.model, query.goal))
+        labels = (each > 0.0 if outputs == 1 else each.argmax(axis=0) for each in (learned, wanted))
+        same += np.count_nonzero(np.equal(*labels))
         error += np.square(wanted - learned).sum()
-        total += wanted.sum(axis=-1)
-        spread += np.square(wanted.T - query.centre).sum() if outputs > 1 else np.square(wanted - query.centre).sum()
+        total += wanted.sum(axis=1)
+        spread += np.square(wanted - query.centre[:, None]).sum()
     return state, np.array([teacher.rows.count, same, error, *total, spread], dtype=np.float64)
 
 

@@ -195,13 +195,13 @@ def _nearest(root: Array, start: Array, bounds: _Bounds, price: float, spread: A
     both = np.vstack([root, np.sqrt(price) * spread]) if price else root
     wanted = np.concatenate([root @ start, np.sqrt(price) * (spread @ reference)]) if price else root @ start
     scale = 1.0 / np.maximum(np.linalg.norm(both, axis=0), 1e-300)
-    free = (np.linalg.pinv(both * scale, rcond=1e-12) @ wanted) * scale if price else start.copy()
+    solve = np.linalg.pinv(both * scale, rcond=1e-12)
+    free = (solve @ wanted) * scale if price else start.copy()
     if not len(bounds.least):
         return free
     # In y = A(θ − free) lengths are plain: min ‖y‖ with (G A⁻¹) y ≥ h − G free.
-    inverse = np.linalg.pinv(both * scale, rcond=1e-12) * scale[:, None]
-    rows = bounds.rows @ inverse
-    lack = bounds.least - bounds.rows @ free
+    inverse = solve * scale[:, None]
+    rows, lack = bounds.rows @ inverse, bounds.least - bounds.rows @ free
     lengths = np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
     rows, lack = rows / lengths[:, None], lack / lengths
     size = max(float(np.abs(lack).max()), 1e-300)
