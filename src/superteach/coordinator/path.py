@@ -54,7 +54,7 @@ class Walk:
     """Where a walk ended, and every point it looked at, by size."""
 
     model: Array
-    size: int
+    point: PathPoint
     points: tuple[PathPoint, ...]
 
 
@@ -101,7 +101,7 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
         raise BudgetError(f"budget={sizes[0]}: the chosen {refusal}; raise the budget, or use budget='best'")
     if len(sizes) > 1:
         chooser.go_back()
-    return Walk(best[0], best[1].size, tuple(sorted(points, key=lambda point: point.size)))
+    return Walk(*best, tuple(sorted(points, key=lambda point: point.size)))
 
 
 def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) -> Walk:
@@ -136,4 +136,4 @@ def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) 
         low, high = (low, middle) if reaches(middle) else (middle, high)
     chooser.go_back()
     assert best is not None
-    return Walk(best[0], best[1].size, tuple(points[size] for size in sorted(points)))
+    return Walk(*best, tuple(points[size] for size in sorted(points)))

@@ -105,7 +105,7 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
     outcome = chooser.outcome
     if outcome.certificate is not None and isinstance(wanted, ProvableGoal):
         federation.stage = "proof"
-        proof = wanted.covered(room, outcome.certificate.direction, raw_goal, walk.size)
+        proof = wanted.covered(room, outcome.certificate.direction, raw_goal, walk.point.size)
         whole = bool(np.isinf(proof.within))
         certificate = replace(outcome.certificate, within=None if whole else proof.within, whole=whole)
         outcome = replace(outcome, certificate=certificate, lower_bound=max(outcome.lower_bound, proof.apart))
@@ -113,12 +113,11 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
     federation.stage = "metrics"
     agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
     cost: float | None = federation.sum(ChosenCost())
-    raw_model = room.scaling.raw(walk.model)
     return replace(
-        _unseen(federation, student, raw_goal, walk.size, room.rows, outcome, settings, started),
-        model=student.shaped(raw_model),
+        _unseen(federation, student, raw_goal, walk.point.size, room.rows, outcome, settings, started),
+        model=student.shaped(room.scaling.raw(walk.model)),
         goal=student.shaped(raw_goal),
-        risk=metrics.risk(raw_model, raw_goal),
+        risk=walk.point.risk,
         consistency=agreement.consistency,
         prediction_distance=agreement.distance,
         prediction_spread=agreement.spread,
@@ -193,17 +192,13 @@ def _moved(
     goal: Array,
 ) -> tuple[Chooser, path.Walk, Array]:
     """Aim at points of a set nearer to what can be taught, as long as that brings the learner nearer to the set."""
-
-    def away(walk: path.Walk, goal: Array) -> float:
-        return metrics.risk(room.scaling.raw(walk.model), goal)
-
     for _ in range(MOVES):
         if chooser.outcome.certificate is None or room.late:
             break
         room.federation.sum(Recall("goal", True))
         nearer = wanted.moved_to(room, walk.model)
         found, tried = walked(nearer)
-        if away(tried, nearer) >= (1.0 - LEAST_MOVE) * away(walk, goal):
+        if tried.point.risk >= (1.0 - LEAST_MOVE) * walk.point.risk:
             room.federation.sum(Recall("goal", False))
             break
         chooser, walk, goal = found, tried, nearer

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,7 +96,6 @@ class DeviceTeacher(Teacher):
         self.target, self.costs, self.weights = target, costs, None
         self.ids = ids
         self._home = home
-        self._moved: Teacher | None = None
 
     @classmethod
     def of(cls, teacher: Teacher, device: torch.device, dtype: torch.dtype, stream: bool | None) -> DeviceTeacher:
@@ -127,22 +127,22 @@ class DeviceTeacher(Teacher):
 
     def at_home(self) -> Teacher:
         """The same teacher with its rows in this machine's memory."""
-        if self._home is None and self._moved is None:
-            numbers = self.rows.count * self.rows.features
-            if numbers > MOVED:
-                raise QueryRefused(
-                    f"teacher {self.name} would copy {self.rows.count:,} rows × {self.rows.features} from "
-                    f"{self.rows.device} to answer this, more than {MOVED:,} numbers; use method='match' with "
-                    "rounding='alone', which needs no copy"
-                )
-            ids = None if self.ids is None else self.ids.cpu().numpy().view(np.uint64)
-            rows, target = self.rows.matrix.cpu().numpy(), self.target.cpu().numpy().astype(np.float64)
-            self._moved = Teacher(self.name, rows, target, ids, self.costs, self.loss)
-        found = self._home or self._moved
-        assert found is not None
-        found = found.under(self.guard)
+        found = (self._home or self._copy).under(self.guard)
         found.secret = self.secret
         return found
+
+    @cached_property
+    def _copy(self) -> Teacher:
+        """The rows as they are stored, copied from the device."""
+        if self.rows.count * self.rows.features > MOVED:
+            raise QueryRefused(
+                f"teacher {self.name} would copy {self.rows.count:,} rows × {self.rows.features} from "
+                f"{self.rows.device} to answer this, more than {MOVED:,} numbers; use method='match' with "
+                "rounding='alone', which needs no copy"
+            )
+        ids = None if self.ids is None else self.ids.cpu().numpy().view(np.uint64)
+        rows, target = self.rows.matrix.cpu().numpy(), self.target.cpu().numpy().astype(np.float64)
+        return Teacher(self.name, rows, target, ids, self.costs, self.loss)
 
     def announced(self, loss: queries.Announced) -> Loss:
         """Build the loss that a coordinator announces, or refuse it."""

@@ -175,10 +175,7 @@ class _Proof:
     along: Array
     """c'z_j, c = H^−½ a."""
     influence: Array
-    most: float
-    """max ℓ''."""
-    bends: bool
-    """Whether curvature depends on the model."""
+    loss: Loss
 
     @staticmethod
     def of(table: Table, model: Array, direction: Array) -> _Proof:
@@ -187,25 +184,18 @@ class _Proof:
         root = (axes / np.sqrt(np.maximum(values, 1e-14 * values[-1]))) @ axes.T
         units = table.rows @ root
         along = units @ (root @ direction)
-        return _Proof(
-            units,
-            -terms.slope[:, None] * units,
-            along,
-            -terms.slope * along,
-            table.loss.most_curvature,
-            not isinstance(table.loss, Squared),
-        )
+        return _Proof(units, -terms.slope[:, None] * units, along, -terms.slope * along, table.loss)
 
     def reach(self, count: int) -> float:
         """Bound how far a'θ can fall when `count` rows leave."""
-        lengths = np.sum(np.square(self.units), axis=1)
-        held = self.most * min(_largest(lengths, count), _longest(self.units, count, squares=True))
+        lengths, most = np.sum(np.square(self.units), axis=1), self.loss.most_curvature
+        held = most * min(_largest(lengths, count), _longest(self.units, count, squares=True))
         pull = _longest(self.pulls, count)
         far = self._farthest(pull, held, float(np.sqrt(lengths.max())))
         if not np.isfinite(far):
             return np.inf
-        second = self.most * _longest(self.along[:, None] * self.units, count) * far
-        if self.bends:
+        second = most * _longest(self.along[:, None] * self.units, count) * far
+        if not isinstance(self.loss, Squared):  # curvature depends on the model
             reach = far * float(np.sqrt(lengths.max()))
             second += (np.expm1(reach) - reach) / reach**2 * float(np.abs(self.along).max()) * far**2 if reach else 0.0
         return _largest(np.maximum(self.influence, 0.0), count) + second
@@ -215,7 +205,7 @@ class _Proof:
 
         Rows leave little by little, so ‖v‖ grows from 0 and cannot jump over lengths at which the left side is larger.
         """
-        if not self.bends:
+        if isinstance(self.loss, Squared):
             return pull / (1.0 - held) if held < 1.0 else np.inf
         if held >= 1.0:
             return np.inf

@@ -5,6 +5,7 @@ Rows are read as they are stored (float32 or float64); all that is computed from
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import triton
@@ -12,7 +13,7 @@ import triton.language as tl
 from torch.cuda import get_device_properties
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
 
 WIDEST = 64
 """Columns, with the constant one and the one that counts rows, up to which the curvature stays in registers."""
@@ -132,22 +133,17 @@ def _kernel(  # type: ignore[no-untyped-def]
 
 
 def fits(features: int) -> bool:
-    """Whether the kernel takes rows of so many columns."""
+    """Whether the kernel takes rows of `features` columns."""
     return features + 2 <= WIDEST
 
 
 def moments(
-    x: torch.Tensor,
-    y: torch.Tensor,
-    table: torch.Tensor,
-    kind: str,
-    scaled: bool,
-    lift: torch.Tensor | None,
-    given: torch.Tensor | None,
-    weight: torch.Tensor | None,
-    curved: bool,
-) -> torch.Tensor:
-    """Sum value, gradient and curvature over rows: 1 + w + w² numbers, w = the width of `table` (4 × w)."""
+    x: Tensor, y: Tensor, table: Tensor, kind: str, scaled: bool, given: Sequence[Tensor | None], curved: bool
+) -> Tensor:
+    """Sum value, gradient and curvature over rows: 1 + w + w² numbers, w = the width of `table` (4 × w).
+
+    `given` are factors of pulls, log-odds and weights of the rows, None where the function has none.
+    """
     count, features = x.shape
     width = table.shape[1]
     block, warps, stages = SHAPE
@@ -158,9 +154,7 @@ def moments(
     _kernel[(programs,)](
         x,
         y,
-        table if lift is None else lift,
-        table if given is None else given,
-        table if weight is None else weight,
+        *(table if numbers is None else numbers for numbers in given),
         table,
         out,
         count,
@@ -170,8 +164,8 @@ def moments(
         WIDTH=width,
         KIND=kind,
         SCALED=scaled,
-        LIFTED=lift is not None,
-        WEIGHTED=weight is not None,
+        LIFTED=given[0] is not None,
+        WEIGHTED=given[2] is not None,
         CURVED=curved,
         BLOCK=block,
         num_warps=warps if width <= 32 else 2 * warps,

@@ -172,9 +172,13 @@ def _builds(device: torch.device) -> bool:
 
 def sum_fused(asked: Sought, where: slice, point: Array, curved: bool) -> Tensor:
     """The sums over a chunk by one kernel that reads the rows once."""
-    places, target, lift, given, weight = asked.chunk(where)
+    places, target, *given = asked.chunk(where)
     rows, features, scaling = asked.rows, asked.rows.features, asked.scaling
-    used = [*range(features), *([features] if scaling.constant else []), *([features + 1] if lift is not None else [])]
+    used = [
+        *range(features),
+        *([features] if scaling.constant else []),
+        *([features + 1] if asked.lift is not None else []),
+    ]
     table = np.zeros((4, max(16, 1 << (features + 1).bit_length())))
     table[0, used], table[2] = point, 1.0
     table[1, :features] = 0.0 if scaling.centre is None else scaling.centre
@@ -183,7 +187,7 @@ def sum_fused(asked: Sought, where: slice, point: Array, curved: bool) -> Tensor
     scaled = scaling.centre is not None or scaling.scale is not None
     numbers = rows.tensor(table)
     with torch.cuda.device(rows.device) if rows.device.type == "cuda" else nullcontext():
-        found = fused.moments(rows.take(places), target, numbers, asked.kind, scaled, lift, given, weight, curved)
+        found = fused.moments(rows.take(places), target, numbers, asked.kind, scaled, given, curved)
     width, some = table.shape[1], torch.as_tensor(used, device=rows.device)
     gram = found[1 + width :].reshape(width, width)[some][:, some]
     return torch.cat([found[:1], found[1 : 1 + width][some], gram.ravel()])

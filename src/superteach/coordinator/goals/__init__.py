@@ -12,15 +12,6 @@ from superteach.coordinator.goals.fitted import FromData, PerturbedFit
 from superteach.coordinator.goals.sets import Within
 
 __all__ = [
-    "CheckedGoal",
-    "Classroom",
-    "FromData",
-    "Goal",
-    "MaxAUC",
-    "MovableGoal",
-    "PerturbedFit",
-    "ProvableGoal",
-    "Within",
-    "check_goal",
-    "check_vector",
-]
+    "CheckedGoal", "Classroom", "FromData", "Goal", "MaxAUC", "MovableGoal", "PerturbedFit", "ProvableGoal", "Within",
+    "check_goal", "check_vector",
+]  # fmt: skip
