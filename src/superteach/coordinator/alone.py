@@ -39,7 +39,7 @@ class Choice(NamedTuple):
 
 
 def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: Alone) -> Choice:
-    """Exact teaching within one teacher: methods.match on a federation of one."""
+    """Teach exactly within one teacher: run methods.match on a federation of one."""
     engine = Itself(teacher)
     federation = Federation(engine)
     kind: Intercept = "none" if not scaling.constant else "free" if query.free_intercept else "penalised"

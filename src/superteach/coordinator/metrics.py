@@ -29,7 +29,7 @@ class Likeness(NamedTuple):
 
 
 def apart(federation: Federation, model: Array, goal: Array, outputs: int = 1) -> float:
-    """How far predictions of two models are apart on the pool, as in `Likeness.distance`, in one round."""
+    """Say how far predictions of two models are apart on the pool, as `Likeness.distance` does, in one round."""
     found: Comparison = federation.sum(Compare(model, goal, np.zeros(outputs)))
     return float(np.sqrt(found.error / found.rows))
 

@@ -26,7 +26,7 @@ from superteach.types import Array, Json
 
 
 def check(settings: Settings, terms: PromiseTerms, rows: int, width: int) -> int:
-    """The size of a lesson that a promise can be kept for, or an error before anything is asked or spent."""
+    """Return the size of a lesson that a promise can be kept for, or raise before anything is asked or spent."""
     method = methods.find(settings.method)
     if settings.promise not in method.promises:
         kept = ", ".join(method.promises)
@@ -78,7 +78,7 @@ class Script:
 
     @classmethod
     def read(cls, told: Json, goal: Array) -> Script:
-        """The script that a coordinator told of, as a teacher understands it."""
+        """Read the script that a coordinator told of, as a teacher understands it."""
         try:
             learner = Learner.from_dict(told["learner"])
             settings = Settings(**told["settings"]).for_learner(learner)
@@ -90,7 +90,7 @@ class Script:
         return cls.of(learner, goal, rows, settings)
 
     def told(self) -> Json:
-        """All but the goal, for JSON."""
+        """Tell all but the goal, for JSON."""
         return {"learner": self.learner.as_dict(), "settings": self.settings.as_dict(), "rows": list(self.rows)}
 
     def run(self, federation: Federation) -> Outcome:
@@ -126,7 +126,7 @@ class Script:
 
 
 def public_goal(wanted: Array | Goal, learner: Learner, features: int, promise: str) -> Array:
-    """A goal that no teacher was asked about; one that is fitted on the pool would have to be paid for, and is refused."""
+    """Return a goal that no teacher was asked about; refuse one fitted on the pool, which would have to be paid for."""
     if isinstance(wanted, np.ndarray):
         return wanted
     if not hasattr(wanted, "without_rows"):

@@ -79,7 +79,7 @@ def teach(
 
 
 def _open(federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float) -> Lesson:
-    """A lesson whose coordinator looks at everything: pool, choice and taught model."""
+    """Teach with a coordinator that looks at everything: pool, choice and taught model."""
     method = methods.find(settings.method)
     room = enter(federation, student, settings.solver, settings.standardize)
     room.deadline = np.inf if settings.seconds is None else started + settings.seconds
@@ -134,7 +134,7 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
 def _promised(
     federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
 ) -> Lesson:
-    """A lesson under a promise, of which the coordinator learns what the promise lets it: no model and no measured risk."""
+    """Teach under a promise: the coordinator learns what the promise lets it, no model and no measured risk."""
     engine = federation.check_promises(settings.promise)
     goal = promised.public_goal(wanted, student, federation.features, settings.promise)
     script = promised.Script.of(student, goal, engine.declared, settings)
@@ -154,7 +154,7 @@ def _unseen(
     settings: Settings,
     started: float,
 ) -> Lesson:
-    """What is known of a lesson that nobody looked at: its size is the one asked for, its risk stated or not known."""
+    """Describe a lesson that nobody looked at: its size is the one asked for, its risk stated or not known."""
     method = methods.find(settings.method)
     return Lesson(
         model=np.full(len(goal), np.nan),

@@ -16,7 +16,7 @@ from superteach.types import Array
 def envelope(
     loss: Loss, at: Array, half: Array, y: Array, along: Array, price: float, weight: Array | float = 1.0
 ) -> tuple[Array, Array]:
-    """A and B for every row, `along` being u'x_j and `price` u₀."""
+    """Return A and B of every row, `along` being u'x_j and `price` u₀."""
 
     def reached(t: Array) -> Array:
         return np.maximum(-weight * loss.gradient(t, y) * along + price, 0.0)

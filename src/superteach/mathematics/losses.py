@@ -37,7 +37,7 @@ class Loss(ABC):
 
     name: ClassVar[str]
     classifies: ClassVar[bool]
-    """True for margin losses, whose labels are −1 and +1."""
+    """True for margin losses, with labels of −1 and +1."""
     most_curvature: ClassVar[float] = np.inf
     """The largest ℓ'' there is: how fast a row's pull can change with the model."""
     outputs: int = 1
@@ -99,13 +99,13 @@ class Loss(ABC):
         return self.conjugate(alpha, y) + penalty
 
     def distance(self, t: Array, y: Array, threshold: Array) -> Array:
-        """How far past activation a row is: positive where α(t) ≠ 0, else minus what it lacks."""
+        """Say how far past activation a row is: positive where α(t) ≠ 0, else minus what it lacks."""
         with np.errstate(invalid="ignore"):
             distance = np.abs(self.minimiser(y) + t) - threshold
         return np.where(np.isinf(threshold), -np.inf, distance)
 
     def rank(self, t: Array, y: Array, threshold: Array) -> Array:
-        """A score that sorts rows by |α(t)|, and rows with equal |α| by their distance.
+        """Score rows such that they sort by |α(t)|, and rows with equal |α| by their distance.
 
         Where |α| is one increasing function of the distance for all rows, as for every loss but
         Poisson's, the distance itself is that score, and it never underflows.
@@ -317,7 +317,7 @@ def _tail(margin: Array) -> Array:
 
 
 def _nearest(centre: Array, t: Array, threshold: Array) -> Array:
-    """The z within |z + t| ≤ c that is nearest to the loss's minimiser."""
+    """Find the z within |z + t| ≤ c that is nearest to the loss's minimiser."""
     z = np.maximum(centre, -t - threshold)
     return np.minimum(z, threshold - t, out=z)
 

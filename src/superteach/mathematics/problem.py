@@ -43,7 +43,7 @@ class Scaling:
     """Models that lie one after the other in a vector of coefficients."""
 
     def inside(self, raw: Array) -> Array:
-        """Coefficients (intercept last) in raw units → the same model on scaled columns."""
+        """Turn coefficients in raw units (intercept last) into the same model on scaled columns."""
         if self.outputs > 1:
             return np.concatenate([replace(self, outputs=1).inside(one) for one in raw.reshape(self.outputs, -1)])
         slope, rest = (raw[:-1], raw[-1:]) if self.constant else (raw, raw[:0])
@@ -53,7 +53,7 @@ class Scaling:
         return np.concatenate([inner, rest / self.constant if self.constant else rest])
 
     def raw(self, inside: Array) -> Array:
-        """Coefficients on scaled columns → the same model in raw units, intercept last."""
+        """Turn coefficients on scaled columns into the same model in raw units, intercept last."""
         if self.outputs > 1:
             return np.concatenate([replace(self, outputs=1).raw(one) for one in inside.reshape(self.outputs, -1)])
         slope, rest = (inside[:-1], inside[-1:] * self.constant) if self.constant else (inside, inside[:0])
@@ -63,7 +63,7 @@ class Scaling:
         return np.concatenate([outer, rest])
 
     def to_raw(self, width: int) -> Array:
-        """The matrix by which differences of coefficients on scaled columns become differences in raw units."""
+        """Return the matrix by which differences of coefficients on scaled columns become differences in raw units."""
         zero = self.raw(np.zeros(width))
         return np.column_stack([self.raw(column) - zero for column in np.eye(width)])
 
@@ -166,7 +166,7 @@ class DualProblem:
         return Certified(objective, objective - bound)
 
     def share(self, model: Array, change: Array, rise: float) -> float:
-        """How much of an offered α to take: s in [0, 1] with the least s·rise + pull(v + s·change).
+        """Say how much of an offered α to take: s in [0, 1] with the least s·rise + pull(v + s·change).
 
         By convexity Σh rises by s·rise at most, so F falls by at least as much as this bound of it does.
         """

@@ -70,14 +70,14 @@ class Teacher:
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
 
     def under(self, guard: Guard) -> Self:
-        """The same teacher behind another guard, with lots of its own where a promise is kept."""
+        """Return the same teacher behind another guard, with lots of its own where a promise is kept."""
         found = copy(self)
         found.guard = guard
         found.secret = 0 if guard.terms.promise == "open" else secrets.randbits(63)
         return found
 
     def size_of(self, chosen: Positions | None) -> Array:
-        """Count `chosen` rows (None: all), and those of them with a positive label or target (of several: the first)."""
+        """Count `chosen` rows (None: all), and how many of them have a positive label or target (of several: the first)."""
         target = self.target if chosen is None else self.target[chosen]
         first = target if target.ndim == 1 else target[:, 0]
         return np.array([len(target), int((first > 0.0).sum())], dtype=np.float64)
@@ -88,11 +88,11 @@ class Teacher:
         return float(squares + self.rows.count * scaling.constant**2)
 
     def weighted(self, loss: Loss, where: Where = slice(None)) -> Loss:
-        """The loss of some rows, each with its weight."""
+        """Return the loss of some rows, each with its weight."""
         return loss if self.weights is None else Weighted(loss, self.weights[where])
 
     def start(self) -> State:
-        """The state before the first query."""
+        """Return the state before the first query."""
         return State()
 
     def answer(self, query: Query[object], state: State, turn: Turn) -> tuple[State, Sealed]:
@@ -165,7 +165,7 @@ def _block_round(teacher: Teacher, query: queries.BlockRound, state: State, turn
 
 
 def _block_offer(teacher: Teacher, query: queries.BlockOffer, state: State, turn: Turn) -> Answer:
-    """The same solve, of which the coordinator says later how much to take."""
+    """Solve the same; the coordinator says later how much of it to take."""
     alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
     if query.taken[turn.position]:
         alpha = _moved(teacher, state, alpha, query.taken[turn.position], known(state.offer, "an offer"))
@@ -185,7 +185,7 @@ def _solve_block(
     conjugate = sum_values(teacher, queries.AskValues("dual", "all", point, point, np.zeros(1)), state)[0]
 
     def ask(asked: Query[Read], /) -> Read:
-        """The same sums over this teacher's own rows, for its own use."""
+        """Sum over this teacher's own rows, for its own use."""
         return asked.read(HANDLERS[type(asked)](teacher, asked, state, turn)[1])
 
     local = Function(ask, "dual", "all", problem.smooth.shifted(query.ridge * (query.model - own / query.ridge)))
@@ -199,7 +199,7 @@ def _solve_block(
 
 
 def _moved(teacher: Teacher, state: State, alpha: Array, step: float, best: Array) -> Array:
-    """A step of the way from α to a better one, within the domain whatever rounding does."""
+    """Go a `step` of the way from α to a better one, within the domain whatever rounding does."""
     low, high = teacher.weighted(known(state.loss, "loss")).domain(teacher.target)
     return np.clip(alpha + step * (best - alpha), low, high)
 
@@ -308,7 +308,7 @@ HANDLERS: dict[type[Query[object]], Handler] = {
 
 
 def _unsigned(ids: npt.ArrayLike) -> ranks.Keys:
-    """The same numbers, and the same memory where that can be."""
+    """Return the same numbers, in the same memory where that can be."""
     ids = np.asarray(ids)
     kept = ids.dtype in (np.uint32, np.uint64)
     return ids.view(np.uint64) if ids.dtype == np.int64 else ids if kept else np.asarray(ids, np.uint64)

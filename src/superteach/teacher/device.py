@@ -1,6 +1,6 @@
 """A teacher whose rows lie on a device that torch computes on, or are streamed to it in chunks.
 
-Rows are stored in float32 or float64. Whatever is computed from them is float64, so that sums differ from those of
+Rows are stored in float32 or float64. Whatever is computed from them is float64, so that sums differ from the ones of
 `superteach.teacher.Teacher` on the same stored rows by the order of addition alone. Exact teaching that rounds alone runs
 on the device, but for the rounding of rows that prices leave undecided; other questions are answered from a copy of the
 rows in the memory of this machine.
@@ -115,7 +115,7 @@ class DeviceTeacher(Teacher):
         return found
 
     def start(self) -> OnDevice:
-        """The state before the first query."""
+        """Return the state before the first query."""
         return OnDevice()
 
     def answer(self, query: Query[object], state: State, turn: Turn) -> tuple[State, Sealed]:
@@ -126,7 +126,7 @@ class DeviceTeacher(Teacher):
         return state, self.guard.release(query, reply, self.name, turn.number)
 
     def at_home(self) -> Teacher:
-        """The same teacher with its rows in this machine's memory."""
+        """Return the same teacher with its rows in this machine's memory."""
         found = (self._home or self._copy).under(self.guard)
         found.secret = self.secret
         return found
@@ -152,7 +152,7 @@ class DeviceTeacher(Teacher):
         return found
 
     def lots(self, where: slice | Tensor, seed: int) -> Tensor:
-        """The numbers in [0, 1) of `play.lots`, for some of the rows."""
+        """Draw a number in [0, 1) for some of the rows, as any teacher would."""
         if self.ids is not None:
             ids = self.ids[where]
         elif isinstance(where, slice):
@@ -168,7 +168,7 @@ class DeviceTeacher(Teacher):
 
 
 def _signed(ids: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int64]:
-    """The same bits as torch takes them."""
+    """Return the same bits as torch takes them."""
     return ids.view(np.int64) if ids.dtype.itemsize == 8 else ids.astype(np.int64)
 
 
@@ -176,7 +176,7 @@ def _signed(ids: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int64]:
 
 
 def _asked(teacher: DeviceTeacher, query: queries.AskMoments | queries.AskValues, state: OnDevice) -> Sought | None:
-    """What a sum runs over; None where the copy at home answers."""
+    """Find what a sum runs over; None where the copy at home answers."""
     if query.function == "dual" or (query.rows == "chosen" and teacher._home is not None):
         return None
     if (query.rows == "drawn") != (query.function == "relax") or (query.rows == "priced" and query.function != "loss"):
@@ -320,7 +320,7 @@ def _price(teacher: DeviceTeacher, query: queries.Price, state: OnDevice, turn: 
 
 
 def _bound(teacher: DeviceTeacher, query: queries.Bound, state: OnDevice, turn: Turn) -> Answer:
-    """How far a proof reaches."""
+    """Say how far a proof reaches."""
     slope, most = known(state.balance, "pulls").slope, known(state.loss, "loss").most_curvature
     if not np.isfinite(most):
         raise QueryRefused("pulls of this loss change without bound, so no proof reaches beyond the goal")
@@ -424,7 +424,7 @@ def _at_home(teacher: DeviceTeacher, query: Query[object], state: OnDevice, turn
 
 
 def _brought(home: Teacher, state: OnDevice) -> State:
-    """The same state as a teacher without a device has it."""
+    """Return the same state as a teacher without a device has it."""
     pulls, drawn, shares = state.balance, state.drawing, state.fractions
     balance = None if pulls is None else Balancing(pulls.model, pulls.octave.cpu().numpy())
     drawing = None

@@ -70,7 +70,7 @@ class Table:
 
 
 def influences(table: Table, kept: Mask, model: Array, direction: Array, exact: bool = True) -> Array:
-    """How far a'θ falls, to first order, when a row leaves; `exact` counts what the row itself held of the curvature."""
+    """Say how far a'θ falls, to first order, when a row leaves; `exact` counts what the row itself held of the curvature."""
     terms = table.loss.terms(table.rows @ model, table.target)
     inverse = np.linalg.pinv(table.curvature(table.rows[kept], terms.curvature[kept]), hermitian=True)
     reach = table.rows @ (inverse @ direction)
@@ -153,7 +153,7 @@ def _exchanged(
 
 
 def least_rows(table: Table, model: Array, direction: Array, distance: float, most: int) -> int | None:
-    """The least number of rows that could lower a'θ by `distance`: fewer are proved not to. None: no proof for this loss."""
+    """Find the least number of rows that could lower a'θ by `distance`; fewer are proved not to. None: there is no proof."""
     if not isinstance(table.loss, Squared | Logistic):
         return None
     proof = _Proof.of(table, model, direction)
@@ -201,7 +201,7 @@ class _Proof:
         return _largest(np.maximum(self.influence, 0.0), count) + second
 
     def _farthest(self, pull: float, held: float, longest: float) -> float:
-        """How far v can be: ‖v‖ ≤ pull + held·‖v‖, with the left side flattened where curvature may fade on the way.
+        """Bound how far v can be: ‖v‖ ≤ pull + held·‖v‖, with the left side flattened where curvature may fade on the way.
 
         Rows leave little by little, so ‖v‖ grows from 0 and cannot jump over lengths at which the left side is larger.
         """
@@ -223,12 +223,12 @@ class _Proof:
 
 
 def _largest(values: Array, count: int) -> float:
-    """Sum of the `count` largest."""
+    """Sum the `count` largest."""
     return float(np.partition(values, len(values) - count)[len(values) - count :].sum()) if count else 0.0
 
 
 def _longest(vectors: Array, count: int, squares: bool = False) -> float:
-    """A bound on ‖Σ_T v_j‖ over all T of `count` rows; with `squares` on the largest eigenvalue of Σ_T v_j v_j'."""
+    """Bound ‖Σ_T v_j‖ over all T of `count` rows; with `squares` the largest eigenvalue of Σ_T v_j v_j'."""
     total = np.linalg.eigvalsh(vectors.T @ vectors)[-1]
     norms = np.linalg.norm(vectors, axis=1)
     bound = (

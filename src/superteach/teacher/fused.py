@@ -87,7 +87,7 @@ def _kernel(  # type: ignore[no-untyped-def]
     CURVED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Sums over every so many blocks of rows: `out` has one line for each program, added up by the caller.
+    """Sum over blocks of rows, dealt out to programs: `out` has a line for each program, added up by the caller.
 
     A row is ((x − centre)·scale, constant, 0); lifted, it is `factor` times that, and 1 in the last place. `table` holds
     the point, centre and scale of each column, then `constant` and the parameter of the loss.
@@ -133,7 +133,7 @@ def _kernel(  # type: ignore[no-untyped-def]
 
 
 def fits(features: int) -> bool:
-    """Whether the kernel takes rows of `features` columns."""
+    """Tell whether the kernel takes rows of `features` columns."""
     return features + 2 <= WIDEST
 
 

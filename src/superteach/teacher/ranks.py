@@ -1,6 +1,6 @@
 """Sixteen-byte ranks of rows, best first: what a global choice can be made from by counting alone.
 
-The first eight bytes are the score as a number whose order is the score's, reversed; the last eight
+The first eight bytes are the score as a number that sorts in reverse; the last eight
 break ties by row. Counting rows by one byte after another finds the n-th rank of all teachers' rows
 without anybody seeing a score.
 """

@@ -62,7 +62,7 @@ class DenseBlock:
         return np.append(total, self.constant * weights.sum()) if self.constant else total
 
     def mapped(self, matrix: Array) -> Array:
-        """Every row times a matrix (or the diagonal of one), rows × width."""
+        """Multiply every row by a matrix (or the diagonal of one): rows × width."""
         if matrix.ndim == 1:
             whole = self.columns.T * matrix[: len(self.columns)]
             return np.column_stack([whole, np.full(len(whole), matrix[-1] * self.constant)]) if self.constant else whole
@@ -76,7 +76,7 @@ class DenseBlock:
         return len(self.columns) + bool(self.constant)
 
     def pieces(self, size: int) -> Iterator[tuple[slice, Array]]:
-        """Some rows after the other, as columns × rows with the constant one."""
+        """Yield `size` rows after the other, as columns × rows with the constant one."""
         for start in range(0, self.columns.shape[1], size):
             piece = self.columns[:, start : start + size]
             if self.constant:
@@ -137,7 +137,7 @@ class SparseBlock:
         return np.append(total, self.constant * mass) if self.constant else np.asarray(total)
 
     def sparsely(self, diagonal: Array) -> Matrix:
-        """The same as `mapped` for the diagonal of a matrix, in compressed form; None where centring fills all entries."""
+        """Do as `mapped` does for the diagonal of a matrix, in compressed form; None where centring fills all entries."""
         if self.centre.any():
             return None
         whole = self.matrix.astype(np.float64, copy=False)
@@ -192,7 +192,7 @@ class SparseBlock:
 
 @dataclass(frozen=True, eq=False)
 class SeveralBlock:
-    """The same rows for a model of several outputs, whose coefficients lie one output after the other."""
+    """The same rows for a model of several outputs, with coefficients one output after the other."""
 
     block: DenseBlock | SparseBlock
     outputs: int
@@ -206,7 +206,7 @@ class SeveralBlock:
         return self.block.weighted_sum(weights).ravel()
 
     def own_grams(self, curvature: Array) -> list[Array]:
-        """The same for each output by itself, without what two outputs share."""
+        """Return the same for each output by itself, without what two outputs share."""
         return [self.block.gram(weights) for weights in curvature[0]]
 
     def gram(self, curvature: Array) -> Array:
@@ -222,7 +222,7 @@ class SeveralBlock:
 
 
 def pull_pieces(block: DenseBlock | SparseBlock, factor: Array) -> Iterator[tuple[slice, Array]]:
-    """Pulls f_j ⊗ x_j of a few rows after the other, as columns: never of all rows at once."""
+    """Yield pulls f_j ⊗ x_j of a few rows after the other, as columns: never of all rows at once."""
     width = len(factor) * block.width
     for where, piece in block.pieces(max(1, _PULL_NUMBERS // width)):
         yield where, (factor[:, None, where] * piece).reshape(-1, piece.shape[1])
@@ -304,7 +304,7 @@ def _bordered(core: Array, border: Array, corner: float) -> Array:
 
 
 def over_outputs(block: Block, outputs: int) -> Block | SeveralBlock:
-    """The block as a model of `outputs` outputs meets it."""
+    """Return the block as a model of `outputs` outputs meets it."""
     return block if outputs == 1 else SeveralBlock(block, outputs)
 
 

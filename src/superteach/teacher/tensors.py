@@ -60,11 +60,11 @@ class DeviceRows:
         return cls(here.pin_memory(), device)
 
     def part(self, index: Tensor) -> DeviceRows:
-        """Some of the rows, side by side on the device."""
+        """Bring some of the rows side by side on the device."""
         return DeviceRows(self.take(index), self.device)
 
     def take(self, where: slice | Tensor) -> Tensor:
-        """Some of the rows, on the device."""
+        """Bring some of the rows to the device."""
         if isinstance(where, slice):
             return self.matrix[where].to(self.device, non_blocking=True)
         return self.matrix.index_select(0, where.to(self.matrix.device)).to(self.device)
@@ -75,7 +75,7 @@ class DeviceRows:
         return ranges_of(self.count if count is None else count, max(1024, most // (self.features + 2)))
 
     def wide(self, where: slice | Tensor, scaling: Scaling) -> Tensor:
-        """Some of the rows in float64, scaled, with the constant column."""
+        """Bring some of the rows in float64, scaled, with the constant column."""
         x = self.take(where).to(torch.float64)
         if scaling.centre is not None:
             x = x - self.tensor(scaling.centre)
@@ -84,7 +84,7 @@ class DeviceRows:
         return torch.nn.functional.pad(x, (0, 1), value=scaling.constant) if scaling.constant else x
 
     def tensor(self, numbers: Raw) -> Tensor:
-        """Numbers of a question, on the device."""
+        """Bring numbers of a question to the device."""
         return torch.as_tensor(np.ascontiguousarray(numbers), device=self.device)
 
 
@@ -122,7 +122,7 @@ def _of_margin(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def parameter(loss: Loss | None) -> float:
-    """The parameter of a loss that has one."""
+    """Return the parameter of a loss that has one, else 0."""
     return loss.delta if isinstance(loss, Huber) else 0.0
 
 
@@ -147,14 +147,14 @@ class Sought:
         return self.rows.count if self.index is None else len(self.index)
 
     def chunk(self, where: slice) -> tuple[slice | Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
-        """Places of the rows in `rows`, targets, factors of pulls, log-odds, weights."""
+        """Return places of the rows in `rows`, targets, factors of pulls, log-odds, weights."""
         places = where if self.index is None else self.index[where]
         rest = (None if each is None else each[where] for each in (self.lift, self.given, self.weight))
         return places, self.target[places], *rest
 
 
 def can_fuse(rows: DeviceRows) -> bool:
-    """Whether there is a kernel for rows of this width, and this machine can build it."""
+    """Tell whether there is a kernel for rows of this width, and this machine can build it."""
     return "fused" in globals() and fused.fits(rows.features) and _builds(rows.device)
 
 
@@ -171,7 +171,7 @@ def _builds(device: torch.device) -> bool:
 
 
 def sum_fused(asked: Sought, where: slice, point: Array, curved: bool) -> Tensor:
-    """The sums over a chunk by one kernel that reads the rows once."""
+    """Sum over a chunk by one kernel that reads the rows once."""
     places, target, *given = asked.chunk(where)
     rows, features, scaling = asked.rows, asked.rows.features, asked.scaling
     used = [
@@ -194,7 +194,7 @@ def sum_fused(asked: Sought, where: slice, point: Array, curved: bool) -> Tensor
 
 
 def sum_plain(asked: Sought, where: slice, point: Array, curved: bool) -> Tensor:
-    """The same by torch's own products."""
+    """Do the same by torch's own products."""
     places, target, lift, given, weight = asked.chunk(where)
     x = asked.rows.wide(places, asked.scaling)
     at = asked.rows.tensor(point)
@@ -233,14 +233,14 @@ def _signed(number: int) -> int:
 
 
 def _mixed(x: Tensor) -> Tensor:
-    """The finaliser of SplitMix64, as `ranks.random_keys` has it, on signed numbers with the same bits."""
+    """Mix bits by the finaliser of SplitMix64, as `ranks.random_keys` does, on signed numbers with the same bits."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * _signed(factor)
     return x ^ ((x >> 31) & ((1 << 33) - 1))
 
 
 def lots_of(ids: Tensor, seed: int) -> Tensor:
-    """A number in [0, 1) for each id, the same as `ranks.random_keys` gives."""
+    """Draw a number in [0, 1) for each id, the same as `ranks.random_keys` gives."""
     keys = _mixed(_mixed(ids + _GOLDEN) ^ _mixed(torch.tensor([_signed(seed)], device=ids.device) + _GOLDEN))
     return (((keys >> 32) & 0xFFFFFFFF).double() * 2.0**32 + (keys & 0xFFFFFFFF).double()) / 2.0**64
 
@@ -252,7 +252,7 @@ def ranges_of(count: int, size: int) -> Iterator[slice]:
 
 
 def exact(target: Tensor) -> Tensor:
-    """Targets in float32 where that holds each of them, as it does labels; else in float64."""
+    """Return targets in float32 where that holds each of them, as it does labels; else in float64."""
     # Numbers of one byte would keep Triton from the double precision of tensor cores.
     small = target.to(torch.float32)
     if target.dtype in (torch.int8, torch.float32, torch.bool) or torch.equal(small.to(target.dtype), target):

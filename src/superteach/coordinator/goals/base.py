@@ -95,7 +95,7 @@ def check_goal(
 
 
 def _named(goal: object) -> dict[object, object] | None:
-    """A goal by column name: a dict, or a Series with other labels than numbers from 0 on."""
+    """Read a goal by column name: a dict, or a Series with other labels than numbers from 0 on; None: it is another goal."""
     if isinstance(goal, Mapping):
         return dict(goal)
     index = getattr(goal, "index", None)
@@ -109,7 +109,7 @@ def _named(goal: object) -> dict[object, object] | None:
 
 
 def _by_name(named: dict[object, object], columns: Sequence[object], intercept: bool) -> list[object]:
-    """Coefficients in the rows' order, and the entry 'intercept' last where the learner fits one."""
+    """Put coefficients in the rows' order, and the entry 'intercept' last where the learner fits one."""
     own = INTERCEPT not in columns
     if intercept and own and INTERCEPT not in named:
         raise GoalError(
@@ -130,7 +130,7 @@ def _by_name(named: dict[object, object], columns: Sequence[object], intercept: 
 
 
 def in_order(named: Mapping[Foreign, Value], columns: Sequence[Foreign], where: str) -> list[Value]:
-    """Values by column name in the order of `columns`; other names are refused."""
+    """Put values by column name in the order of `columns`; refuse other names."""
     missing = [column for column in columns if column not in named]
     extra = [name for name in named if name not in columns]
     if missing or extra:

@@ -33,7 +33,7 @@ class Region(NamedTuple):
 
 
 def proved(room: Classroom, direction: Array, size: int, region: Region, radius: float, beyond: float = 0.0) -> bool:
-    """Whether no `size` rows teach any model of the region, nor any whose predictions are within `beyond` of one."""
+    """Tell whether no `size` rows teach any model of the region, nor any with predictions within `beyond` of one."""
     learner = room.learner
     stiff = ridge_penalty(learner.penalty(size), len(region.centre), learner.free_intercept).diagonal
     inverse: Array = np.asarray(np.linalg.inv(region.spread), dtype=np.float64)
@@ -46,7 +46,7 @@ def proved(room: Classroom, direction: Array, size: int, region: Region, radius:
 
 
 def _least(slope: Array, rows: Array, lack: Array, radius: float) -> float:
-    """A lower bound on slope'z over rows z ≥ lack and ‖z‖ ≤ radius: μ'lack − radius‖slope − rows'μ‖ for some μ ≥ 0."""
+    """Bound slope'z from below over rows z ≥ lack and ‖z‖ ≤ radius: μ'lack − radius‖slope − rows'μ‖ for some μ ≥ 0."""
 
     def bound(prices: Array) -> float:
         return float(prices @ lack - radius * np.linalg.norm(slope - rows.T @ prices))
@@ -67,7 +67,7 @@ def spread_of(room: Classroom) -> Array:
 
 
 def beyond_reach(room: Classroom, size: int, rows: Array, least: Array) -> float:
-    """How far all models with G θ ≥ h lie beyond any that `size` rows teach, by the length of a model alone; 0: unknown.
+    """Say how far all models with G θ ≥ h lie beyond any that `size` rows teach, by a model's length alone; 0: unknown.
 
     A lesson's model has no higher objective than 0 has, so (Λ/2)‖θ_S‖² ≤ Σ_S ℓ_j(0). One bound g'θ ≥ h with h > 0
     keeps the whole set at least h/‖g‖ away from 0.
@@ -85,7 +85,7 @@ def beyond_reach(room: Classroom, size: int, rows: Array, least: Array) -> float
 
 
 def last(holds: Callable[[float], bool], most: float) -> float:
-    """The largest number up to `most` for which something holds that holds for all smaller ones; 0 where none is found."""
+    """Find the largest number up to `most` that `holds`, where all smaller ones hold too; 0 where none is found."""
     if holds(most):
         return most
     low, high = np.log(most) - 8.0 * np.log(10.0), np.log(most)

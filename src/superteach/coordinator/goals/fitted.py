@@ -55,7 +55,7 @@ class FromData:
     y: object
 
     def __repr__(self) -> str:
-        """Its size alone: whatever prints a model's settings must not print private rows."""
+        """Show its size alone: whatever prints a model's settings must not print private rows."""
         rows = len(self.X) if isinstance(self.X, Sequence) else "?"
         shape = getattr(self.X, "shape", (rows, "?"))
         return f"FromData({' × '.join(map(str, shape))} numbers)"
@@ -127,7 +127,7 @@ def _usable(X: object, y: object, loss: Loss) -> tuple[Raw | sparse.csr_matrix, 
 
 
 def _encoded(target: Raw, loss: Loss) -> Array:
-    """Targets as they are; labels as −1 and +1, sorted as scikit-learn sorts them."""
+    """Return targets as they are, and labels as −1 and +1, sorted as scikit-learn sorts them."""
     return np.where(target == np.unique(target)[1], 1.0, -1.0) if loss.classifies else target
 
 

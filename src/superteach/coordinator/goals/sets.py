@@ -1,4 +1,4 @@
-"""A goal that is a set: coefficients within bounds, equal to each other, or predictions near those of a given model."""
+"""A goal that is a set: coefficients within bounds, equal to each other, or predictions near the ones of a given model."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Within:
         return best
 
     def holds(self, model: Array, slack: float = 1e-9) -> bool:
-        """Whether a model in raw units keeps all bounds on coefficients."""
+        """Tell whether a model in raw units keeps all bounds on coefficients."""
         bounds = self._bounds(len(model))
         reach = np.abs(bounds.rows) @ np.abs(model) + np.abs(bounds.least)
         return bool(np.all(bounds.rows @ model >= bounds.least - slack * (1.0 + reach)))

@@ -45,11 +45,11 @@ class Search:
         return self._goal if self.outcome.certificate is None and self.outcome.converged else None
 
     def announce(self, sizes: list[int]) -> list[int]:
-        """Every size is a search of its own."""
+        """Look at every size: each is a search of its own."""
         return sizes
 
     def remember(self) -> None:
-        """The choice just made is the best of a walk."""
+        """Note that the choice just made is the best of a walk."""
         self._room.federation.sum(Recall("walk", True))
         self._best = self.outcome
 

@@ -166,7 +166,7 @@ class Dual(Method):
 
 
 def _problem(learner: Learner, rows: int, goal: Array, settings: Settings) -> tuple[DualProblem, float]:
-    """The paper's problem over `rows` rows, and its sparsity, with what the settings leave open."""
+    """Build the paper's problem over `rows` rows, and its sparsity, with what the settings leave open."""
     from superteach.mathematics.problem import DualProblem
 
     told = settings.for_learner(learner)

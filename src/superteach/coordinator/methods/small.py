@@ -51,7 +51,7 @@ class SmallPool:
         return np.asarray(np.array(refused, dtype=bool)[which])
 
     def risks(self, masks: Mask) -> tuple[Array, Array]:
-        """Risk and model of every lesson, by Newton on all of them at once; infinite where none is found."""
+        """Find risk and model of every lesson, by Newton on all of them at once; infinite where there is none."""
         count, width = len(masks), len(self.goal)
         sizes = masks.sum(axis=1)
         diagonal = np.stack([self.penalty(int(size)).diagonal for size in sizes])
@@ -88,7 +88,7 @@ class SmallPool:
         return away, models
 
     def scores(self, masks: Mask) -> tuple[Array, Array]:
-        """Risk times distance in predictions, and model, of every lesson: no unit gains at the cost of the other."""
+        """Score lessons by risk times distance in predictions: no unit gains at the cost of the other. Return models too."""
         risks, models = self.risks(masks)
         return risks * np.linalg.norm((models - self.goal) @ self._spread.T, axis=1), models
 
@@ -185,7 +185,7 @@ def _accepted(pool: SmallPool, chosen: Mask) -> Mask:
 
 
 def _promising(pool: SmallPool, chosen: Mask, model: Array, low: int, high: int) -> Mask:
-    """Lessons one exchange away that are nearest to the goal by the linearised model."""
+    """List lessons one exchange away that are nearest to the goal by the linearised model."""
     terms = pool.learner.loss.terms(pool.design @ model, pool.target)
     rows = pool.design[chosen]
     hessian = (rows.T * terms.curvature[chosen]) @ rows + np.diag(pool.penalty(int(chosen.sum())).diagonal)
