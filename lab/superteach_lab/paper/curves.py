@@ -45,13 +45,8 @@ def _trials(name: str, scale: Scale) -> int:
     return min(scale.trials, 1 if scale.quick else most)
 
 
-def _synthetic_rows(scale: Scale) -> int:
-    return 10_000 if scale.quick else 100_000
-
-
 def _names(scale: Scale) -> list[str]:
-    """A quick run has one real pool."""
-    return [name for name in NAMES if not (scale.quick and name in ("higgs", "acs_income", BY_STATE))]
+    return [name for name in NAMES if name not in scale.left_out]
 
 
 def _pool(name: str, scale: Scale, trial: int) -> bench.PaperPool:
@@ -59,7 +54,7 @@ def _pool(name: str, scale: Scale, trial: int) -> bench.PaperPool:
         return bench.published("acs_income", None, trial)
     if name in bench.REAL:
         return bench.published(name, TEACHERS, trial)
-    return bench.synthetic(name, _synthetic_rows(scale), TEACHERS, trial)
+    return bench.synthetic(name, scale.curve_rows, TEACHERS, trial)
 
 
 def _real(name: str) -> bool:
@@ -69,7 +64,7 @@ def _real(name: str) -> bool:
 def _risk_steps(scale: Scale) -> list[Step]:
     steps = []
     for name in _names(scale):
-        rows = _ROWS.get(name, float(_synthetic_rows(scale)))
+        rows = _ROWS.get(name, float(scale.curve_rows))
         for trial in range(_trials(name, scale)):
             pool = f"{name} {trial}"
             for method in ("dual", "random"):
@@ -293,7 +288,7 @@ def above_of(value: float, optimum: float) -> float:
 def _objective_steps(scale: Scale) -> list[Step]:
     steps = []
     for name in _names(scale):
-        rows = _ROWS.get(name, float(_synthetic_rows(scale)))
+        rows = _ROWS.get(name, float(scale.curve_rows))
         for method in ("newton", "block"):
             weight = 0.1 + (5e-6 if method == "newton" else 1.2e-4) * rows
             work = partial(_trace, name, scale, method)

@@ -16,22 +16,12 @@ from superteach_lab.paper.plan import Findings, Scale, Step, Target, shown
 from superteach_lab.paper.tables import best_size
 from superteach_lab.records import Record, Records
 
-FACTORS = (0.01, 0.1, 1.0, 10.0, 100.0)
-"""Both weights, as multiples of the paper's."""
 WEIGHTS = {"logistic": (0.1, 1000.0), "ridge": (1.0, 2000.0)}
 TEACHERS = (5, 10)
 ROUND_TEACHERS = (1, 2, 5, 10, 20)
 ROUND_ROWS, MOST_ROUNDS = 5_000, 400
 NEAR = (0.1, 0.01)
 """How far above the optimum counts as near."""
-
-
-def _rows(scale: Scale) -> tuple[int, ...]:
-    return (5_000,) if scale.quick else (5_000, 50_000)
-
-
-def _factors(scale: Scale) -> tuple[float, ...]:
-    return FACTORS[::2] if scale.quick else FACTORS
 
 
 def _trials(scale: Scale) -> int:
@@ -41,11 +31,11 @@ def _trials(scale: Scale) -> int:
 def _steps(scale: Scale) -> list[Step]:
     steps = []
     for kind in WEIGHTS:
-        for rows in _rows(scale):
+        for rows in scale.weight_rows:
             for K in TEACHERS:
                 for trial in range(_trials(scale)):
-                    for alpha in _factors(scale):
-                        for theta in _factors(scale):
+                    for alpha in scale.factors:
+                        for theta in scale.factors:
                             cell = {
                                 "pool": kind,
                                 "N": rows,
@@ -194,8 +184,8 @@ def _findings(records: Records, scale: Scale) -> Findings:
         {
             "weights": (
                 "Mean risk over both weights (1: the paper's), K = 5.",
-                (3.6 * len(WEIGHTS) * len(_rows(scale)), 3.6),
-                partial(_draw, risk, _factors(scale), places),
+                (3.6 * len(WEIGHTS) * len(scale.weight_rows), 3.6),
+                partial(_draw, risk, scale.factors, places),
             )
         },
     )

@@ -14,14 +14,10 @@ from superteach_lab.records import Record, Records
 BATCH = 100
 
 
-def _problems(scale: Scale) -> int:
-    return 3000 if scale.quick else 10_000
-
-
 def _theorem_steps(scale: Scale) -> list[Step]:
     return [
         Step({"first": first, "count": BATCH}, 0.8, partial(_theorem_work, first))
-        for first in range(0, _problems(scale), BATCH)
+        for first in range(0, scale.problems, BATCH)
     ]
 
 

@@ -18,7 +18,7 @@ def findings_of(kind: str, records: Records, scale: Scale) -> Findings:
     cells: list[Record] = [{"place": place, "lines": tables.lines_of(records, place, table)} for place in places]
     extra: list[Record] = []
     if kind == "ridge":
-        quiet = [{"pool": "ridge, no noise", "N": rows, "K": tables.TEACHERS[0]} for rows in tables.quiet_rows(scale)]
+        quiet = [{"pool": "ridge, no noise", "N": rows, "K": tables.TEACHERS[0]} for rows in scale.quiet_rows]
         extra = [{"place": place, "lines": tables.lines_of(records, place, table)} for place in quiet]
     return Findings(
         _verdict(kind, cells, extra),

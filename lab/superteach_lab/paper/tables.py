@@ -32,7 +32,6 @@ METHODS = {
 }
 RANGES = {"logistic": (0.01, 0.1), "ridge": (0.01, 0.4), "ridge, no noise": (0.01, 0.4)}
 """|S|/N at which methods are compared: where the paper's own tables lie (1 to 7.2 % and 7 to 36 %)."""
-NO_NOISE_ROWS = (5_000, 10_000)
 MINLP_ROWS = 10_000
 FEW_TRIALS = 3
 """Trials of oblivious teaching, which takes several times as long as match."""
@@ -54,14 +53,9 @@ def steps_of(kind: str, scale: Scale) -> list[Step]:
         for K in TEACHERS:
             steps += _cells(kind, rows, K, scale)
     if kind == "ridge":
-        for rows in quiet_rows(scale):
+        for rows in scale.quiet_rows:
             steps += _cells("ridge, no noise", rows, TEACHERS[0], scale)
     return steps
-
-
-def quiet_rows(scale: Scale) -> tuple[int, ...]:
-    """Sizes of the pools whose targets have no noise."""
-    return NO_NOISE_ROWS[:1] if scale.quick else NO_NOISE_ROWS
 
 
 def block_trials(rows: int, scale: Scale) -> int:

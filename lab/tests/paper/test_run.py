@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -29,23 +30,18 @@ from superteach_lab.paper.run import TARGETS, chosen, run
 from superteach_lab.records import Records
 
 face = import_module("superteach_lab.commands.progress")  # the package has a command of the same name
-TINY = Scale("quick", (200,), 2)
+REAL = ("superconduct", "higgs", "acs_income", curves.BY_STATE)
+TINY = Scale("quick", (200,), 2, None, 60, (200,), 200, REAL, (200,), (1.0,))
 
 
 def make_small(monkeypatch):
     """The same work on a small scale: plans hold these numbers, so workers in other processes work by them too."""
-    monkeypatch.setattr(statements, "_problems", lambda scale: 60)
     monkeypatch.setattr(statements, "BATCH", 10)
     monkeypatch.setattr(statements.oracle, "WIDTHS", (5, 20))
     monkeypatch.setattr(statements.definition, "SIZES", (8, 16))
     monkeypatch.setattr(tables, "ROUNDS", 5)
     monkeypatch.setattr(tables, "TEACHERS", (3,))
-    monkeypatch.setattr(tables, "NO_NOISE_ROWS", (200,))
-    monkeypatch.setattr(curves, "_synthetic_rows", lambda scale: 200)
     monkeypatch.setattr(curves, "ROUNDS", 5)
-    monkeypatch.setattr(curves, "_names", lambda scale: ["logistic", "ridge"])
-    monkeypatch.setattr(sensitivity, "_rows", lambda scale: (200,))
-    monkeypatch.setattr(sensitivity, "_factors", lambda scale: (1.0,))
     monkeypatch.setattr(sensitivity, "ROUND_TEACHERS", (1, 2))
     monkeypatch.setattr(sensitivity, "ROUND_ROWS", 200)
     monkeypatch.setattr(sensitivity, "MOST_ROUNDS", 5)
@@ -142,9 +138,9 @@ def test_printed_tables():
 
 def test_same_seeds_same_files(tmp_path, few, monkeypatch):
     """Every target, twice: cells, summaries and pages are the same but for times; figures once."""
-    run(["all"], Scale("quick", (200,), 1), tmp_path / "one")
+    run(["all"], replace(TINY, trials=1), tmp_path / "one")
     monkeypatch.setattr(writing, "save_figure", lambda draw, size, stem: None)
-    run(["all"], Scale("quick", (200,), 1), tmp_path / "two")
+    run(["all"], replace(TINY, trials=1), tmp_path / "two")
     for name in TARGETS:
         first, second = (tmp_path / place / name for place in ("one", "two"))
         assert cells_of(first / "cells.jsonl") == cells_of(second / "cells.jsonl")
@@ -246,7 +242,7 @@ def _fields(status):
 def test_workers_change_nothing_but_times(tmp_path, few, undrawn):
     """Cells of all kinds by two processes, in the order of the plan: the same as by one."""
     for count in (1, 2):
-        run(["table-ridge"], Scale("quick", (200,), 1), tmp_path / str(count), workers=count)
+        run(["table-ridge"], replace(TINY, trials=1), tmp_path / str(count), workers=count)
     one, two = (cells_of(tmp_path / str(count) / "table-ridge" / "cells.jsonl") for count in (1, 2))
     assert one[0]["settings"] == two[0]["settings"], "a run of two workers can go on with one"
     assert one[1:] == two[1:]
@@ -301,7 +297,7 @@ def test_other_settings_are_refused(tmp_path, few, undrawn):
     """A folder of another run is left alone."""
     run(["theorem"], TINY, tmp_path)
     with pytest.raises(SettingError, match="other settings"):
-        run(["theorem"], Scale("quick", (200,), 3), tmp_path)
+        run(["theorem"], replace(TINY, trials=3), tmp_path)
 
 
 def test_time_left_is_told(tmp_path, few, undrawn):
@@ -327,11 +323,11 @@ def test_a_data_set_that_is_not_there_is_named(tmp_path, few, undrawn, monkeypat
     def absent(**_):
         raise DataError("higgs.csv is not here; see the publisher's page")
 
-    monkeypatch.setattr(curves, "_names", lambda scale: ["logistic", "higgs"])
     for name in bench.REAL:
         monkeypatch.setattr(datasets, f"load_{name}", absent)
     bench.published.cache_clear()
-    said = run(["figure-risk"], TINY, tmp_path)
+    others = tuple(name for name in REAL if name != "higgs")
+    said = run(["figure-risk"], replace(TINY, left_out=("ridge", *others)), tmp_path)
     assert "HIGGS subset, logistic: not drawn (higgs.csv is not here" in said[0]
     records = Records(tmp_path / "figure-risk" / "cells.jsonl", json.loads(
         (tmp_path / "figure-risk" / "cells.jsonl").read_text().splitlines()[0])["settings"])  # fmt: skip
