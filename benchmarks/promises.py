@@ -134,8 +134,8 @@ def _masks() -> Measurements:
         ("numbers", "ms per teacher and round", "relative error"),
     )
     people = [Rosters(Identity.ephemeral(f"{place:03}")) for place in range(50)]
-    hellos = [person.hello("lesson", 0) for person in people]
-    maskers = [person.join("lesson", 0, hellos) for person in people]
+    hellos = [person.hello("lesson") for person in people]
+    maskers = [person.join("lesson", hellos) for person in people]
     draw = np.random.default_rng(0)
     for numbers in (102, 5_253):
         values = draw.lognormal(0.0, 10.0, (50, numbers)) * draw.choice([-1.0, 1.0], numbers)

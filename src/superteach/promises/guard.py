@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.errors import BudgetSpent, QueryRefused, TeachingError
+from superteach.errors import BudgetSpent, QueryRefused, SettingError, TeachingError
 from superteach.line import wire
 from superteach.line.messages import SEAL, Sealed
 from superteach.line.queries import QUERIES, SCRIPT, Private, Query
@@ -21,11 +22,13 @@ from superteach.promises.audit import Audit
 from superteach.promises.fixed import Words
 from superteach.promises.keys import Keys
 from superteach.promises.ledger import Ledger
-from superteach.promises.masks import Masker
 from superteach.promises.policy import Policy
-from superteach.promises.rosters import Hello, Identity, Rosters
 from superteach.promises.terms import OPEN_TERMS, PromiseTerms, is_weaker
 from superteach.types import Array
+
+if TYPE_CHECKING:
+    from superteach.promises.masks import Masker
+    from superteach.promises.rosters import Hello, Rosters
 
 OPEN_DOOR = Policy((), "open")
 MOST_REPLY = 1 << 22
@@ -116,7 +119,7 @@ class Guard:
                     "the policy lists no certificates of teachers to share masks with: its owner adds them under [masks] "
                     "teachers, or ask with --promise epsilon --no-masks"
                 )
-            masker = rosters.join(lesson, 0, hellos)
+            masker = rosters.join(lesson, hellos)
         if terms.promise == "epsilon":
             if bill is None:
                 raise QueryRefused("this teacher keeps no ledger, so it cannot promise an ε: join from a start-up kit")
@@ -186,8 +189,14 @@ def simulated(terms: PromiseTerms) -> list[Guard]:
     """Guards of teachers in one process, who exchange keys as teachers on machines of their own would."""
     guards = [Guard(terms=terms) for _ in range(terms.teachers)]
     if terms.masked:
+        try:
+            from superteach.promises.rosters import Identity, Rosters
+        except ImportError:
+            raise SettingError(
+                "masks need cryptography, which is not installed: run  pip install 'superteach[private]'"
+            ) from None
         people = [Rosters(Identity.ephemeral(f"{position:06}")) for position in range(terms.teachers)]
-        hellos = [person.hello("one process", 0) for person in people]
+        hellos = [person.hello("one process") for person in people]
         for guard, person in zip(guards, people, strict=True):
-            guard.masker = person.join("one process", 0, hellos)
+            guard.masker = person.join("one process", hellos)
     return guards

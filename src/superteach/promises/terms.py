@@ -9,6 +9,7 @@ open     Numbers leave as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +19,15 @@ from superteach.line.queries.private import Release
 from superteach.promises import fixed
 from superteach.promises.accounting import mu_of
 from superteach.promises.fixed import Words
-from superteach.promises.masks import LEAST, Masker
 from superteach.promises.noise import Grid, grid_step
 from superteach.types import Array
 from superteach.words import PROMISES
+
+if TYPE_CHECKING:
+    from superteach.promises.masks import Masker
+
+LEAST = 3
+"""Teachers of the smallest roster unless a policy says more: of two, each could subtract its own from the total."""
 
 
 def is_weaker(promise: str, than: str) -> bool:

@@ -37,7 +37,6 @@ from superteach.organisations.nvflare.kits import (
     check_project,
     close_teacher,
     make_private,
-    own,
     provision,
     read_project,
     write_json,
@@ -60,7 +59,7 @@ def add(folder: Path, teacher: str) -> str:
     root = load_pem_x509_certificate(_authority(folder, project)["root_cert"].encode())
     days = (root.not_valid_after_utc - root.not_valid_before_utc).days  # NVFlare wants to hear them again
     kit = provision(grown, folder / "certificate-authority", days) / teacher
-    mark = Identity(*own(kit)).fingerprint
+    mark = mark_of(read_certificate(kit / "startup" / "client.crt"))
     close_teacher(kit, project.coordinator, [*_accepted(folder).values(), mark])
     shutil.move(kit, folder / "teachers" / teacher)
     shutil.rmtree(kit.parent)  # kits of the others once more

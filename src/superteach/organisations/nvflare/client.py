@@ -95,10 +95,10 @@ def open_site(kit: Path, name: str, coordinator: str, fingerprint: str) -> Site:
     holding.check(policy)
     ledger = rosters = None
     if policy.declared is not None:
-        startup = kit / "startup"
-        identity = Identity((startup / "client.key").read_bytes(), (startup / "client.crt").read_bytes())
-        root = (startup / "rootCA.pem").read_bytes()
-        rosters = Rosters(identity, policy.least_teachers, policy.teachers, root)
+        key, shown, root = (
+            (kit / "startup" / part).read_bytes() for part in ("client.key", "client.crt", "rootCA.pem")
+        )
+        rosters = Rosters(Identity(key, shown), policy.least_teachers, policy.teachers, root)
         ledger = Ledger(kit / LEDGER, policy.epsilon, policy.delta)
     return Site(
         name, holding, guard, coordinator, fingerprint, told["threads"], own_secret(kit / SECRET), ledger, rosters

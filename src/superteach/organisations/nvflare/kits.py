@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from superteach.errors import SettingError
-from superteach.organisations.nvflare import ACCEPTED, CLIENT, GREETER, SERVER, require
+from superteach.organisations.nvflare import ACCEPTED, CLIENT, GREETER, SERVER, mark_of, require
+from superteach.organisations.nvflare.preflight import read_certificate
 from superteach.promises.policy import template
-from superteach.promises.rosters import Identity
 from superteach.types import Json
 from superteach.versions import VERSION
 
@@ -66,7 +66,7 @@ def found(
     _close_server(kits / host)
     shutil.move(kits / host, folder / "server")
     shutil.move(kits / coordinator, folder / "coordinator")
-    marks = {teacher: Identity(*own(kits / teacher)).fingerprint for teacher in teachers}
+    marks = {teacher: mark_of(read_certificate(kits / teacher / "startup" / "client.crt")) for teacher in teachers}
     for teacher in teachers:
         close_teacher(kits / teacher, coordinator, list(marks.values()))
         shutil.move(kits / teacher, folder / "teachers" / teacher)
@@ -156,11 +156,6 @@ def _close_server(kit: Path) -> None:
     write_json(local / "resources.json", resources)
     _permit(local, download_job="n:submitter", operate="any", app_command="n:submitter")
     _quiet(local)
-
-
-def own(kit: Path) -> tuple[bytes, bytes]:
-    """A teacher's key and certificate."""
-    return (kit / "startup" / "client.key").read_bytes(), (kit / "startup" / "client.crt").read_bytes()
 
 
 def close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:

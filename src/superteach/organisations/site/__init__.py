@@ -28,7 +28,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -45,13 +45,15 @@ from superteach.promises.guard import Bill, Guard
 from superteach.promises.keys import Keys
 from superteach.promises.ledger import Ledger
 from superteach.promises.policy import DECLARE
-from superteach.promises.rosters import Hello, Rosters
 from superteach.teacher import Teacher
 from superteach.teacher.inputs import make_teacher
 from superteach.teacher.state import State
 from superteach.types import Json
 from superteach.versions import VERSION, misfit
 from superteach.words import PROMISES
+
+if TYPE_CHECKING:
+    from superteach.promises.rosters import Rosters
 
 _log = logging.getLogger(__name__)
 
@@ -203,7 +205,7 @@ class Site:
         if self.ledger is not None and known.promise == "epsilon":
             told |= {"left": self.ledger.left(self._keys), "delta": self.ledger.delta}
         if self.rosters is not None and self.rosters.allowed:
-            told["hello"] = self.rosters.hello(known.name, 0).as_dict()
+            told["hello"] = self.rosters.hello(known.name).as_dict()
         return wire.pack_facts(told)
 
     @cached_property
@@ -225,7 +227,7 @@ class Site:
             raise QueryRefused("a lesson begins with this teacher's place in the roster")
         try:
             script = extensions.load(extensions.SCRIPTS, "prices").read(header["script"], message.arrays[0])
-            hellos = [Hello.from_dict(told) for told in header.get("hellos") or []]
+            hellos = [] if self.rosters is None else self.rosters.read(header.get("hellos") or [])
         except (InputError, KeyError, TypeError, ValueError) as error:
             raise QueryRefused(f"this lesson cannot be taught: {error}") from None
         if (
@@ -238,7 +240,7 @@ class Site:
             )
         if len(set(names)) < len(names):  # noise is shared out by places, and a place without a teacher adds none
             raise QueryRefused("the roster names a teacher twice")
-        if script.terms.masked and {hello.name for hello in hellos} != set(names):
+        if script.terms.masked and self.rosters is not None and {hello.name for hello in hellos} != set(names):
             raise QueryRefused("the roster of masks has other teachers than the lesson")
         bill = None
         if self.ledger is not None and script.terms.promise == "epsilon":
