@@ -55,7 +55,9 @@ def test_nothing_is_answered_before_an_agreement(pool, site_of):
     """The order is hello, agree, ask."""
     site = site_of("a", *pool("logistic", 20, WIDTH, 0))
     assert "no agreement" in ask(site, 1, Census()).reason
-    said = wire.read_reply(site.answer(wire.pack("agree", {"lesson": "lesson"})))
+    place = {"position": 0, "teachers": 1, "first_id": 0}
+    told = {"lesson": "lesson", "loss": "logistic", "columns": ["x0", "x1", "x2"], "classes": [-1.0, 1.0], **place}
+    said = wire.read_reply(site.answer(wire.pack("agree", told)))
     assert (said.status, "never announced" in said.reason) == ("refused", True)
     said = wire.read_reply(site.answer(wire.pack("finish", {"lesson": "lesson"})))
     assert said.status == "refused"
