@@ -296,15 +296,15 @@ class _Run:
 
     def _open(self, place: Unfinished, agreed: Agreement) -> Journal:
         held = {
+            **agreed.settled,
             "teachers": list(agreed.names),
-            "columns": list(agreed.columns),
             "target": agreed.target,
-            "classes": None if agreed.classes is None else agreed.classes.tolist(),
             "rows": list(agreed.rows),
             "seals": {name: str(agreed.said[name]["seal"]) for name in agreed.names},  # equal as long as the rows are
         }
         if self.head is None:
-            return place.begin({"lesson": self.name, **held}, self.dropped)
+            return place.begin(held, self.dropped)
+        del held["lesson"]  # each beginning has a name of its own
         journal = place.go_on(self.head, held)
         if not journal.ended_by_a_loss:
             journal.interrupt(_facts(None, "the coordinator's process ended", "", journal.last, "resumed"))
@@ -325,9 +325,7 @@ class _Run:
         spent = self.federation.spent() if self.federation else {"rounds": 0, "bytes_in": 0, "bytes_out": 0}
         spent["teachers"] = len(self.teachers)
         self.dropped.append({**_facts(lost.teacher, lost.reason, stage, number, "dropped"), **spent})
-        # For whoever resumes this beginning, if the next one does not come about.
-        if self.journal is not None:
-            self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
+        self._note(lost.teacher, lost.reason)  # for whoever resumes this beginning, if the next one does not come about
         self.teachers = [name for name in self.teachers if name != lost.teacher]
         if len(self.teachers) < self.order.least_teachers:
             told = "; ".join(
@@ -345,18 +343,20 @@ class _Run:
 
     def broken_off(self, error: SuperteachError) -> None:
         """Note what else ended the lesson; where no teacher could mend it there is nothing to go on from."""
-        if self.journal is None:
-            return
-        if isinstance(error, InputError):
+        if self.journal is not None and isinstance(error, InputError):
             self.journal.remove()
         else:
-            self.journal.interrupt(_facts(None, str(error), *self._where(), "resumed"))
+            self._note(None, str(error))
+
+    def _note(self, teacher: str | None, why: str) -> None:
+        """Put what broke the lesson off into its journal, where it has one."""
+        if self.journal is not None:
+            self.journal.interrupt(_facts(teacher, why, *self._where(), "resumed"))
 
     def stopped(self, lost: TeacherLost) -> TeacherLost:
         """Return the loss with where the lesson was and what to do."""
         stage, number = self._where()
-        if self.journal is not None:
-            self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
+        self._note(lost.teacher, lost.reason)
         # Whoever gave a bad reply was there all the time.
         mend = "its own log may say why; mend it" if isinstance(lost, BadReply) else "see that it is there again"
         return type(lost)(
