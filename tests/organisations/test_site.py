@@ -25,7 +25,7 @@ from superteach.queries import AskMoments, Census, Keep, Prepare, RankRows
 from superteach.teacher.files import Pool
 from superteach.teacher.inputs import Part
 from superteach.versions import VERSION
-from tests.inside import lesson_at
+from tests.inside import lesson_at, log_of
 from tests.loopback import Loopback
 
 WIDTH = 3
@@ -106,7 +106,7 @@ def test_an_accident_tells_nothing_of_the_rows(pair, caplog):
     reply = ask(sites["a"], 2, AskMoments("loss", "all", np.zeros(WIDTH), 1))
     assert reply.status == "failed"
     assert reply.reason == "an unexpected AttributeError; its own log says more"
-    assert sites["a"].guard.audit.entries()[-1]["verdict"] == "failed: AttributeError"
+    assert log_of(sites["a"].guard.audit)[-1]["verdict"] == "failed: AttributeError"
 
 
 def test_no_record_no_answer(pair):
@@ -125,7 +125,7 @@ def test_the_audit_log_has_sizes_and_no_values(pair):
     point = np.array([0.123456789, 2.0, 3.0])
     data = wire.pack_question("lesson", 2, AskMoments("loss", "all", point, 1))
     out = sites["a"].answer(data)
-    entry = sites["a"].guard.audit.entries()[-1]
+    entry = log_of(sites["a"].guard.audit)[-1]
     assert entry.pop("time")
     assert entry.pop("seconds") >= 0.0
     assert entry == {
@@ -162,7 +162,7 @@ def test_schemas_that_differ_are_named(pool, site_of):
         line = Loopback({"a": a.answer, other.name: other.answer})
         with pytest.raises((DataError, QueryRefused), match=reason):
             agree(line, f"with {other.name}", ("a", other.name), Learner(Logistic()))
-        assert not any(entry["kind"] == "ask" for entry in a.guard.audit.entries())
+        assert not any(entry["kind"] == "ask" for entry in log_of(a.guard.audit))
 
 
 def test_columns_are_settled_in_one_order(pool, site_of):

@@ -54,7 +54,7 @@ class Unfinished:
     def begin(self, agreed: Json, dropped: list[Json]) -> Journal:
         """A new journal, in place of an older one with the same settings."""
         self.path.unlink(missing_ok=True)
-        head = {"version": VERSION, "order": self.settings, **agreed, "dropped": dropped, "owner": _owner()}
+        head = {"version": VERSION, "order": self.settings, **agreed, "dropped": dropped, "owner": secrets.token_hex(8)}
         return Journal(self.path, head)
 
     def go_on(self, head: Json, agreed: Json) -> Journal:
@@ -62,12 +62,17 @@ class Unfinished:
         agreed = json.loads(json.dumps(agreed))
         if odd := misfit("this program", VERSION, "the unfinished lesson was begun by", str(head.get("version"))):
             raise SettingError(f"{odd}, or {ANEW}")
+        seals = agreed.pop("seals", {})
         for name, value in agreed.items():
-            if name == "seals":
-                _check_seals(head[name], value)
-            elif head[name] != value:
+            if head[name] != value:
                 raise SettingError(f"the unfinished lesson had {name} {head[name]!r}, now it is {value!r}; {ANEW}")
-        mine = {**head, "owner": _owner()}
+        for teacher, seal in seals.items():
+            if head["seals"].get(teacher) != seal:
+                raise SettingError(
+                    f"teacher {teacher}'s rows are not those of the unfinished lesson: rows, targets, costs or columns have "
+                    f"changed since, or their order (or the secret in its kit is another one); {ANEW}"
+                )
+        mine = {**head, "owner": secrets.token_hex(8)}  # a name that no other run has: no two share a journal
         try:
             self._take_over(head, mine)
         except OSError as error:
@@ -83,20 +88,6 @@ class Unfinished:
             raise SettingError("another command has taken this unfinished lesson up meanwhile; one is enough")
         head_line = json.dumps({"settings": mine}).encode() + b"\n"
         write_bytes(self.path, head_line + rest, private=True)
-
-
-def _check_seals(before: Json, now: Json) -> None:
-    others = [name for name, seal in now.items() if before.get(name) != seal]
-    if others:
-        raise SettingError(
-            f"teacher {others[0]}'s rows are not those of the unfinished lesson: rows, targets, costs or columns have "
-            f"changed since, or their order (or the secret in its kit is another one); {ANEW}"
-        )
-
-
-def _owner() -> str:
-    """Make a name that no other run has, so that no two runs share a journal."""
-    return secrets.token_hex(8)
 
 
 def _head(path: Path) -> Json | None:

@@ -73,7 +73,7 @@ class Identity:
             raise SettingError("the certificate is not for this private key: take both from one start-up kit")
         self._key = own
         self.certificate = shown.public_bytes(Encoding.DER)
-        self.name = _common_name(shown)
+        self.name = common_name(shown)
         self.fingerprint = _fingerprint(self.certificate)
 
     @classmethod
@@ -109,7 +109,7 @@ def verify(hello: Hello, allowed: Collection[str] | None = None, root: bytes | N
 
     try:
         shown = x509.load_der_x509_certificate(hello.certificate)
-        key, common, mark = shown.public_key(), _common_name(shown), _fingerprint(hello.certificate)
+        key, common, mark = shown.public_key(), common_name(shown), _fingerprint(hello.certificate)
         begins, ends = shown.not_valid_before_utc, shown.not_valid_after_utc
     except (ValueError, UnsupportedAlgorithm) as error:
         raise refuse(f"its certificate cannot be read ({error}); send that of its start-up kit") from None
@@ -172,9 +172,9 @@ class Rosters:
         return kept
 
 
-def _common_name(certificate: x509.Certificate) -> str:
-    """The one common name on a certificate; none where there is not one."""
-    names = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+def common_name(shown: x509.Certificate | x509.CertificateSigningRequest) -> str:
+    """Return the one common name on a certificate or a request; none where there is not one."""
+    names = shown.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
     return str(names[0].value) if len(names) == 1 else ""
 
 

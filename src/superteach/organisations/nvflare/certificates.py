@@ -21,7 +21,6 @@ from cryptography.x509 import (
     Certificate,
     CertificateBuilder,
     CertificateSigningRequestBuilder,
-    NameOID,
     SubjectKeyIdentifier,
     load_pem_x509_certificate,
     load_pem_x509_certificates,
@@ -43,7 +42,7 @@ from superteach.organisations.nvflare.kits import (
 )  # fmt: skip
 from superteach.organisations.nvflare.preflight import read_certificate
 from superteach.processes.disk import write_bytes
-from superteach.promises.rosters import Identity
+from superteach.promises.rosters import Identity, common_name
 from superteach.types import Foreign, Json
 
 NEW_KEY = "client.key.new"
@@ -76,7 +75,7 @@ def request(kit: Path) -> Path:
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     write_bytes(kit / "startup" / NEW_KEY, pem, private=True)
     asked = CertificateSigningRequestBuilder(old.subject).sign(key, SHA256())
-    place = kit / f"{_name(old)}.csr"
+    place = kit / f"{common_name(old)}.csr"
     place.write_bytes(asked.public_bytes(Encoding.PEM))
     return place
 
@@ -89,7 +88,7 @@ def sign(folder: Path, asked: Path, days: int) -> tuple[Path, str]:
         valid = wanted.is_signature_valid
     except (OSError, ValueError) as error:
         raise SettingError(f"{str(asked)!r} is no request for a certificate: {error}") from None
-    name = _name(wanted)
+    name = common_name(wanted)
     if not valid or name not in project.teachers:
         raise SettingError(f"{str(asked)!r} is for {name!r}, who is no teacher here, or is not signed with its own key")
     stored = _authority(folder, project)
@@ -191,7 +190,3 @@ def _accepted(folder: Path) -> dict[str, str]:
 
 def _accept(folder: Path, teacher: str, mark: str) -> None:
     write_json(folder / "server" / "local" / ACCEPTED, {**_accepted(folder), teacher: mark})
-
-
-def _name(shown: Foreign) -> str:
-    return str(shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)

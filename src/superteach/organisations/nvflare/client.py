@@ -83,14 +83,13 @@ def open_site(kit: Path, name: str, coordinator: str, fingerprint: str) -> Site:
     guard = Guard(read_policy(told["policy"]), Audit(kit / AUDIT))
     try:
         guard.check_coordinator(coordinator, fingerprint)
+        if stamp(data := Path(told["data"])) != told["stamp"]:
+            raise QueryRefused(
+                f"its file {data.name} has changed since it joined; its owner joins again with the file as it is"
+            )
     except QueryRefused as error:
         guard.record({"coordinator": coordinator, "kind": "lesson", "verdict": f"refused: {error}"})
         raise
-    data = Path(told["data"])
-    if stamp(data) != told["stamp"]:
-        text = f"its file {data.name} has changed since it joined; its owner joins again with the file as it is"
-        guard.record({"coordinator": coordinator, "kind": "lesson", "verdict": f"refused: {text}"})
-        raise QueryRefused(text)
     holding, policy = open_holding(name, told["data"], told["target"], told["features"]), guard.policy
     holding.check(policy)
     ledger = rosters = None

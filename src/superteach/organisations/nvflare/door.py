@@ -78,8 +78,7 @@ def keep_door(kit: Path) -> None:
         if token in manager.clients:
             manager.remove_client(token)
             say(f"{name} is sent away: {refusal}")
-            cell = fl_ctx.get_engine().get_cell()
-            threading.Thread(target=_tell, args=(cell, fqcn, f"you are sent away: {refusal}"), daemon=True).start()
+            _tell(fl_ctx, fqcn, f"you are sent away: {refusal}")
         return False
 
     ClientManager.authenticated_client, ClientManager.heartbeat = authenticated, heartbeat
@@ -114,24 +113,27 @@ def _taken(manager: ClientManager, request: Message, name: str, fl_ctx: FLContex
         return None
     where = request.get_header(CellMessageHeaderKeys.CLIENT_IP)
     text = f"a second process with a copy of this kit, at {where}, was refused. Not yours? Ask for a new certificate"
-    engine = fl_ctx.get_engine()
-    threading.Thread(target=_tell, args=(engine.get_cell(), there[0].get_fqcn(), text), daemon=True).start()
+    _tell(fl_ctx, there[0].get_fqcn(), text)
     return (
         f"{name} has joined already, from another process (heard {silent:.0f} s ago). End that one first; if it is not "
         "yours, somebody has a copy of your kit: ask the coordinator for a new certificate"
     )
 
 
-def _tell(cell: Cell, fqcn: str, text: str) -> None:
-    end = time.monotonic() + TELL
-    while time.monotonic() < end:
-        time.sleep(1.0)
-        reply = cell.send_request(
-            CHANNEL, NOTICE, fqcn, new_cell_message({}, {"text": text}), timeout=2.0, optional=True
-        )
-        if reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK:
-            _answered[fqcn] = time.time()
-            return
+def _tell(fl_ctx: FLContext, fqcn: str, text: str) -> None:
+    """Send a notice until it is answered, on a thread of its own."""
+    cell, end = fl_ctx.get_engine().get_cell(), time.monotonic() + TELL
+
+    def carry() -> None:
+        while time.monotonic() < end:
+            time.sleep(1.0)
+            told = new_cell_message({}, {"text": text})
+            reply = cell.send_request(CHANNEL, NOTICE, fqcn, told, timeout=2.0, optional=True)
+            if reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK:
+                _answered[fqcn] = time.time()
+                return
+
+    threading.Thread(target=carry, daemon=True).start()
 
 
 def listen(cell: Cell, name: str) -> None:
