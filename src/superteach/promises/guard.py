@@ -186,17 +186,13 @@ class Guard:
 
 
 def simulated(terms: PromiseTerms) -> list[Guard]:
-    """Guards of teachers in one process, who exchange keys as teachers on machines of their own would."""
-    guards = [Guard(terms=terms) for _ in range(terms.teachers)]
-    if terms.masked:
-        try:
-            from superteach.promises.rosters import Identity, Rosters
-        except ImportError:
-            raise SettingError(
-                "masks need cryptography, which is not installed: run  pip install 'superteach[private]'"
-            ) from None
-        people = [Rosters(Identity.ephemeral(f"{position:06}")) for position in range(terms.teachers)]
-        hellos = [person.hello("one process") for person in people]
-        for guard, person in zip(guards, people, strict=True):
-            guard.masker = person.join("one process", hellos)
-    return guards
+    """Make guards of teachers in one process, with keys for masks where the terms ask for them."""
+    if not terms.masked:
+        return [Guard(terms=terms) for _ in range(terms.teachers)]
+    try:
+        from superteach.promises.masks import in_one_process
+    except ImportError:
+        raise SettingError(
+            "masks need cryptography, which is not installed: run  pip install 'superteach[private]'"
+        ) from None
+    return [Guard(terms=terms, masker=masker) for masker in in_one_process(terms.teachers)]

@@ -11,24 +11,17 @@ import hashlib
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)  # fmt: skip
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from superteach.errors import QueryRefused, SettingError
 from superteach.promises.masks import ATTEMPT, KEY, Masker, encoded, public_key
-from superteach.promises.terms import LEAST
 from superteach.types import Json
 
 
@@ -60,15 +53,15 @@ class Hello:
 
 
 class Identity:
-    """A site's private key and its certificate, as its start-up kit holds them (PEM), of RSA or Ed25519."""
+    """A site's private key and its certificate, as its start-up kit holds them: PEM, RSA."""
 
     def __init__(self, key: bytes, certificate: bytes) -> None:
         try:
             own, shown = load_pem_private_key(key, None), x509.load_pem_x509_certificate(certificate)
         except (ValueError, TypeError) as error:
             raise SettingError(f"key and certificate must be PEM without a password, and are not: {error}") from None
-        if not isinstance(own, RSAPrivateKey | Ed25519PrivateKey):
-            raise SettingError(f"keys sign with RSA or Ed25519, not {type(own).__name__}: ask for a new start-up kit")
+        if not isinstance(own, RSAPrivateKey):
+            raise SettingError(f"keys sign with RSA, not {type(own).__name__}: ask for a new start-up kit")
         if own.public_key() != shown.public_key():
             raise SettingError("the certificate is not for this private key: take both from one start-up kit")
         self._key = own
@@ -76,32 +69,16 @@ class Identity:
         self.name = common_name(shown)
         self.fingerprint = _fingerprint(self.certificate)
 
-    @classmethod
-    def ephemeral(cls, name: str) -> Identity:
-        """Make an identity that vouches for itself, for teachers of one process."""
-        try:
-            subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        except ValueError:
-            raise SettingError(f"{name!r} is no name for a certificate: take one of 1 to 64 characters") from None
-        own, now = Ed25519PrivateKey.generate(), datetime.now(UTC)
-        made = x509.CertificateBuilder(subject, subject, own.public_key(), x509.random_serial_number())
-        made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=365))
-        pem = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        return cls(pem, made.sign(own, None).public_bytes(Encoding.PEM))
-
     def hello(self, lesson: str, key: bytes) -> Hello:
         """Sign a public X25519 key for one lesson."""
         told = Hello(self.name, lesson, key, self.certificate)
-        own, data = self._key, told.signed
-        signature = own.sign(data, PKCS1v15(), SHA256()) if isinstance(own, RSAPrivateKey) else own.sign(data)
-        return replace(told, signature=signature)
+        return replace(told, signature=self._key.sign(told.signed, PKCS1v15(), SHA256()))
 
 
-def verify(hello: Hello, allowed: Collection[str] | None = None, root: bytes | None = None) -> None:
-    """Refuse a hello that its certificate does not vouch for, or whose certificate is not one of these.
+def verify(hello: Hello, allowed: Collection[str], root: bytes | None = None) -> None:
+    """Refuse a hello that its certificate does not vouch for, or with a certificate that is not allowed.
 
-    `allowed` lists fingerprints, "sha256:" and 64 digits; `root` is the federation's certificate (PEM). With neither any
-    certificate will do: that is for teachers of one process.
+    `allowed` lists fingerprints, "sha256:" and 64 digits; `root` is the federation's certificate (PEM).
     """
 
     def refuse(why: str) -> QueryRefused:
@@ -115,7 +92,7 @@ def verify(hello: Hello, allowed: Collection[str] | None = None, root: bytes | N
         raise refuse(f"its certificate cannot be read ({error}); send that of its start-up kit") from None
     if common != hello.name:
         raise refuse(f"its certificate is for {common!r}; a teacher goes by the name on its certificate")
-    if allowed is not None and mark not in allowed:
+    if mark not in allowed:
         raise refuse(f"the policy does not list its certificate ({mark}); add it if you know whose it is")
     if not begins <= datetime.now(UTC) <= ends:
         raise refuse(f"its certificate holds from {begins:%Y-%m-%d} to {ends:%Y-%m-%d}, not today; renew it")
@@ -125,12 +102,9 @@ def verify(hello: Hello, allowed: Collection[str] | None = None, root: bytes | N
     except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
         raise refuse(f"its certificate ({mark}) was not issued by this federation; ask for a start-up kit") from None
     try:
-        if isinstance(key, RSAPublicKey):
-            key.verify(hello.signature, hello.signed, PKCS1v15(), SHA256())
-        elif isinstance(key, Ed25519PublicKey):
-            key.verify(hello.signature, hello.signed)
-        else:
-            raise refuse(f"its certificate holds a {type(key).__name__}; RSA and Ed25519 are known")
+        if not isinstance(key, RSAPublicKey):
+            raise refuse(f"its certificate holds a {type(key).__name__}; only RSA is known")
+        key.verify(hello.signature, hello.signed, PKCS1v15(), SHA256())
     except InvalidSignature:
         raise refuse(f"its signature is not that of its certificate ({mark}); someone may have changed it") from None
 
@@ -138,9 +112,7 @@ def verify(hello: Hello, allowed: Collection[str] | None = None, root: bytes | N
 class Rosters:
     """A teacher's part in rosters: for every lesson a new key and one roster."""
 
-    def __init__(
-        self, identity: Identity, least: int = LEAST, allowed: Collection[str] | None = None, root: bytes | None = None
-    ) -> None:
+    def __init__(self, identity: Identity, least: int, allowed: Collection[str], root: bytes | None = None) -> None:
         self.identity, self.least, self.allowed, self.root = identity, least, allowed, root
         self._secrets: dict[str, tuple[bytes, Hello]] = {}
         self._maskers: dict[str, Masker] = {}
