@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal, NoReturn
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -126,7 +126,7 @@ def unpack(data: object) -> Message:
         raise QueryRefused(f"a header of {length} bytes does not fit a message of {len(data)}")
     try:
         text = data[8 : 8 + length].decode()
-        header = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        header = json.loads(text, parse_constant=_finite, parse_float=_finite)
         if "\\u" in text:  # JSON may spell half a character, which no text can hold
             json.dumps(header, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
@@ -154,12 +154,8 @@ def _check_header(kind: str, header: Json) -> None:
             raise QueryRefused(f"a message of kind {kind!r} has a {shown} as its {name}") from None
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
 def _finite(text: str) -> float:
-    if math.isinf(number := float(text)):
+    if not math.isfinite(number := float(text)):
         raise ValueError(text)
     return number
 
@@ -169,7 +165,8 @@ def _arrays(shapes: object, data: bytes, start: int, words: bool) -> tuple[Raw, 
         raise QueryRefused("a message lists the shapes of at most 64 arrays")
     found = []
     for shape in shapes:
-        if not (isinstance(shape, list) and 1 <= len(shape) <= 2 and all(_is_count(size) for size in shape)):
+        sizes = shape if isinstance(shape, list) and 1 <= len(shape) <= 2 else [None]
+        if not all(type(size) is int and 0 <= size <= MOST_BYTES for size in sizes):
             raise QueryRefused(f"an array of shape {shape!r} cannot travel")
         count = math.prod(shape)
         if start + 8 * count > len(data):
@@ -181,10 +178,6 @@ def _arrays(shapes: object, data: bytes, start: int, words: bool) -> tuple[Raw, 
     if start != len(data):
         raise QueryRefused(f"a message has {len(data) - start} bytes more than its arrays need")
     return tuple(found)
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MOST_BYTES
 
 
 def pack_question(lesson: str, number: int, query: Query[object]) -> bytes:

@@ -23,8 +23,9 @@ from superteach.promises.fixed import Words
 from superteach.promises.keys import Keys
 from superteach.promises.ledger import Ledger
 from superteach.promises.policy import Policy
-from superteach.promises.terms import OPEN_TERMS, PromiseTerms, is_weaker
+from superteach.promises.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
+from superteach.words import PROMISES
 
 if TYPE_CHECKING:
     from superteach.promises.masks import Masker
@@ -97,7 +98,8 @@ class Guard:
 
     def check_promise(self, promise: str) -> None:
         """Refuse a promise that is weaker than the policy's."""
-        if is_weaker(promise, self.policy.promise):
+        order = list(PROMISES)
+        if order.index(promise) > order.index(self.policy.promise):
             raise QueryRefused(
                 f"this lesson promises {promise!r}, and the policy accepts nothing weaker than {self.policy.promise!r}: ask "
                 f"with --promise {self.policy.promise}"

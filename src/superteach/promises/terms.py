@@ -30,12 +30,6 @@ LEAST = 3
 """Teachers of the smallest roster unless a policy says more: of two, each could subtract its own from the total."""
 
 
-def is_weaker(promise: str, than: str) -> bool:
-    """Whether a promise says less than another."""
-    order = list(PROMISES)
-    return order.index(promise) > order.index(than)
-
-
 @dataclass(frozen=True)
 class PromiseTerms:
     """What all teachers of a lesson know about the promise they keep."""

@@ -23,9 +23,7 @@ from superteach.line.queries.common import (
     read_upper,
     upper_triangle,
 )
-from superteach.line.queries.common import (
-    OCTAVES as OCTAVES,
-)
+from superteach.line.queries.common import OCTAVES as OCTAVES
 from superteach.types import Array
 
 __all__ = [
