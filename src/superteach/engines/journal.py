@@ -55,7 +55,7 @@ class Journal:
         return [dict(record["facts"]) for record in self._records if "interruption" in record["cell"]]
 
     def sum_of(self, number: int, query: Query[object]) -> Array | None:
-        """The sum of a round, where it is kept and was of the same question."""
+        """Return the sum of a round, where it is kept and was of the same question."""
         kept = self._records.find({"round": number})
         if kept is None:
             return None
@@ -95,7 +95,7 @@ class Journal:
             _log.warning("%s", error)
 
     def remove(self) -> None:
-        """The lesson is finished, or cannot be; a journal that another lesson has begun in its place stays."""
+        """Remove the journal of a lesson that is over; a journal that another lesson has begun in its place stays."""
         if self.there:
             self._records.path.unlink(missing_ok=True)
 
@@ -113,7 +113,7 @@ class Journalled:
         self.asked_again = 0
 
     def sum(self, query: Query[object], number: int) -> Array:
-        """The kept sum or a new one; a teacher that answers otherwise than before ends the lesson."""
+        """Return the kept sum or a new one; a teacher that answers otherwise than before ends the lesson."""
         kept = self._journal.sum_of(number, query)
         if kept is None:
             total = self._engine.sum(query, number)

@@ -61,7 +61,7 @@ class Remote:
         threading.Thread(target=carry, daemon=True).start()
 
     def arrival(self) -> tuple[int, Array]:
-        """The next reply to a post, or the error that came in its place."""
+        """Return the next reply to a post, or the error that came in its place."""
         position, found = self._arrived.get()
         if isinstance(found, Exception):
             raise found

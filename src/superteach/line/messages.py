@@ -63,13 +63,13 @@ class Answers(Protocol):
         """Something with a count of rows and of features."""
 
     def start(self) -> Any:
-        """The state before the first query."""
+        """Return the state before the first query."""
 
     def under(self, guard: Any) -> Self:
-        """The same teacher behind another guard."""
+        """Put the same teacher behind another guard."""
 
     def answer(self, query: Query[object], state: Any, turn: Turn) -> tuple[Any, Sealed]:
-        """A new state and a sealed reply."""
+        """Return a new state and a sealed reply."""
 
 
 def mark_of(query: Query[object], number: int) -> str:
@@ -82,7 +82,7 @@ def mark_of(query: Query[object], number: int) -> str:
 
 
 def _plain(value: object) -> object:
-    """A value as JSON, numbers rounded."""
+    """Write a value as JSON, numbers rounded."""
     if isinstance(value, np.ndarray):
         largest = float(np.abs(value).max(initial=0.0))
         scale = largest if 0.0 < largest < np.inf else 1.0

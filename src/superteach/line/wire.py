@@ -96,7 +96,7 @@ class Reply:
 
 
 def pack(kind: str, header: Mapping[str, object], arrays: typing.Sequence[Numbers] = ()) -> bytes:
-    """A message as bytes; its arrays are all doubles or all words."""
+    """Write a message as bytes; its arrays are all doubles or all words."""
     words = any(array.dtype == np.uint64 for array in arrays)
     stored = {
         "kind": kind,
@@ -181,7 +181,7 @@ def _arrays(shapes: object, data: bytes, start: int, words: bool) -> tuple[Raw, 
 
 
 def pack_question(lesson: str, number: int, query: Query[object]) -> bytes:
-    """A query and its round as bytes."""
+    """Write a query and its round as bytes."""
     arrays: list[Array] = []
     content = {
         entry.name: _encode(getattr(query, entry.name), arrays)
@@ -207,7 +207,7 @@ def _encode(value: object, arrays: list[Array]) -> object:
 
 
 def read_question(message: Message) -> Question:
-    """The query a message asks, checked field by field against what the closed list declares."""
+    """Read the query that a message asks, checked field by field against what the closed list declares."""
     header = message.header
     if header["number"] < 1:
         raise QueryRefused(f"there is no round {header['number']}")
@@ -283,35 +283,35 @@ def _pack_answer(facts: Mapping[str, object], *arrays: Numbers) -> bytes:
 
 
 def pack_reply(sealed: Sealed) -> bytes:
-    """A sealed reply as bytes: nothing else that holds numbers of rows can be packed."""
+    """Write a sealed reply as bytes: nothing else that holds numbers of rows can be packed."""
     return _pack_answer({}, sealed.numbers)
 
 
 def pack_part(sealed: Sealed, mark: str) -> bytes:
-    """A sealed reply under a promise, and the mark of what it answers."""
+    """Write a sealed reply under a promise, and the mark of what it answers."""
     if sealed.values.dtype != np.uint64:
         raise QueryRefused("this reply is not covered by a promise")
     return _pack_answer({"mark": mark}, sealed.values)
 
 
 def pack_positions(rows: Positions, mark: int) -> bytes:
-    """Which rows were chosen, for whoever owns them, and a mark by which they are known again."""
+    """Write which rows were chosen, for whoever owns them, and a mark by which they are known again."""
     return _pack_answer({"mark": mark}, rows.astype(np.uint64))
 
 
 def pack_facts(facts: Mapping[str, object]) -> bytes:
-    """The answer to a hello, an agreement or an end: names and counts."""
+    """Write the answer to a hello, an agreement or an end: names and counts."""
     return _pack_answer(facts)
 
 
 def pack_no(status: Literal["refused", "failed"], reason: str) -> bytes:
-    """Why there is no answer."""
+    """Write why there is no answer."""
     text = reason[:2000].encode(errors="backslashreplace").decode()
     return pack("reply", {"status": status, "facts": {}, "reason": text})
 
 
 def read_reply(data: object) -> Reply:
-    """A teacher's reply, as the coordinator sees it."""
+    """Read a teacher's reply, as the coordinator sees it."""
     message = unpack(data)
     if message.kind != "reply":
         raise QueryRefused(f"a reply was expected, a message of kind {message.kind!r} came")

@@ -55,11 +55,11 @@ class Agreement:
         return {name: after(left, float(self.said[name]["delta"]), terms) for name, left in self.left.items()}
 
     def engine(self, line: Line, seconds: float = SECONDS) -> Remote:
-        """An engine over these teachers, for open lessons."""
+        """Make an engine over these teachers, for open lessons."""
         return Remote(line, self.lesson, self.names, len(self.columns), seconds)
 
     def relay(self, line: Line, script: Script, seconds: float = SECONDS) -> Relay:
-        """An engine over these teachers under a promise."""
+        """Make an engine over these teachers under a promise."""
         return Relay(line, self.lesson, self.names, len(self.columns), self.rows, self._begins(script), seconds)
 
     def _begins(self, script: Script) -> dict[str, bytes]:
@@ -133,7 +133,7 @@ def _ask_all(
 
 
 def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[str, ...]:
-    """The feature columns: those listed, or the first teacher's if all have the same."""
+    """Return the feature columns: the listed ones, or the first teacher's if all have the same."""
     first, wanted = next(iter(said.items()))
     for name, theirs in said.items():
         for what, words in (("target", "a target column"), ("target_kind", "a target of kind")):
@@ -160,7 +160,7 @@ def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[str
 
 
 def _classes(said: dict[str, Json]) -> Raw:
-    """The two label values over all teachers, sorted as scikit-learn sorts them."""
+    """Return the two label values over all teachers, sorted as scikit-learn sorts them."""
     values = np.unique(np.array([label for facts in said.values() for label in facts["labels"]]))
     if len(values) != 2:
         held = "; ".join(f"{name} has {facts['labels']}" for name, facts in said.items())

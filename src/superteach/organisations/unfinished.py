@@ -24,7 +24,7 @@ class Unfinished:
         self.path = folder / f"{name[:32]}.jsonl"
 
     def find(self) -> Json:
-        """What the journal says at its top, or an error that says how the settings differ from the latest one's."""
+        """Return what the journal says at its top, or say in an error how the settings differ from the latest one's."""
         if (head := _head(self.path)) is not None:
             return head
         others = sorted(self.path.parent.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
@@ -42,7 +42,7 @@ class Unfinished:
         )
 
     def roster(self, head: Json, teachers: list[str]) -> list[str]:
-        """With whom to go on: the same teachers, or those who were left when others were dropped."""
+        """Say with whom to go on: the same teachers, or the ones who were left when others were dropped."""
         dropped = [facts["teacher"] for facts in head["dropped"]]
         if head["teachers"] in (teachers, [name for name in teachers if name not in dropped]):
             return list(head["teachers"])
@@ -52,13 +52,13 @@ class Unfinished:
         )
 
     def begin(self, agreed: Json, dropped: list[Json]) -> Journal:
-        """A new journal, in place of an older one with the same settings."""
+        """Begin a journal, in place of an older one with the same settings."""
         self.path.unlink(missing_ok=True)
         head = {"version": VERSION, "order": self.settings, **agreed, "dropped": dropped, "owner": secrets.token_hex(8)}
         return Journal(self.path, head)
 
     def go_on(self, head: Json, agreed: Json) -> Journal:
-        """The journal that is there, taken over, if teachers still hold what they held."""
+        """Take over the journal that is there, if teachers still hold what they held."""
         agreed = json.loads(json.dumps(agreed))
         if odd := misfit("this program", VERSION, "the unfinished lesson was begun by", str(head.get("version"))):
             raise SettingError(f"{odd}, or {ANEW}")
@@ -91,7 +91,7 @@ class Unfinished:
 
 
 def _head(path: Path) -> Json | None:
-    """The first line of a journal; nothing where there is none, or it was cut off."""
+    """Read the first line of a journal; nothing where there is none, or it was cut off."""
     try:
         with path.open(encoding="utf-8") as file:
             head = json.loads(file.readline())["settings"]

@@ -67,13 +67,13 @@ class Bill:
 
 
 def after(left: float, delta: float, terms: PromiseTerms) -> float:
-    """The ε at `delta` that rows have left after a lesson on these terms, of `left` before it."""
+    """Return the ε at `delta` that rows have left after a lesson on these terms, of `left` before it."""
     square = replace(terms, epsilon=left, delta=delta).mu ** 2 - terms.mu**2 if left > 0.0 else 0.0
     return epsilon_of(max(square, 0.0) ** 0.5, delta)
 
 
 def can_pay(left: float, delta: float, terms: PromiseTerms) -> bool:
-    """Whether rows that have ε = `left` at `delta` left can pay for a lesson on these terms."""
+    """Tell whether rows that have ε = `left` at `delta` left can pay for a lesson on these terms."""
     return left > 0.0 and terms.mu <= replace(terms, epsilon=left, delta=delta).mu * (1.0 + 1e-9)
 
 
@@ -108,7 +108,7 @@ class Guard:
     def under(
         self, terms: PromiseTerms, bill: Bill | None, rosters: Rosters | None, lesson: str, hellos: list[Hello]
     ) -> Guard:
-        """The same door for one lesson on these terms, or a refusal before anything is computed or spent."""
+        """Make the same door for one lesson on these terms, or refuse before anything is computed or spent."""
         self.check_promise(terms.promise)
         if terms.colluders is not None and terms.masked and terms.colluders < terms.teachers // 3:
             raise QueryRefused(
@@ -159,7 +159,7 @@ class Guard:
             raise QueryRefused(f"promise {self.terms.promise!r} lets no answer to {query.name} pass")
 
     def _covered(self, query: Query[object], reply: Array, number: int) -> Words:
-        """What leaves under a promise: noise is paid for before it is drawn, and no lesson spends more than its budget."""
+        """Cover what leaves under a promise: noise is paid for before it is drawn, and no lesson passes its budget."""
         self.check_query(query)
         if self.terms.promise == "epsilon" and isinstance(query, Private) and query.releases:
             shares = [part.share for part in query.releases]

@@ -35,7 +35,7 @@ def encoded(*facts: str | int) -> bytes:
 
 
 def public_key(private: bytes) -> bytes:
-    """The public half of an X25519 key."""
+    """Return the public half of an X25519 key."""
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
@@ -81,7 +81,7 @@ class Masker:
         return carried(total)
 
     def info(self, round: int, peer: str) -> bytes:
-        """All that a key of ChaCha20 is for, and for nothing else."""
+        """Name all that a key of ChaCha20 is for, and for nothing else."""
         facts = self.lesson, ATTEMPT, self.digest, self._heard.hex(), round
         return encoded("mask", *facts, *sorted((self.name, peer)))
 

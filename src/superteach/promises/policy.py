@@ -35,7 +35,7 @@ class Declared:
     """The two label values, where the target is one of a classification."""
 
     def schema(self, classifies: bool) -> Json:
-        """All of it in the form of a hello."""
+        """Write all of it in the form of a hello."""
         text = self.labels is not None and isinstance(self.labels[0], str)
         return schema_of(self.columns, self.target, text, list(self.labels or ()) if classifies else None, self.rows)
 
@@ -64,7 +64,7 @@ class Policy:
 
 
 def schema_of(columns: Sequence[str], target: str, text: bool, labels: list[Label] | None, rows: int) -> Json:
-    """Facts of a hello: columns, the target and its kind, a hash of these, the labels and the number of rows."""
+    """List the facts of a hello: columns, the target and its kind, a hash of these, the labels and the number of rows."""
     kind = "text" if text else "number"
     shape = {"columns": sorted(columns), "target": target, "target_kind": kind}
     mark = hashlib.sha256(json.dumps(shape).encode()).hexdigest()
@@ -176,7 +176,7 @@ def _declared(table: Json, where: str) -> Declared:
 
 
 def template(coordinators: Sequence[str], teachers: Sequence[str] = ()) -> str:
-    """A policy to start from, for a federation of teachers with these fingerprints."""
+    """Write a policy to start from, for a federation of teachers with these fingerprints."""
     listed = "".join(f"    {_quoted(mark)},\n" for mark in teachers)
     return (
         "# What this teacher promises the owner of its rows, and to whom it answers. No coordinator can change it.\n"
@@ -200,7 +200,7 @@ def template(coordinators: Sequence[str], teachers: Sequence[str] = ()) -> str:
 
 
 def draft(rows: int, columns: Sequence[str], target: str, labels: Sequence[Label] | None) -> str:
-    """The table [declared] for an owner to look at, change and put into a policy."""
+    """Write the table [declared] for an owner to look at, change and put into a policy."""
     told = "" if labels is None else f"labels = [{', '.join(map(_quoted, labels))}]\n"
     return (
         "[declared]  # everybody in the federation hears this: look at it before you use it\n"

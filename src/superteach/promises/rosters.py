@@ -36,7 +36,7 @@ class Hello:
     signature: bytes = b""
 
     def as_dict(self) -> Json:
-        """For JSON."""
+        """Write it for JSON."""
         told = {name: value.hex() if isinstance(value, bytes) else value for name, value in vars(self).items()}
         return {**told, "attempt": ATTEMPT}
 
@@ -151,5 +151,5 @@ def common_name(shown: x509.Certificate | x509.CertificateSigningRequest) -> str
 
 
 def _fingerprint(certificate: bytes) -> str:
-    """A certificate's fingerprint as policies write it."""
+    """Write a certificate's fingerprint as policies do."""
     return f"sha256:{hashlib.sha256(certificate).hexdigest()}"

@@ -148,7 +148,7 @@ def renew(folder: Path, days: int) -> datetime:
 
 
 def _reissued(old: Certificate, key: Foreign, stored: Json, days: int) -> Certificate:
-    """The same subject and extensions for a key and from now on, signed by the authority."""
+    """Give a key the same subject and extensions from now on, signed by the authority."""
     root = load_pem_x509_certificate(stored["root_cert"].encode())
     now, serial = datetime.now(UTC), random_serial_number()
     begins = now - timedelta(minutes=5)  # clocks differ
@@ -172,7 +172,7 @@ def _state(folder: Path, project: Project) -> Path:
 
 
 def _authority(folder: Path, project: Project) -> Json:
-    """Keys and certificates of the authority, which may be locked away."""
+    """Read keys and certificates of the authority, which may be locked away."""
     try:
         stored: Json = json.loads(_state(folder, project).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

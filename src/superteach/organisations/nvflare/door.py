@@ -85,7 +85,7 @@ def keep_door(kit: Path) -> None:
 
 
 def _mark(request: Message) -> str:
-    """The fingerprint of the certificate with which somebody registers; nothing where there is none."""
+    """Return the fingerprint of the certificate with which somebody registers; nothing where there is none."""
     from cryptography.x509 import load_pem_x509_certificate
 
     try:
@@ -95,7 +95,7 @@ def _mark(request: Message) -> str:
 
 
 def _revoked(kit: Path, name: str, mark: str) -> str | None:
-    """Why a certificate is not the one by which a teacher is let in; the list may have changed since it came."""
+    """Say why a certificate is not the one by which a teacher is let in; the list may have changed since it came."""
     place = kit / "local" / ACCEPTED
     accepted = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {name: mark}
     if name not in accepted:
@@ -106,7 +106,7 @@ def _revoked(kit: Path, name: str, mark: str) -> str | None:
 
 
 def _taken(manager: ClientManager, request: Message, name: str, fl_ctx: FLContext) -> str | None:
-    """Whether the same teacher is there already: then the newcomer holds a copy of its kit, and its owner is told."""
+    """Tell whether the same teacher is there already: then the newcomer holds a copy of its kit, and its owner is told."""
     there = [client for client in list(manager.clients.values()) if client.name == name]
     silent = min((time.time() - client.last_connect_time for client in there), default=FRESH)
     if silent >= FRESH and not any(time.time() - _answered.get(one.get_fqcn(), 0.0) < ACKNOWLEDGED for one in there):

@@ -153,9 +153,7 @@ def _close_server(kit: Path) -> None:
     for entry in resources["components"]:
         if entry["id"] == "job_scheduler":
             entry["args"] |= SCHEDULE
-    write_json(local / "resources.json", resources)
-    _permit(local, download_job="n:submitter", operate="any", app_command="n:submitter")
-    _quiet(local)
+    _close(local, resources, download_job="n:submitter", operate="any", app_command="n:submitter")
 
 
 def close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:
@@ -172,15 +170,14 @@ def close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:
         "greeter": GREETER,
     }
     resources["components"] = [{"id": name, "path": path, "args": {}} for name, path in parts.items()]
-    write_json(local / "resources.json", resources)
-    _permit(local, download_job="none", operate="none")
-    _quiet(local)
+    _close(local, resources, download_job="none", operate="none")
     (kit / "policy.toml").write_text(template([coordinator], teachers), encoding="utf-8")
     write_json(kit / KIT, {"version": VERSION})
 
 
-def _permit(local: Path, **rights: str) -> None:
-    """Set what the coordinator's role may do at a site; other roles may do nothing."""
+def _close(local: Path, resources: Json, **rights: str) -> None:
+    """Set what a site loads and what the coordinator's role may do there; other roles may do nothing. Logs go to files."""
+    write_json(local / "resources.json", resources)
     lead = {
         "submit_job": "any",
         "clone_job": "none",
@@ -192,10 +189,6 @@ def _permit(local: Path, **rights: str) -> None:
         **rights,
     }
     write_json(local / "authorization.json", {"format_version": "1.0", "permissions": {"lead": lead}})
-
-
-def _quiet(local: Path) -> None:
-    """Send logs to files; the terminal is for the person."""
     config = json.loads((local / "log_config.json.default").read_text(encoding="utf-8"))
     config["loggers"]["root"]["handlers"].remove("consoleHandler")
     del config["handlers"]["consoleHandler"]

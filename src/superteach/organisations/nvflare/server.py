@@ -183,7 +183,7 @@ class LessonController(Controller):  # type: ignore[misc]
         fl_ctx.get_engine().register_app_command(STATUS, self._status)
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
     def process_result_of_unknown_task(self, *args: object, **options: object) -> None:
         """Nobody sends task results here."""

@@ -109,7 +109,7 @@ class Site:
         self._controller = ThreadpoolController()
 
     def answer(self, data: bytes) -> bytes:
-        """One message in, one message out, whatever comes in: nothing is raised."""
+        """Take one message and give one back, whatever comes in: nothing is raised."""
         with self._lock, self._controller.limit(limits=self.threads):
             return self._answer(data)
 
@@ -343,7 +343,7 @@ class Site:
 
 
 def _told(error: Exception) -> str:
-    """What the coordinator hears of an accident: never a text that may quote a row."""
+    """Say what the coordinator hears of an accident: never a text that may quote a row."""
     if isinstance(error, DataError):
         return "its rows do not suit this lesson; its own log says why"
     if isinstance(error, SuperteachError):
