@@ -16,7 +16,7 @@ from benchmarks.table import Measurements
 from superteach import Lesson, SuperTeacher
 from superteach.errors import DataError
 from superteach.promises.fixed import add_words, from_words, to_words
-from superteach.promises.rosters import Identity, Rosters
+from superteach.promises.masks import in_one_process
 
 SEED = 7_000
 """The first of the pools: none of them was looked at while constants were chosen."""
@@ -133,9 +133,7 @@ def _masks() -> Measurements:
         "Masks of 50 teachers, 100 columns (asked: 5 ms per teacher and round, relative error of sums 1e-12)",
         ("numbers", "ms per teacher and round", "relative error"),
     )
-    people = [Rosters(Identity.ephemeral(f"{place:03}")) for place in range(50)]
-    hellos = [person.hello("lesson", 0) for person in people]
-    maskers = [person.join("lesson", 0, hellos) for person in people]
+    maskers = in_one_process(50)
     draw = np.random.default_rng(0)
     for numbers in (102, 5_253):
         values = draw.lognormal(0.0, 10.0, (50, numbers)) * draw.choice([-1.0, 1.0], numbers)

@@ -20,6 +20,7 @@ from superteach.losses import LOSSES, Logistic, Poisson
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree, end
 from superteach.solvers import Block
+from tests.inside import log_of
 from tests.line.test_queries import TALK, asked_of, talk_on
 from tests.loopback import Loopback
 
@@ -100,7 +101,7 @@ def test_asynchronous_rounds_over_every_engine_end_at_one_optimum(pool, site_of)
         assert lesson.gap[-1] <= 1e-9 * abs(lesson.objective[-1])
         assert lesson.objective[-1] == pytest.approx(best.objective[-1], rel=2e-9)
         np.testing.assert_allclose(lesson.model, best.model, rtol=1e-6)
-    asked = [entry for entry in sites["t0"].guard.audit.entries() if entry.get("query") == "BlockOffer"]
+    asked = [entry for entry in log_of(sites["t0"].guard.audit) if entry.get("query") == "BlockOffer"]
     alone = [entry for entry in lesson.ledger if entry.teacher == "t0"]
     both = [entry for entry in lesson.ledger if entry.query == "BlockOffer" and entry.teacher is None]
     assert len(asked) == len(alone) + len(both)

@@ -9,14 +9,15 @@ from superteach.organisations.site.rows import open_holding
 from superteach.promises.audit import Audit
 from superteach.promises.guard import Guard
 from superteach.promises.ledger import Ledger
-from superteach.promises.rosters import Identity, Rosters
+from superteach.promises.rosters import Rosters
 from superteach.settings import Settings
+from tests.identities import identity
 from tests.loopback import Loopback
 
 NAMES, WIDTH, ROWS = ["north", "south", "west"], 3, 400
 COLUMNS = tuple(f"x{column}" for column in range(WIDTH))
 GOAL = [0.8, -0.5, 0.3, 0.1]
-PEOPLE = {name: Identity.ephemeral(name) for name in (*NAMES, "east")}
+PEOPLE = {name: identity(name) for name in (*NAMES, "east")}
 
 
 class Carrier(Loopback):

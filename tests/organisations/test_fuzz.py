@@ -14,6 +14,7 @@ from superteach.losses import Logistic
 from superteach.organisations.site import MOST_LESSONS
 from superteach.queries import AskMoments, Draw, Prepare, Show
 from superteach.versions import VERSION
+from tests.inside import log_of
 from tests.organisations.fuzz import pelt
 
 
@@ -37,7 +38,7 @@ def test_bent_messages_are_answered_every_one(quiet, pool, site_of):
 def test_what_is_no_message_is_refused(data, pool, site_of):
     site = site_of("a", *pool("logistic", 20, 3, 0))
     assert wire.read_reply(site.answer(data)).status == "refused"
-    assert site.guard.audit.entries()[-1]["verdict"].startswith("refused")
+    assert log_of(site.guard.audit)[-1]["verdict"].startswith("refused")
 
 
 def test_half_a_character_and_numbers_without_end_are_refused(pool, site_of):
@@ -52,7 +53,7 @@ def test_half_a_character_and_numbers_without_end_are_refused(pool, site_of):
         assert (reply.status, "not the JSON" in reply.reason) == ("refused", True)
     text = b'{"kind":"step","lesson":"a","number":1e999,"arrays":[]}'
     assert wire.read_reply(site.answer(wire.MAGIC + len(text).to_bytes(4, "little") + text)).status == "refused"
-    assert len(site.guard.audit.entries()) == 3
+    assert len(log_of(site.guard.audit)) == 3
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from superteach.line import wire
 from superteach.promises.fixed import add_words, from_words
 from superteach.queries import AskMoments, Census
 from superteach.report.of_lesson import page_of
-from tests.inside import lesson_at
+from tests.inside import lesson_at, log_of
 from tests.organisations.promised import NAMES, ROWS, chosen, teach
 
 
@@ -119,7 +119,7 @@ def test_no_question_is_answered_under_a_promise(promise, town):
         said = wire.read_reply(site.answer(wire.pack_question("lesson", 99, Census())))
         assert (said.status, said.values) == ("refused", None)
         assert "no question is answered beside it" in said.reason
-        assert site.guard.audit.entries()[-1]["verdict"].startswith("refused")
+        assert log_of(site.guard.audit)[-1]["verdict"].startswith("refused")
 
 
 def test_two_lessons_with_one_seed_differ(town):

@@ -25,7 +25,7 @@ from superteach.queries import AskMoments, Census, Keep, Prepare, RankRows
 from superteach.teacher.files import Pool
 from superteach.teacher.inputs import Part
 from superteach.versions import VERSION
-from tests.inside import lesson_at
+from tests.inside import lesson_at, log_of
 from tests.loopback import Loopback
 
 WIDTH = 3
@@ -55,7 +55,9 @@ def test_nothing_is_answered_before_an_agreement(pool, site_of):
     """The order is hello, agree, ask."""
     site = site_of("a", *pool("logistic", 20, WIDTH, 0))
     assert "no agreement" in ask(site, 1, Census()).reason
-    said = wire.read_reply(site.answer(wire.pack("agree", {"lesson": "lesson"})))
+    place = {"position": 0, "teachers": 1, "first_id": 0}
+    told = {"lesson": "lesson", "loss": "logistic", "columns": ["x0", "x1", "x2"], "classes": [-1.0, 1.0], **place}
+    said = wire.read_reply(site.answer(wire.pack("agree", told)))
     assert (said.status, "never announced" in said.reason) == ("refused", True)
     said = wire.read_reply(site.answer(wire.pack("finish", {"lesson": "lesson"})))
     assert said.status == "refused"
@@ -104,7 +106,7 @@ def test_an_accident_tells_nothing_of_the_rows(pair, caplog):
     reply = ask(sites["a"], 2, AskMoments("loss", "all", np.zeros(WIDTH), 1))
     assert reply.status == "failed"
     assert reply.reason == "an unexpected AttributeError; its own log says more"
-    assert sites["a"].guard.audit.entries()[-1]["verdict"] == "failed: AttributeError"
+    assert log_of(sites["a"].guard.audit)[-1]["verdict"] == "failed: AttributeError"
 
 
 def test_no_record_no_answer(pair):
@@ -123,7 +125,7 @@ def test_the_audit_log_has_sizes_and_no_values(pair):
     point = np.array([0.123456789, 2.0, 3.0])
     data = wire.pack_question("lesson", 2, AskMoments("loss", "all", point, 1))
     out = sites["a"].answer(data)
-    entry = sites["a"].guard.audit.entries()[-1]
+    entry = log_of(sites["a"].guard.audit)[-1]
     assert entry.pop("time")
     assert entry.pop("seconds") >= 0.0
     assert entry == {
@@ -160,7 +162,7 @@ def test_schemas_that_differ_are_named(pool, site_of):
         line = Loopback({"a": a.answer, other.name: other.answer})
         with pytest.raises((DataError, QueryRefused), match=reason):
             agree(line, f"with {other.name}", ("a", other.name), Learner(Logistic()))
-        assert not any(entry["kind"] == "ask" for entry in a.guard.audit.entries())
+        assert not any(entry["kind"] == "ask" for entry in log_of(a.guard.audit))
 
 
 def test_columns_are_settled_in_one_order(pool, site_of):

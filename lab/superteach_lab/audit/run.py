@@ -10,8 +10,7 @@ from typing import Any
 
 from superteach.errors import SuperteachError
 from superteach.promises.accounting import epsilon_of
-from superteach.promises.masks import LEAST
-from superteach.promises.terms import PromiseTerms
+from superteach.promises.terms import LEAST, PromiseTerms
 from superteach.types import Array
 from superteach.words import PROMISES
 from superteach_lab.audit import broken, crafted, fellow, membership, recovery

@@ -28,7 +28,7 @@ class Engine(Protocol):
         """How many columns every teacher has."""
 
     def sum(self, query: Query[object], number: int) -> Array:
-        """The sum of all replies, added in the order of the roster."""
+        """Return the sum of all replies, added in the order of the roster."""
 
 
 @runtime_checkable

@@ -57,7 +57,7 @@ class InProcess:
         self._states, self._terms = [teacher.start() for teacher in self._teachers], terms
 
     def states(self) -> tuple[Any, ...]:
-        """Every teacher's own state, for the caller who owns all of them."""
+        """Return every teacher's own state, for the caller who owns all of them."""
         return tuple(self._states)
 
     def sum(self, query: Query[object], number: int) -> Array:
@@ -92,7 +92,7 @@ class InProcess:
         self._posts.append((position, query, number))
 
     def arrival(self) -> tuple[int, Array]:
-        """The reply to the oldest post."""
+        """Return the reply to the oldest post."""
         position, query, number = self._posts.popleft()
         return position, self._ask(position, query, number).numbers
 

@@ -33,12 +33,11 @@ class Journal:
         """Open the journal of a lesson with these settings, or begin it."""
         self._records = Records(path, dict(settings), mode=0o600)
         self._head = self._first_line()
-        self._rounds = {record["cell"]["round"]: record for record in self._records if "round" in record["cell"]}
 
     @property
     def last(self) -> int:
         """The last round that is kept, 0 where there is none."""
-        return max(self._rounds, default=0)
+        return max((record["cell"].get("round", 0) for record in self._records), default=0)
 
     @property
     def there(self) -> bool:
@@ -56,8 +55,8 @@ class Journal:
         return [dict(record["facts"]) for record in self._records if "interruption" in record["cell"]]
 
     def sum_of(self, number: int, query: Query[object]) -> Array | None:
-        """The sum of a round, where it is kept and was of the same question."""
-        kept = self._rounds.get(number)
+        """Return the sum of a round, where it is kept and was of the same question."""
+        kept = self._records.find({"round": number})
         if kept is None:
             return None
         if kept["question"] != _digest(number, query):
@@ -72,15 +71,12 @@ class Journal:
 
         Where the file is gone the lesson goes on without one: it can be finished, only not resumed.
         """
-        found = {"question": _digest(number, query), "sum": total.tobytes().hex()}
-        if not (first := self._first_line()):
-            self._rounds[number] = found
-            return
-        if first != self._head:
+        if self.there:
+            self._records.put({"round": number}, {"question": _digest(number, query), "sum": total.tobytes().hex()})
+        elif self._records.path.exists():
             raise TeachingError(
                 "a lesson with the same settings has begun since and took this one's journal; one of them is enough"
             )
-        self._rounds[number] = self._records.get({"round": number}, lambda: found)
 
     def _first_line(self) -> bytes:
         try:
@@ -94,12 +90,12 @@ class Journal:
         if not self.there:
             return
         try:
-            self._records.get({"interruption": len(self.interruptions)}, lambda: {"facts": dict(facts)})
+            self._records.put({"interruption": len(self.interruptions)}, {"facts": dict(facts)})
         except TeachingError as error:
             _log.warning("%s", error)
 
     def remove(self) -> None:
-        """The lesson is finished, or cannot be; a journal that another lesson has begun in its place stays."""
+        """Remove the journal of a lesson that is over; a journal that another lesson has begun in its place stays."""
         if self.there:
             self._records.path.unlink(missing_ok=True)
 
@@ -117,7 +113,7 @@ class Journalled:
         self.asked_again = 0
 
     def sum(self, query: Query[object], number: int) -> Array:
-        """The kept sum or a new one; a teacher that answers otherwise than before ends the lesson."""
+        """Return the kept sum or a new one; a teacher that answers otherwise than before ends the lesson."""
         kept = self._journal.sum_of(number, query)
         if kept is None:
             total = self._engine.sum(query, number)

@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal, NoReturn
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,21 @@ MAGIC = b"STW1"
 MOST_BYTES = 1 << 28
 """No message is longer than this."""
 MOST_HEADER = 1 << 20
-KINDS = ("hello", "agree", "ask", "begin", "step", "finish", "reply")
+KINDS: dict[str, dict[str, object]] = {
+    "hello": {"lesson": str, "loss": str, "promise": str, "version": str | None},
+    "agree": {"lesson": str, "loss": str, "columns": list[str], "classes": list | None, "position": int,
+              "teachers": int, "first_id": int},
+    "ask": {"lesson": str, "number": int, "query": str, "fields": dict},
+    "begin": {"lesson": str, "script": dict, "columns": list[str], "classes": list | None, "names": list[str],
+              "position": int, "hellos": list[Json]},
+    "step": {"lesson": str, "number": int},
+    "finish": {"lesson": str},
+    "reply": {"status": Literal["ok", "refused", "failed"], "facts": dict, "reason": str},
+}  # fmt: skip
+"""Kinds of messages, and what the header of each holds: these entries, all of them, of these types."""
+_DOUBLES = {"ask": 64, "begin": 1, "reply": 1}
+_WORDS = {"step": 64, "finish": 64, "reply": 1}
+"""Most arrays of a message by its kind; any other kind has none."""
 _NAMED = {query.__name__: query for query in QUERIES}
 _DTYPES = {False: np.dtype("<f8"), True: np.dtype("<u8")}
 Numbers = Array | npt.NDArray[np.uint64]
@@ -82,7 +96,7 @@ class Reply:
 
 
 def pack(kind: str, header: Mapping[str, object], arrays: typing.Sequence[Numbers] = ()) -> bytes:
-    """A message as bytes; its arrays are all doubles or all words."""
+    """Write a message as bytes; its arrays are all doubles or all words."""
     words = any(array.dtype == np.uint64 for array in arrays)
     stored = {
         "kind": kind,
@@ -112,24 +126,36 @@ def unpack(data: object) -> Message:
         raise QueryRefused(f"a header of {length} bytes does not fit a message of {len(data)}")
     try:
         text = data[8 : 8 + length].decode()
-        header = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        header = json.loads(text, parse_constant=_finite, parse_float=_finite)
         if "\\u" in text:  # JSON may spell half a character, which no text can hold
             json.dumps(header, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise QueryRefused("the header of a message is not the JSON it should be") from None
-    if not isinstance(header, dict) or header.get("kind") not in KINDS:
+    if not isinstance(header, dict) or header.get("kind") not in tuple(KINDS):
         raise QueryRefused("a message says of which kind it is; this one does not")
     kind, words = header.pop("kind"), header.pop("words", False) is True
     found = _arrays(header.pop("arrays", None), data, 8 + length, words)
+    if len(found) > (_WORDS if words else _DOUBLES).get(kind, 0):
+        raise QueryRefused(f"a message of kind {kind!r} has no such arrays")
+    _check_header(kind, header)
     return Message(kind, header, (), found) if words else Message(kind, header, found)
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)
+def _check_header(kind: str, header: Json) -> None:
+    wanted = KINDS[kind]
+    if odd := sorted(set(header) - set(wanted)) or sorted(set(wanted) - set(header)):
+        fault = "does not fit" if odd[0] in header else "is missing"
+        raise QueryRefused(f"a message of kind {kind!r} has {', '.join(wanted)}; {odd[0][:60]!r} {fault}")
+    for name, hint in wanted.items():
+        try:
+            _read(hint, header[name], {})
+        except ValueError:
+            shown = getattr(hint, "__name__", hint)
+            raise QueryRefused(f"a message of kind {kind!r} has a {shown} as its {name}") from None
 
 
 def _finite(text: str) -> float:
-    if math.isinf(number := float(text)):
+    if not math.isfinite(number := float(text)):
         raise ValueError(text)
     return number
 
@@ -139,7 +165,8 @@ def _arrays(shapes: object, data: bytes, start: int, words: bool) -> tuple[Raw, 
         raise QueryRefused("a message lists the shapes of at most 64 arrays")
     found = []
     for shape in shapes:
-        if not (isinstance(shape, list) and 1 <= len(shape) <= 2 and all(_is_count(size) for size in shape)):
+        sizes = shape if isinstance(shape, list) and 1 <= len(shape) <= 2 else [None]
+        if not all(type(size) is int and 0 <= size <= MOST_BYTES for size in sizes):
             raise QueryRefused(f"an array of shape {shape!r} cannot travel")
         count = math.prod(shape)
         if start + 8 * count > len(data):
@@ -153,12 +180,8 @@ def _arrays(shapes: object, data: bytes, start: int, words: bool) -> tuple[Raw, 
     return tuple(found)
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MOST_BYTES
-
-
 def pack_question(lesson: str, number: int, query: Query[object]) -> bytes:
-    """A query and its round as bytes."""
+    """Write a query and its round as bytes."""
     arrays: list[Array] = []
     content = {
         entry.name: _encode(getattr(query, entry.name), arrays)
@@ -184,9 +207,8 @@ def _encode(value: object, arrays: list[Array]) -> object:
 
 
 def read_question(message: Message) -> Question:
-    """The query a message asks, checked field by field against what the closed list declares."""
+    """Read the query that a message asks, checked field by field against what the closed list declares."""
     header = message.header
-    _expect(header, {"lesson": str, "number": int, "query": str, "fields": dict}, "a question")
     if header["number"] < 1:
         raise QueryRefused(f"there is no round {header['number']}")
     kind = _NAMED.get(header["query"])
@@ -207,14 +229,6 @@ def read_question(message: Message) -> Question:
     return Question(header["lesson"], header["number"], kind(**decoded))
 
 
-def _expect(given: Json, wanted: dict[str, type], what: str) -> None:
-    if set(given) != set(wanted):
-        raise QueryRefused(f"{what} has {sorted(wanted)}; {sorted(set(given) ^ set(wanted))} do not fit")
-    for name, kind in wanted.items():
-        if type(given[name]) is not kind:
-            raise QueryRefused(f"{what} has a {kind.__name__} as its {name}")
-
-
 def _read(hint: object, value: object, arrays: dict[int, Array]) -> object:
     """Read a value of an annotated type, or raise ValueError; an array is taken out of `arrays`."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
@@ -229,8 +243,14 @@ def _read(hint: object, value: object, arrays: dict[int, Array]) -> object:
         place = _tagged("array", value, int)
         if place in arrays:
             return arrays.pop(place)
+    elif origin is list:
+        if type(value) is list:
+            return [_read(inner[0], item, arrays) for item in value]
     elif origin is tuple:
         return tuple(_read(inner[0], item, arrays) for item in _tagged("list", value, list))
+    elif origin is dict:
+        if type(value) is dict:
+            return value
     elif hint is bytes:
         return bytes.fromhex(_tagged("bytes", value, str))
     elif hint is Announced:
@@ -258,43 +278,42 @@ _HINTS = {
 }
 
 
+def _pack_answer(facts: Mapping[str, object], *arrays: Numbers) -> bytes:
+    return pack("reply", {"status": "ok", "facts": dict(facts), "reason": ""}, arrays)
+
+
 def pack_reply(sealed: Sealed) -> bytes:
-    """A sealed reply as bytes: nothing else that holds numbers of rows can be packed."""
-    return pack("reply", {"status": "ok", "facts": {}, "reason": ""}, [sealed.numbers])
+    """Write a sealed reply as bytes: nothing else that holds numbers of rows can be packed."""
+    return _pack_answer({}, sealed.numbers)
 
 
 def pack_part(sealed: Sealed, mark: str) -> bytes:
-    """A sealed reply under a promise, and the mark of what it answers."""
+    """Write a sealed reply under a promise, and the mark of what it answers."""
     if sealed.values.dtype != np.uint64:
         raise QueryRefused("this reply is not covered by a promise")
-    return pack("reply", {"status": "ok", "facts": {"mark": mark}, "reason": ""}, [sealed.values])
+    return _pack_answer({"mark": mark}, sealed.values)
 
 
 def pack_positions(rows: Positions, mark: int) -> bytes:
-    """Which rows were chosen, for whoever owns them, and a mark by which they are known again."""
-    return pack("reply", {"status": "ok", "facts": {"mark": mark}, "reason": ""}, [rows.astype(np.uint64)])
+    """Write which rows were chosen, for whoever owns them, and a mark by which they are known again."""
+    return _pack_answer({"mark": mark}, rows.astype(np.uint64))
 
 
 def pack_facts(facts: Mapping[str, object]) -> bytes:
-    """The answer to a hello, an agreement or an end: names and counts."""
-    return pack("reply", {"status": "ok", "facts": dict(facts), "reason": ""})
+    """Write the answer to a hello, an agreement or an end: names and counts."""
+    return _pack_answer(facts)
 
 
 def pack_no(status: Literal["refused", "failed"], reason: str) -> bytes:
-    """Why there is no answer."""
+    """Write why there is no answer."""
     text = reason[:2000].encode(errors="backslashreplace").decode()
     return pack("reply", {"status": status, "facts": {}, "reason": text})
 
 
 def read_reply(data: object) -> Reply:
-    """A teacher's reply, as the coordinator sees it."""
+    """Read a teacher's reply, as the coordinator sees it."""
     message = unpack(data)
     if message.kind != "reply":
         raise QueryRefused(f"a reply was expected, a message of kind {message.kind!r} came")
-    header = message.header
-    _expect(header, {"status": str, "facts": dict, "reason": str}, "a reply")
-    if header["status"] not in ("ok", "refused", "failed") or len(message.arrays) + len(message.words) > 1:
-        raise QueryRefused(f"a reply cannot have status {header['status'][:20]!r}")
-    values = message.arrays[0] if message.arrays else None
-    words = message.words[0] if message.words else None
-    return Reply(header["status"], values, header["facts"], header["reason"], words)
+    values, words = next(iter(message.arrays), None), next(iter(message.words), None)
+    return Reply(values=values, words=words, **message.header)

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from superteach.coordinator.promised import Script
-from superteach.engines.relay import Relay
-from superteach.engines.remote import SECONDS, Line, Remote, reply_of
-from superteach.errors import BudgetSpent, DataError, QueryRefused
+from superteach.engines.remote import SECONDS, Line, Relay, Remote, reply_of
+from superteach.errors import BudgetSpent, DataError, QueryRefused, listed
 from superteach.line import wire
 from superteach.mathematics.learner import Learner
 from superteach.promises.fixed import Words
@@ -41,6 +40,12 @@ class Agreement:
     """What each teacher said."""
 
     @property
+    def settled(self) -> Json:
+        """What every teacher hears, however the lesson goes on: its name, columns and classes."""
+        classes = None if self.classes is None else self.classes.tolist()
+        return {"lesson": self.lesson, "columns": list(self.columns), "classes": classes}
+
+    @property
     def left(self) -> dict[str, float]:
         """The ε that each teacher's rows had left before the lesson, for teachers that say so."""
         return {name: float(facts["left"]) for name, facts in self.said.items() if "left" in facts}
@@ -50,11 +55,11 @@ class Agreement:
         return {name: after(left, float(self.said[name]["delta"]), terms) for name, left in self.left.items()}
 
     def engine(self, line: Line, seconds: float = SECONDS) -> Remote:
-        """An engine over these teachers, for open lessons."""
+        """Make an engine over these teachers, for open lessons."""
         return Remote(line, self.lesson, self.names, len(self.columns), seconds)
 
     def relay(self, line: Line, script: Script, seconds: float = SECONDS) -> Relay:
-        """An engine over these teachers under a promise."""
+        """Make an engine over these teachers under a promise."""
         return Relay(line, self.lesson, self.names, len(self.columns), self.rows, self._begins(script), seconds)
 
     def _begins(self, script: Script) -> dict[str, bytes]:
@@ -73,9 +78,7 @@ class Agreement:
                         "owner, or teach with --promise epsilon --no-masks"
                     )
                 hellos.append(self.said[name]["hello"])
-        classes = None if self.classes is None else self.classes.tolist()
-        common = {"lesson": self.lesson, "script": script.told(), "columns": list(self.columns), "classes": classes}
-        common |= {"names": list(self.names), "hellos": hellos}
+        common = {**self.settled, "script": script.told(), "names": list(self.names), "hellos": hellos}
         return {
             name: wire.pack("begin", {**common, "position": position}, [script.goal])
             for position, name in enumerate(self.names)
@@ -103,18 +106,12 @@ def agree(
     agreed = Agreement(lesson, tuple(names), columns, said[names[0]]["target"], classes, rows, said)
     if promise != "open":
         return agreed
-    first = np.concatenate([[0], np.cumsum(rows)]).tolist()
-    common = {
-        "lesson": lesson,
-        "loss": learner.loss.name,
-        "columns": list(columns),
-        "classes": None if classes is None else classes.tolist(),
-    }
-    settled = {
-        name: wire.pack("agree", {**common, "position": position, "teachers": len(names), "first_id": first[position]})
+    common = {**agreed.settled, "loss": learner.loss.name, "teachers": len(names)}
+    messages = {
+        name: wire.pack("agree", {**common, "position": position, "first_id": sum(rows[:position])})
         for position, name in enumerate(names)
     }
-    _ask_all(line, names, settled, "the agreement", seconds)
+    _ask_all(line, names, messages, "the agreement", seconds)
     return agreed
 
 
@@ -136,11 +133,9 @@ def _ask_all(
 
 
 def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[str, ...]:
-    """The feature columns: those listed, or the first teacher's if all have the same."""
-    first, *others = said
-    wanted = said[first]
-    for name in others:
-        theirs = said[name]
+    """Return the feature columns: the listed ones, or the first teacher's if all have the same."""
+    first, wanted = next(iter(said.items()))
+    for name, theirs in said.items():
         for what, words in (("target", "a target column"), ("target_kind", "a target of kind")):
             if theirs[what] != wanted[what]:
                 raise DataError(
@@ -152,12 +147,11 @@ def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[str
             if missing:
                 raise DataError(f"teacher {name} has no feature column {missing[0]!r}")
         return tuple(features)
-    for name in others:
-        if said[name]["hash"] != wanted["hash"]:
-            lacks = [column for column in wanted["columns"] if column not in said[name]["columns"]]
-            adds = [column for column in said[name]["columns"] if column not in wanted["columns"]]
-            faults = [f"lacks {', '.join(map(repr, lacks[:12]))}"] * bool(lacks)
-            faults += [f"adds {', '.join(map(repr, adds[:12]))}"] * bool(adds)
+    for name, theirs in said.items():
+        if theirs["hash"] != wanted["hash"]:
+            lacks = [column for column in wanted["columns"] if column not in theirs["columns"]]
+            adds = [column for column in theirs["columns"] if column not in wanted["columns"]]
+            faults = [f"{verb} {listed(odd)}" for verb, odd in (("lacks", lacks), ("adds", adds)) if odd]
             raise DataError(
                 f"teacher {name} has other columns than teacher {first}: it {' and '.join(faults)}; "
                 "give all teachers the same columns, or list the feature columns they share"
@@ -166,7 +160,7 @@ def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[str
 
 
 def _classes(said: dict[str, Json]) -> Raw:
-    """The two label values over all teachers, sorted as scikit-learn sorts them."""
+    """Return the two label values over all teachers, sorted as scikit-learn sorts them."""
     values = np.unique(np.array([label for facts in said.values() for label in facts["labels"]]))
     if len(values) != 2:
         held = "; ".join(f"{name} has {facts['labels']}" for name, facts in said.items())

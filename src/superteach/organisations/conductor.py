@@ -95,7 +95,7 @@ class Order:
         return Learner.of(named.build_learner(self.learner, self.C, self.alpha, self.intercept))
 
     def wanted(self, agreed: Agreement) -> Array | Goal:
-        """The goal, for the columns agreed on."""
+        """Return the goal, for the columns agreed on."""
         if self.goal == "max-auc":
             return MaxAUC()
         if self.goal is None:
@@ -103,7 +103,7 @@ class Order:
         return named.goal_vector(self.goal, self.goal_name, agreed.columns, self.intercept, agreed.classes)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Write it for JSON."""
         return vars(self) | {"settings": self.settings.as_dict()}
 
     @property
@@ -164,7 +164,7 @@ def conduct(
 def _under_promise(
     line: Line, lesson: str, order: Order, folder: Path, watch: Callable[[Entry], None] | None
 ) -> Lesson:
-    """A lesson that its teachers follow by themselves: all stay to its end, or it ends."""
+    """Teach a lesson that its teachers follow by themselves: all stay to its end, or it ends."""
     student, settings, promise = order.student, order.settings, order.settings.promise
     agreed = agree(line, lesson, order.teachers, student, order.features, order.seconds, promise)
     vector = check_goal(order.wanted(agreed), len(agreed.columns), student, agreed.classes)
@@ -273,7 +273,7 @@ class _Run:
         return self.head is not None if self.kept is None else self.kept.there
 
     def teach(self, folder: Path) -> Lesson:
-        """One beginning, up to the files, or up to a loss."""
+        """Run one beginning, up to the files, or up to a loss."""
         order = self.order
         student = order.student
         self.federation = self.journal = None
@@ -296,22 +296,22 @@ class _Run:
 
     def _open(self, place: Unfinished, agreed: Agreement) -> Journal:
         held = {
+            **agreed.settled,
             "teachers": list(agreed.names),
-            "columns": list(agreed.columns),
             "target": agreed.target,
-            "classes": None if agreed.classes is None else agreed.classes.tolist(),
             "rows": list(agreed.rows),
             "seals": {name: str(agreed.said[name]["seal"]) for name in agreed.names},  # equal as long as the rows are
         }
         if self.head is None:
-            return place.begin({"lesson": self.name, **held}, self.dropped)
+            return place.begin(held, self.dropped)
+        del held["lesson"]  # each beginning has a name of its own
         journal = place.go_on(self.head, held)
         if not journal.ended_by_a_loss:
             journal.interrupt(_facts(None, "the coordinator's process ended", "", journal.last, "resumed"))
         return journal
 
     def _where(self) -> tuple[str, int]:
-        """The stage and the round that was asked last."""
+        """Return the stage and the round that was asked last."""
         if self.federation is None:
             return "agreement", 0
         number = len(self.federation.ledger)
@@ -320,14 +320,19 @@ class _Run:
     def drop(self, lost: TeacherLost) -> None:
         """Go on without a teacher: its rows are no part of the problem any more, so the lesson begins anew."""
         if self.head is not None and self.journal is None:
-            raise self._away(lost) from None
+            # Nobody is dropped from a lesson before it has been taken up again: its journal would be lost with them.
+            raise type(lost)(
+                lost.teacher,
+                f"{lost.reason}. The unfinished lesson is with {', '.join(self.teachers)}, and its journal stays: see that "
+                f"{lost.teacher} is there and repeat the command with --resume, or repeat it without --resume to begin anew "
+                "with the others",
+                resumable=True,
+            ) from None
         stage, number = self._where()
         spent = self.federation.spent() if self.federation else {"rounds": 0, "bytes_in": 0, "bytes_out": 0}
         spent["teachers"] = len(self.teachers)
         self.dropped.append({**_facts(lost.teacher, lost.reason, stage, number, "dropped"), **spent})
-        # For whoever resumes this beginning, if the next one does not come about.
-        if self.journal is not None:
-            self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
+        self._note(lost.teacher, lost.reason)  # for whoever resumes this beginning, if the next one does not come about
         self.teachers = [name for name in self.teachers if name != lost.teacher]
         if len(self.teachers) < self.order.least_teachers:
             told = "; ".join(
@@ -345,18 +350,20 @@ class _Run:
 
     def broken_off(self, error: SuperteachError) -> None:
         """Note what else ended the lesson; where no teacher could mend it there is nothing to go on from."""
-        if self.journal is None:
-            return
-        if isinstance(error, InputError):
+        if self.journal is not None and isinstance(error, InputError):
             self.journal.remove()
         else:
-            self.journal.interrupt(_facts(None, str(error), *self._where(), "resumed"))
+            self._note(None, str(error))
+
+    def _note(self, teacher: str | None, why: str) -> None:
+        """Put what broke the lesson off into its journal, where it has one."""
+        if self.journal is not None:
+            self.journal.interrupt(_facts(teacher, why, *self._where(), "resumed"))
 
     def stopped(self, lost: TeacherLost) -> TeacherLost:
         """Return the loss with where the lesson was and what to do."""
         stage, number = self._where()
-        if self.journal is not None:
-            self.journal.interrupt(_facts(lost.teacher, lost.reason, stage, number, "resumed"))
+        self._note(lost.teacher, lost.reason)
         # Whoever gave a bad reply was there all the time.
         mend = "its own log may say why; mend it" if isinstance(lost, BadReply) else "see that it is there again"
         return type(lost)(
@@ -369,18 +376,8 @@ class _Run:
     def _go_on(self) -> str:
         return "repeat the command" + (" with --resume to go on from there" if self.resumable else "")
 
-    def _away(self, lost: TeacherLost) -> TeacherLost:
-        """Nobody is dropped from a lesson before it has been taken up again: its journal would be lost with them."""
-        return type(lost)(
-            lost.teacher,
-            f"{lost.reason}. The unfinished lesson is with {', '.join(self.teachers)}, and its journal stays: see that "
-            f"{lost.teacher} is there and repeat the command with --resume, or repeat it without --resume to begin anew "
-            "with the others",
-            resumable=True,
-        )
-
 
 def _facts(teacher: str | None, why: str, stage: str, number: int, then: str) -> Json:
-    """An interruption as it stands in journal, lesson and report."""
+    """Describe an interruption as it stands in journal, lesson and report."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     return {"teacher": teacher, "why": why, "stage": stage, "round": number, "when": when, "then": then}

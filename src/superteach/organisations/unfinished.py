@@ -24,7 +24,7 @@ class Unfinished:
         self.path = folder / f"{name[:32]}.jsonl"
 
     def find(self) -> Json:
-        """What the journal says at its top, or an error that says how the settings differ from the latest one's."""
+        """Return what the journal says at its top, or say in an error how the settings differ from the latest one's."""
         if (head := _head(self.path)) is not None:
             return head
         others = sorted(self.path.parent.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
@@ -42,7 +42,7 @@ class Unfinished:
         )
 
     def roster(self, head: Json, teachers: list[str]) -> list[str]:
-        """With whom to go on: the same teachers, or those who were left when others were dropped."""
+        """Say with whom to go on: the same teachers, or the ones who were left when others were dropped."""
         dropped = [facts["teacher"] for facts in head["dropped"]]
         if head["teachers"] in (teachers, [name for name in teachers if name not in dropped]):
             return list(head["teachers"])
@@ -52,22 +52,27 @@ class Unfinished:
         )
 
     def begin(self, agreed: Json, dropped: list[Json]) -> Journal:
-        """A new journal, in place of an older one with the same settings."""
+        """Begin a journal, in place of an older one with the same settings."""
         self.path.unlink(missing_ok=True)
-        head = {"version": VERSION, "order": self.settings, **agreed, "dropped": dropped, "owner": _owner()}
+        head = {"version": VERSION, "order": self.settings, **agreed, "dropped": dropped, "owner": secrets.token_hex(8)}
         return Journal(self.path, head)
 
     def go_on(self, head: Json, agreed: Json) -> Journal:
-        """The journal that is there, taken over, if teachers still hold what they held."""
+        """Take over the journal that is there, if teachers still hold what they held."""
         agreed = json.loads(json.dumps(agreed))
         if odd := misfit("this program", VERSION, "the unfinished lesson was begun by", str(head.get("version"))):
             raise SettingError(f"{odd}, or {ANEW}")
+        seals = agreed.pop("seals", {})
         for name, value in agreed.items():
-            if name == "seals":
-                _check_seals(head[name], value)
-            elif head[name] != value:
+            if head[name] != value:
                 raise SettingError(f"the unfinished lesson had {name} {head[name]!r}, now it is {value!r}; {ANEW}")
-        mine = {**head, "owner": _owner()}
+        for teacher, seal in seals.items():
+            if head["seals"].get(teacher) != seal:
+                raise SettingError(
+                    f"teacher {teacher}'s rows are not those of the unfinished lesson: rows, targets, costs or columns have "
+                    f"changed since, or their order (or the secret in its kit is another one); {ANEW}"
+                )
+        mine = {**head, "owner": secrets.token_hex(8)}  # a name that no other run has: no two share a journal
         try:
             self._take_over(head, mine)
         except OSError as error:
@@ -85,22 +90,8 @@ class Unfinished:
         write_bytes(self.path, head_line + rest, private=True)
 
 
-def _check_seals(before: Json, now: Json) -> None:
-    others = [name for name, seal in now.items() if before.get(name) != seal]
-    if others:
-        raise SettingError(
-            f"teacher {others[0]}'s rows are not those of the unfinished lesson: rows, targets, costs or columns have "
-            f"changed since, or their order (or the secret in its kit is another one); {ANEW}"
-        )
-
-
-def _owner() -> str:
-    """Make a name that no other run has, so that no two runs share a journal."""
-    return secrets.token_hex(8)
-
-
 def _head(path: Path) -> Json | None:
-    """The first line of a journal; nothing where there is none, or it was cut off."""
+    """Read the first line of a journal; nothing where there is none, or it was cut off."""
     try:
         with path.open(encoding="utf-8") as file:
             head = json.loads(file.readline())["settings"]

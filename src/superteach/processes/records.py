@@ -73,12 +73,15 @@ class Records:
         """Yield every finished record, in the order it was finished: {"cell": …, **result}."""
         return iter(self._known.values())
 
+    def find(self, cell: Record) -> Record | None:
+        """Return the record of `cell`, None where there is none."""
+        return self._known.get(name_of(cell))
+
     def get(self, cell: Record, work: Callable[[], Record]) -> Record:
         """Return the record of `cell`, from the file or from `work()`, which is then on disk before this returns."""
-        name = name_of(cell)
-        if name not in self._known:
+        if self.find(cell) is None:
             self.put(cell, work())
-        return self._known[name]
+        return self._known[name_of(cell)]
 
     def put(self, cell: Record, result: Record) -> None:
         """Keep what was found for `cell`; it is on disk before this returns."""

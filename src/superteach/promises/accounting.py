@@ -19,21 +19,21 @@ MOST_EPSILON = 50.0
 
 @lru_cache(maxsize=64)
 def mu_of(epsilon: float, delta: float) -> float:
-    """The largest μ that keeps (ε, δ): a Gaussian release of that μ has exactly this ε at this δ."""
+    """Return the largest μ that keeps (ε, δ): a Gaussian release of that μ has exactly this ε at this δ."""
     if not 0 < epsilon <= MOST_EPSILON:
         raise SettingError(f"epsilon={epsilon!r} must be a number above 0 and at most {MOST_EPSILON:g}; 1 is usual")
     return 1 / float(_formulas(delta).get_sigma_gaussian(epsilon, delta))
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """The ε at δ of releases whose squared μ add up to `mu`²; 0 where δ alone covers them."""
+    """Return the ε at δ of releases with squared μ that add up to `mu`²; 0 where δ alone covers them."""
     if not 0 <= mu < math.inf:
         raise SettingError(f"mu={mu!r} must be a finite number of at least 0: sensitivity over noise")
     return float(_formulas(delta).get_epsilon_gaussian(1 / mu, delta)) if mu else 0.0
 
 
 def _formulas(delta: float) -> ModuleType:
-    """The exact formulas, read when first needed (a second's work), after a look at δ."""
+    """Import the exact formulas when first needed (a second's work), after a look at δ."""
     if not 0 < delta < 1:
         raise SettingError(f"delta={delta!r} must lie between 0 and 1, well below one over the number of rows")
     try:

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from superteach.errors import QueryRefused
-from superteach.types import Json
 
 
 class Audit:
@@ -32,15 +31,3 @@ class Audit:
             raise QueryRefused(f"the audit log cannot be written ({error.strerror}), so nothing is answered") from None
         if written != len(data):
             raise QueryRefused("the audit log cannot be written (no space left), so nothing is answered")
-
-    def entries(self) -> list[Json]:
-        """Every line, read back; a line cut off by a crash is left out."""
-        if not self.path.exists():
-            return []
-        found = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            try:
-                found.append(json.loads(line))
-            except ValueError:
-                continue
-        return found

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.errors import BudgetSpent, QueryRefused, TeachingError
+from superteach.errors import BudgetSpent, QueryRefused, SettingError, TeachingError
 from superteach.line import wire
 from superteach.line.messages import SEAL, Sealed
 from superteach.line.queries import QUERIES, SCRIPT, Private, Query
@@ -21,11 +22,14 @@ from superteach.promises.audit import Audit
 from superteach.promises.fixed import Words
 from superteach.promises.keys import Keys
 from superteach.promises.ledger import Ledger
-from superteach.promises.masks import Masker
 from superteach.promises.policy import Policy
-from superteach.promises.rosters import Hello, Identity, Rosters
-from superteach.promises.terms import OPEN_TERMS, PromiseTerms, is_weaker
+from superteach.promises.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
+from superteach.words import PROMISES
+
+if TYPE_CHECKING:
+    from superteach.promises.masks import Masker
+    from superteach.promises.rosters import Hello, Rosters
 
 OPEN_DOOR = Policy((), "open")
 MOST_REPLY = 1 << 22
@@ -63,13 +67,13 @@ class Bill:
 
 
 def after(left: float, delta: float, terms: PromiseTerms) -> float:
-    """The ε at `delta` that rows have left after a lesson on these terms, of `left` before it."""
+    """Return the ε at `delta` that rows have left after a lesson on these terms, of `left` before it."""
     square = replace(terms, epsilon=left, delta=delta).mu ** 2 - terms.mu**2 if left > 0.0 else 0.0
     return epsilon_of(max(square, 0.0) ** 0.5, delta)
 
 
 def can_pay(left: float, delta: float, terms: PromiseTerms) -> bool:
-    """Whether rows that have ε = `left` at `delta` left can pay for a lesson on these terms."""
+    """Tell whether rows that have ε = `left` at `delta` left can pay for a lesson on these terms."""
     return left > 0.0 and terms.mu <= replace(terms, epsilon=left, delta=delta).mu * (1.0 + 1e-9)
 
 
@@ -94,7 +98,8 @@ class Guard:
 
     def check_promise(self, promise: str) -> None:
         """Refuse a promise that is weaker than the policy's."""
-        if is_weaker(promise, self.policy.promise):
+        order = list(PROMISES)
+        if order.index(promise) > order.index(self.policy.promise):
             raise QueryRefused(
                 f"this lesson promises {promise!r}, and the policy accepts nothing weaker than {self.policy.promise!r}: ask "
                 f"with --promise {self.policy.promise}"
@@ -103,7 +108,7 @@ class Guard:
     def under(
         self, terms: PromiseTerms, bill: Bill | None, rosters: Rosters | None, lesson: str, hellos: list[Hello]
     ) -> Guard:
-        """The same door for one lesson on these terms, or a refusal before anything is computed or spent."""
+        """Make the same door for one lesson on these terms, or refuse before anything is computed or spent."""
         self.check_promise(terms.promise)
         if terms.colluders is not None and terms.masked and terms.colluders < terms.teachers // 3:
             raise QueryRefused(
@@ -116,7 +121,7 @@ class Guard:
                     "the policy lists no certificates of teachers to share masks with: its owner adds them under [masks] "
                     "teachers, or ask with --promise epsilon --no-masks"
                 )
-            masker = rosters.join(lesson, 0, hellos)
+            masker = rosters.join(lesson, hellos)
         if terms.promise == "epsilon":
             if bill is None:
                 raise QueryRefused("this teacher keeps no ledger, so it cannot promise an ε: join from a start-up kit")
@@ -154,7 +159,7 @@ class Guard:
             raise QueryRefused(f"promise {self.terms.promise!r} lets no answer to {query.name} pass")
 
     def _covered(self, query: Query[object], reply: Array, number: int) -> Words:
-        """What leaves under a promise: noise is paid for before it is drawn, and no lesson spends more than its budget."""
+        """Cover what leaves under a promise: noise is paid for before it is drawn, and no lesson passes its budget."""
         self.check_query(query)
         if self.terms.promise == "epsilon" and isinstance(query, Private) and query.releases:
             shares = [part.share for part in query.releases]
@@ -183,11 +188,13 @@ class Guard:
 
 
 def simulated(terms: PromiseTerms) -> list[Guard]:
-    """Guards of teachers in one process, who exchange keys as teachers on machines of their own would."""
-    guards = [Guard(terms=terms) for _ in range(terms.teachers)]
-    if terms.masked:
-        people = [Rosters(Identity.ephemeral(f"{position:06}")) for position in range(terms.teachers)]
-        hellos = [person.hello("one process", 0) for person in people]
-        for guard, person in zip(guards, people, strict=True):
-            guard.masker = person.join("one process", 0, hellos)
-    return guards
+    """Make guards of teachers in one process, with keys for masks where the terms ask for them."""
+    if not terms.masked:
+        return [Guard(terms=terms) for _ in range(terms.teachers)]
+    try:
+        from superteach.promises.masks import in_one_process
+    except ImportError:
+        raise SettingError(
+            "masks need cryptography, which is not installed: run  pip install 'superteach[private]'"
+        ) from None
+    return [Guard(terms=terms, masker=masker) for masker in in_one_process(terms.teachers)]

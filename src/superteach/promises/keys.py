@@ -65,7 +65,7 @@ def _mix(v: list[Keys], rounds: int) -> None:
 
 
 def _words(column: Raw, secret: bytes) -> Keys:
-    """One 64-bit word per value, the same for the same value in any type."""
+    """Make one 64-bit word per value, the same for the same value in any type."""
     if column.dtype.kind in "mM":
         column = column.astype(f"{column.dtype.kind}8[us]").astype(np.int64)
     if column.dtype.kind == "O" and all(isinstance(value, Real) for value in column):

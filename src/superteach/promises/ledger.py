@@ -45,7 +45,7 @@ class Spent:
     secret: str
 
     def by(self, keys: Keys) -> Array:
-        """The μ² that these rows have spent; a row never seen has spent nothing."""
+        """Return the μ² that these rows have spent; a row never seen has spent nothing."""
         if not len(self.keys):
             return np.zeros(len(keys))
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -64,16 +64,16 @@ class Ledger:
             self._secret = bytes.fromhex(spent.secret)
 
     def keys(self, columns: Sequence[Raw]) -> Keys:
-        """The rows' keys under this ledger's own secret; see `row_keys`."""
+        """Make the rows' keys under this ledger's own secret; see `row_keys`."""
         return row_keys(columns, self._secret)
 
     def spent(self, keys: Keys) -> Array:
-        """The μ² that each of these rows has spent in its life."""
+        """Return the μ² that each of these rows has spent in its life."""
         with self._locked() as spent:
             return spent.by(keys)
 
     def left(self, keys: Keys) -> float:
-        """The ε that one more lesson over all these rows may have, at the ledger's δ."""
+        """Return the ε that one more lesson over all these rows may have, at the ledger's δ."""
         return self._left(float(self.spent(keys).max(initial=0.0)))
 
     def spend(self, lesson: str, keys: Keys, mu: float, facts: Mapping[str, object]) -> bool:
@@ -118,7 +118,7 @@ class Ledger:
             self._write(spent, {"note": dict(facts)})
 
     def entries(self) -> list[Json]:
-        """Every lesson and note, the oldest first."""
+        """Return every lesson and note, the oldest first."""
         with self._locked() as spent:
             return spent.entries
 
@@ -127,7 +127,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[Spent]:
-        """What is spent, while no other process or thread changes it."""
+        """Give what is spent, while no other process or thread changes it."""
         try:
             import fcntl
         except ImportError:
@@ -183,7 +183,7 @@ class Ledger:
 
 
 def _once(keys: Keys) -> Keys:
-    """Keys in order, each once; np.unique goes through a hash table and takes ten times as long."""
+    """Sort keys, each once; np.unique goes through a hash table and takes ten times as long."""
     ordered: Keys = np.sort(keys)
     first = np.ones(len(ordered), np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]

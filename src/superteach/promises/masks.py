@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from superteach.errors import QueryRefused, SettingError
 from superteach.promises.fixed import Words, carried, halves
+from superteach.promises.terms import LEAST
 
-LEAST = 3
-"""Teachers of the smallest roster unless a policy says more: of two, each could subtract its own from the total."""
 KEY = 32
 """Bytes of a key, of X25519 and of ChaCha20 alike."""
-
-
-def check_installed() -> None:
-    """Raise where the package that all keys are built on is missing."""
-    if find_spec("cryptography") is None:
-        raise SettingError("masks need cryptography, which is not installed: run  pip install 'superteach[private]'")
+ATTEMPT = 0
+"""Stands in every hello and in what every key is for: a lesson under a promise is begun once, or under another name."""
 
 
 def encoded(*facts: str | int) -> bytes:
@@ -35,25 +35,20 @@ def encoded(*facts: str | int) -> bytes:
 
 
 def public_key(private: bytes) -> bytes:
-    """The public half of an X25519 key."""
-    check_installed()
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
+    """Return the public half of an X25519 key."""
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
 class Masker:
-    """Masks a teacher's replies for one attempt at a lesson, on one roster.
+    """Masks a teacher's replies in one lesson, on one roster.
 
-    The roster holds name and public X25519 key of every teacher, this one included, its keys already verified. Rounds
-    before `first` are not answered: an earlier roster has their totals, which must not be compared with this one's.
+    The roster holds name and public X25519 key of every teacher, this one included, its keys already verified.
     """
 
     def __init__(
-        self, private: bytes, roster: Sequence[tuple[str, bytes]], name: str, lesson: str, attempt: int,
-        least: int = LEAST, first: int = 0,
-    ) -> None:  # fmt: skip
-        self.name, self.lesson, self.attempt, self.first = name, lesson, attempt, first
+        self, private: bytes, roster: Sequence[tuple[str, bytes]], name: str, lesson: str, least: int = LEAST
+    ) -> None:
+        self.name, self.lesson = name, lesson
         self.roster = sorted(roster)
         _check_roster(self.roster, name, public_key(private), least)
         listed = encoded(*(part for who, key in self.roster for part in (who, key.hex())))
@@ -70,20 +65,8 @@ class Masker:
         for data in told:
             self._heard = hashlib.sha256(self._heard + hashlib.sha256(data).digest()).digest()
 
-    @property
-    def last(self) -> int:
-        """The last round that was answered here or before."""
-        return max(self._answered, default=self.first)
-
     def mask(self, round: int, words: Words) -> Words:
         """Add this round's masks; the same words may be asked for again, others may not."""
-        from cryptography.hazmat.primitives.ciphers import Cipher
-        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
-
-        if round < self.first:
-            raise QueryRefused(f"round {round} of lesson {self.lesson!r} is over, go on from round {self.first}")
         total = halves(words)
         seen = hashlib.sha256(encoded(*words.shape) + words.tobytes()).digest()
         if self._answered.setdefault(round, seen) != seen:  # two replies under one mask show their difference
@@ -98,9 +81,16 @@ class Masker:
         return carried(total)
 
     def info(self, round: int, peer: str) -> bytes:
-        """All that a key of ChaCha20 is for, and for nothing else."""
-        facts = self.lesson, self.attempt, self.digest, self._heard.hex(), round
+        """Name all that a key of ChaCha20 is for, and for nothing else."""
+        facts = self.lesson, ATTEMPT, self.digest, self._heard.hex(), round
         return encoded("mask", *facts, *sorted((self.name, peer)))
+
+
+def in_one_process(teachers: int) -> list[Masker]:
+    """Make the maskers of teachers who are all in this process, and need no certificates to know each other."""
+    keys = {f"{position:06}": secrets.token_bytes(KEY) for position in range(teachers)}
+    roster = [(name, public_key(key)) for name, key in keys.items()]
+    return [Masker(key, roster, name, "one process") for name, key in keys.items()]
 
 
 def _check_roster(roster: Sequence[tuple[str, bytes]], name: str, own: bytes, least: int) -> None:
@@ -118,10 +108,6 @@ def _check_roster(roster: Sequence[tuple[str, bytes]], name: str, own: bytes, le
 
 def _agree(private: bytes, peer: str, key: bytes) -> bytes:
     """Agree with a peer on a secret, from which its keys of all rounds are derived."""
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
     try:
         shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(key))
     except ValueError as error:

@@ -43,7 +43,7 @@ class Grid:
     sigma: int
 
     def to_integers(self, values: Array) -> Positions:
-        """Numbers in whole steps, the nearest; one beyond the grid is an error, never cut."""
+        """Round numbers to whole steps; one beyond the grid is an error, never cut."""
         steps = np.asarray(values, dtype=np.float64) / self.step
         if not (np.abs(steps) <= MOST_STEPS).all():
             most = np.abs(np.asarray(values, dtype=np.float64)).max()
@@ -54,12 +54,12 @@ class Grid:
         return np.rint(steps).astype(np.int64)
 
     def noise(self, size: int) -> Positions:
-        """One teacher's share of the noise, in steps."""
+        """Draw one teacher's share of the noise, in steps."""
         return discrete_gaussian(self.sigma, size)
 
 
 def grid_step(sd: float, numbers: int, sensitivity: float = 1.0, honest: int = 1, bits: int = BITS) -> Grid:
-    """The grid on which `numbers` numbers are released as if by Gaussian noise of `sd` in their total.
+    """Find the grid on which `numbers` numbers are released as if by Gaussian noise of `sd` in their total.
 
     A row changes the numbers by at most `sensitivity` in length, and at least `honest` teachers add the grid's noise.
     Rounding moves that change by √numbers steps at most. σ is the least whole number that covers all of it:
@@ -110,7 +110,7 @@ def discrete_gaussian(sigma: int, size: int) -> Positions:
 
 
 def _keep(p: Positions, q: int) -> Mask:
-    """True with the chance e^(−p/q) each: as many decisions for e^(−1) as p/q has ones, and one for what is left."""
+    """Say yes with the chance e^(−p/q) each: as many decisions for e^(−1) as p/q has ones, and one for what is left."""
     kept = np.ones(len(p), np.bool_)
     open_ = np.arange(len(p))
     while len(open_):
@@ -122,7 +122,7 @@ def _keep(p: Positions, q: int) -> Mask:
 
 
 def _keep_below_one(p: Positions, q: int) -> Mask:
-    """True with the chance e^(−p/q) each, 0 ≤ p ≤ q: coins of chances p/q, p/2q, p/3q … first fail at an odd one."""
+    """Say yes with the chance e^(−p/q) each, 0 ≤ p ≤ q: coins of chances p/q, p/2q, p/3q … first fail at an odd one."""
     odd = np.ones(len(p), np.bool_)
     alive = np.arange(len(p))
     turn = 1
@@ -133,7 +133,7 @@ def _keep_below_one(p: Positions, q: int) -> Mask:
 
 
 def _below(bound: int, size: int) -> Positions:
-    """Whole numbers below `bound`, each as likely, from the system's randomness alone."""
+    """Draw whole numbers below `bound`, each as likely, from the system's randomness alone."""
     shift = np.uint64(64 - max((bound - 1).bit_length(), 1))
     drawn = np.empty(0, np.uint64)
     while len(drawn) < size:

@@ -10,28 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 from superteach.errors import SettingError
 from superteach.promises.accounting import MOST_EPSILON
 from superteach.types import Json
 from superteach.words import PROMISES
 
-WRITES = ("numbers", "rows", "nothing")
-ENTRIES: dict[str, tuple[str, ...]] = {
-    "budget": ("epsilon", "delta"),
-    "declared": ("rows", "columns", "target", "labels"),
-    "masks": ("least_teachers", "teachers"),
-    "chosen": ("write", "folder"),
-}
-"""Tables of a policy, and what each may hold."""
-KNOWN = ("coordinators", "promise", "deliver", "identity", *ENTRIES)
 DECLARE = "superteach federation declare FILE --target COLUMN"
 """The command that drafts what a policy must declare."""
 Label = str | int | float | bool
 _quoted = partial(json.dumps, ensure_ascii=False)  # as TOML writes a text
-_FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
-Kind = TypeVar("Kind")
+Check = tuple[Callable[[Any], bool], str]
 
 
 @dataclass(frozen=True)
@@ -45,7 +35,7 @@ class Declared:
     """The two label values, where the target is one of a classification."""
 
     def schema(self, classifies: bool) -> Json:
-        """All of it in the form of a hello."""
+        """Write all of it in the form of a hello."""
         text = self.labels is not None and isinstance(self.labels[0], str)
         return schema_of(self.columns, self.target, text, list(self.labels or ()) if classifies else None, self.rows)
 
@@ -74,7 +64,7 @@ class Policy:
 
 
 def schema_of(columns: Sequence[str], target: str, text: bool, labels: list[Label] | None, rows: int) -> Json:
-    """Facts of a hello: columns, the target and its kind, a hash of these, the labels and the number of rows."""
+    """List the facts of a hello: columns, the target and its kind, a hash of these, the labels and the number of rows."""
     kind = "text" if text else "number"
     shape = {"columns": sorted(columns), "target": target, "target_kind": kind}
     mark = hashlib.sha256(json.dumps(shape).encode()).hexdigest()
@@ -93,96 +83,100 @@ def read_policy(path: str | Path) -> Policy:
     return policy_of(stored, place)
 
 
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _are_labels(value: object) -> bool:
+    if not isinstance(value, list) or len(value) != 2 or value[0] == value[1]:
+        return False
+    return _are_texts(value) or all(isinstance(one, int | float) for one in value)
+
+
+def _text(must: str) -> Check:
+    return lambda value: isinstance(value, str) and bool(value), must
+
+
+def _one_of(*words: str) -> Check:
+    return lambda value: value in words, f"one of {', '.join(words)}"
+
+
+def _count(least: int) -> Check:
+    return lambda value: type(value) is int and value >= least, f"a whole number of at least {least}"
+
+
+def _above_0(most: float, must: str) -> Check:
+    return lambda value: type(value) in (int, float) and 0 < value <= most, f"a number above 0, {must}"
+
+
+ENTRIES: dict[str, dict[str, Check]] = {
+    "": {
+        "coordinators": (_are_texts, "a list of texts"),
+        "promise": _one_of(*PROMISES),
+        "deliver": (lambda value: type(value) is bool, "true or false"),
+        "identity": _text("the name of a column"),
+    },
+    "budget": {
+        "epsilon": _above_0(MOST_EPSILON, f"{MOST_EPSILON:g} at most"),
+        "delta": _above_0(0.1, "well below one over the rows"),
+    },
+    "declared": {
+        "rows": _count(1),
+        "columns": (lambda v: _are_texts(v) and 0 < len(v) == len(set(v)), "a list of names, each once"),
+        "target": _text("a column that is no feature"),
+        "labels": (_are_labels, "two different values, both text or both numbers"),
+    },
+    "masks": {
+        "least_teachers": _count(2),
+        "teachers": (
+            lambda value: _are_texts(value) and all(re.fullmatch("sha256:[0-9a-f]{64}", one) for one in value),
+            "a list of sha256:… of certificates",
+        ),
+    },
+    "chosen": {"write": _one_of("numbers", "rows", "nothing"), "folder": _text("the name of a folder")},
+}
+"""Tables of a policy (without a name: its top) and what each may hold: how an entry is checked, and what it must be."""
+
+
 def policy_of(stored: dict[str, object], place: Path) -> Policy:
     """Make a policy of the entries of a file; `place` is its path, for errors and relative folders."""
     where = f"policy {str(place)!r}"
-    tables: dict[str, Json] = {}
-    for name, inner in ENTRIES.items():
-        table = stored.get(name, {})
-        if not isinstance(table, dict):
-            raise SettingError(f"{where}: [{name}] must be a table with {', '.join(inner)}")
-        tables[name] = table
-        _refuse_unknown(table, inner, f"{where}, [{name}]")
-    _refuse_unknown(stored, KNOWN, where)
+    tables: dict[str, Json] = {"": {name: value for name, value in stored.items() if name not in ENTRIES}}
+    for name in stored.keys() & ENTRIES.keys():
+        if not isinstance(table := stored[name], dict):
+            raise SettingError(f"{where}: [{name}] must be a table with {', '.join(ENTRIES[name])}")
+        tables[name] = dict(table)
+    for name, table in tables.items():
+        known = ENTRIES[name]
+        for entry, value in table.items():
+            if entry not in known:
+                within, all_known = (f"{where}, [{name}]", known) if name else (where, [*known, *filter(None, ENTRIES)])
+                raise SettingError(
+                    f"{within} has an entry {entry!r}, which is not known; there are {', '.join(all_known)}"
+                )
+            fits, must = known[entry]
+            if not fits(value):
+                raise SettingError(f"{where}: {name and f'{name}.'}{entry}={value!r} must be {must}")
+            table[entry] = tuple(value) if isinstance(value, list) else value
     if "coordinators" not in stored:
         raise SettingError(f"{where} names no coordinators; list the names or fingerprints of their certificates")
-
-    def take(table: Json, name: str, usual: Kind, fits: Callable[[object], bool], must: str, head: str = "") -> Kind:
-        value: Kind = table.get(name, usual)
-        if name in table and not fits(value):
-            raise SettingError(f"{where}: {head}{name}={value!r} must be {must}")
-        return value
-
-    budget, masks, chosen = tables["budget"], tables["masks"], tables["chosen"]
-    one_of = f"one of {', '.join(PROMISES)}"
-    folder = take(chosen, "folder", "chosen", _is_text, "the name of a folder", "chosen.")
-    return Policy(
-        tuple(take(stored, "coordinators", [], _are_texts, "a list of texts")),
-        take(stored, "promise", Policy.promise, lambda value: value in PROMISES, one_of),
-        take(budget, "epsilon", 1.0, _within(MOST_EPSILON), f"a number above 0, {MOST_EPSILON:g} at most", "budget."),
-        take(budget, "delta", 1e-6, _within(0.1), "a number above 0, well below one over the rows", "budget."),
-        _declared(tables["declared"], where) if "declared" in stored else None,
-        take(masks, "least_teachers", 3, lambda value: _is_count(value, 2), "a whole number of at least 2", "masks."),
-        tuple(take(masks, "teachers", [], _are_marks, "a list of sha256:… of certificates", "masks.")),
-        take(stored, "deliver", False, lambda value: type(value) is bool, "true or false"),
-        take(stored, "identity", None, _is_text, "the name of a column"),
-        take(chosen, "write", "numbers", lambda value: value in WRITES, f"one of {', '.join(WRITES)}", "chosen."),
-        place.resolve().parent / folder,
-    )
+    told = tables.pop("declared", None)
+    given = {entry: value for table in tables.values() for entry, value in table.items()}
+    given["folder"] = place.resolve().parent / given.get("folder", Policy.folder)
+    return Policy(**given, declared=None if told is None else _declared(told, where))
 
 
 def _declared(table: Json, where: str) -> Declared:
     for name in ("rows", "columns", "target"):
         if name not in table:
             raise SettingError(f"{where}: [declared] has no {name}; draft it with  {DECLARE}")
-    columns, labels = table["columns"], table.get("labels")
-    if not _is_count(table["rows"], 1):
-        raise SettingError(f"{where}: declared.rows={table['rows']!r} must be a whole number of at least 1")
-    if not _are_texts(columns) or not columns or len(set(columns)) < len(columns):
-        raise SettingError(f"{where}: declared.columns={columns!r} must be a list of names, each once")
-    if not _is_text(table["target"]) or table["target"] in columns:
+    if table["target"] in table["columns"]:
         raise SettingError(f"{where}: declared.target={table['target']!r} must be a column that is no feature")
-    if labels is not None and not _are_labels(labels):
-        raise SettingError(
-            f"{where}: declared.labels={labels!r} must be two different values, both text or both numbers"
-        )
-    return Declared(table["rows"], tuple(columns), table["target"], None if labels is None else tuple(labels))
-
-
-def _refuse_unknown(table: dict[str, object], known: Sequence[str], where: str) -> None:
-    for name in table:
-        if name not in known:
-            raise SettingError(f"{where} has an entry {name!r}, which is not known; there are {', '.join(known)}")
-
-
-def _are_labels(value: object) -> bool:
-    if not isinstance(value, list) or len(value) != 2 or value[0] == value[1]:
-        return False
-    return all(isinstance(one, str) for one in value) or all(isinstance(one, int | float) for one in value)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
-def _are_marks(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) and _FINGERPRINT.fullmatch(one) for one in value)
-
-
-def _is_count(value: object, least: int) -> bool:
-    return type(value) is int and value >= least
-
-
-def _within(most: float) -> Callable[[object], bool]:
-    return lambda value: type(value) in (int, float) and 0 < float(value) <= most  # type: ignore[arg-type]
+    return Declared(**table)
 
 
 def template(coordinators: Sequence[str], teachers: Sequence[str] = ()) -> str:
-    """A policy to start from, for a federation of teachers with these fingerprints."""
+    """Write a policy to start from, for a federation of teachers with these fingerprints."""
     listed = "".join(f"    {_quoted(mark)},\n" for mark in teachers)
     return (
         "# What this teacher promises the owner of its rows, and to whom it answers. No coordinator can change it.\n"
@@ -206,7 +200,7 @@ def template(coordinators: Sequence[str], teachers: Sequence[str] = ()) -> str:
 
 
 def draft(rows: int, columns: Sequence[str], target: str, labels: Sequence[Label] | None) -> str:
-    """The table [declared] for an owner to look at, change and put into a policy."""
+    """Write the table [declared] for an owner to look at, change and put into a policy."""
     told = "" if labels is None else f"labels = [{', '.join(map(_quoted, labels))}]\n"
     return (
         "[declared]  # everybody in the federation hears this: look at it before you use it\n"

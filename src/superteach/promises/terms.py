@@ -9,6 +9,7 @@ open     Numbers leave as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,16 +19,15 @@ from superteach.line.queries.private import Release
 from superteach.promises import fixed
 from superteach.promises.accounting import mu_of
 from superteach.promises.fixed import Words
-from superteach.promises.masks import LEAST, Masker
 from superteach.promises.noise import Grid, grid_step
 from superteach.types import Array
 from superteach.words import PROMISES
 
+if TYPE_CHECKING:
+    from superteach.promises.masks import Masker
 
-def is_weaker(promise: str, than: str) -> bool:
-    """Whether a promise says less than another."""
-    order = list(PROMISES)
-    return order.index(promise) > order.index(than)
+LEAST = 3
+"""Teachers of the smallest roster unless a policy says more: of two, each could subtract its own from the total."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,17 @@ class PromiseTerms:
         return fixed.LIMBS if self.promise == "masked" else 1
 
     def grid(self, release: Release) -> Grid:
-        """The grid and the noise of one teacher for some numbers."""
+        """Make the grid and the noise of one teacher for some numbers."""
         noise = max(release.sensitivity, 1e-9) / (self.mu * np.sqrt(release.share))
         return grid_step(float(noise), release.numbers, max(release.sensitivity, 1e-9), self.honest)
 
     def spread(self, release: Release) -> float:
-        """Standard deviation of a total's noise."""
+        """Return the standard deviation of a total's noise."""
         grid = self.grid(release)
         return float(grid.step * grid.sigma * np.sqrt(self.teachers))
 
     def cover(self, query: Query[object], reply: Array, number: int, masker: Masker | None) -> Words:
-        """What leaves a teacher instead of its reply."""
+        """Return what leaves a teacher instead of its reply."""
         if self.promise == "masked":
             words = fixed.to_words(reply, self.teachers)
         else:
@@ -106,7 +106,7 @@ class PromiseTerms:
         return masker.mask(number, words)
 
     def uncover(self, query: Query[object], total: Words) -> Array:
-        """The numbers that the sum of all words stands for."""
+        """Return the numbers that the sum of all words stands for."""
         if self.promise == "masked":
             return fixed.from_words(total)
         assert isinstance(query, Private)

@@ -12,6 +12,7 @@ from superteach.errors import SettingError, TeacherLost
 from superteach.faces.cli import screen
 from superteach.faces.cli.report import page_of_stored
 from superteach.organisations.conductor import Order
+from tests.inside import log_of
 from tests.organisations.faults.line import Killed
 from tests.organisations.faults.stage import TEACHERS, killed_at
 
@@ -26,7 +27,7 @@ def test_what_the_first_beginning_has_shown_is_counted(stage, capsys):
     lesson = scene.play()
     stored = scene.check(lesson, REST)
     site = scene.line.sites["north"]
-    answered = [entry for entry in site.guard.audit.entries() if entry["kind"] == "ask"]
+    answered = [entry for entry in log_of(site.guard.audit) if entry["kind"] == "ask"]
     before = lesson.abandoned
     assert before["rounds"] == lesson.interruptions[0]["rounds"] == stored["interruptions"][0]["rounds"] > 0
     assert lesson.rounds + before["rounds"] == len(answered)
@@ -45,7 +46,7 @@ def test_a_round_that_was_broken_off_is_counted_too(stage):
     scene.line.plan(20, "killed", ("south",))
     lesson = scene.play()
     assert lesson.abandoned["rounds"] == lesson.interruptions[0]["round"] == 18
-    log = [entry for entry in scene.line.sites["north"].guard.audit.entries() if entry["kind"] == "ask"]
+    log = [entry for entry in log_of(scene.line.sites["north"].guard.audit) if entry["kind"] == "ask"]
     assert len([entry for entry in log if entry["lesson"] == "lesson-1"]) == 18
 
 

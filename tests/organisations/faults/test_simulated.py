@@ -14,6 +14,7 @@ from superteach.organisations.site.rows import Holding
 from superteach.organisations.unfinished import Unfinished
 from superteach.processes.patience import MOST, persevere
 from superteach.queries import Census
+from tests.inside import log_of
 from tests.organisations.faults.line import Killed
 from tests.organisations.faults.stage import TEACHERS, killed_at
 from tests.organisations.faults.table import REAL, SIMULATED, Scenario
@@ -212,7 +213,7 @@ def test_teachers_keep_a_record_of_what_is_asked_again(stage):
     scene = stage(33)
     killed_at(scene, 30)
     lesson = scene.play(resume=True)
-    log = scene.line.sites["south"].guard.audit.entries()
+    log = log_of(scene.line.sites["south"].guard.audit)
     asked = [entry for entry in log if entry["kind"] == "ask"]
     first = {entry["number"] for entry in asked if entry["lesson"] == "lesson-1"}
     second = {entry["number"] for entry in asked if entry["lesson"] == "lesson-2"}

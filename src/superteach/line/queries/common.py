@@ -109,11 +109,11 @@ class Query(Generic[Read]):
         return ()
 
     def keeps(self, promise: str) -> bool:
-        """Whether the query may be answered under a promise: none asks for sums over chosen rows but "open"."""
+        """Tell whether the query may be answered under a promise: none asks for sums over chosen rows but "open"."""
         return promise in self.promises and (promise == "open" or "chosen" not in self.behind)
 
     def read(self, total: Array) -> Read:
-        """The summed reply in the form the coordinator works with."""
+        """Return the summed reply in the form the coordinator works with."""
         raise NotImplementedError
 
     def wrong(self, reply: Array) -> Mask:
@@ -165,7 +165,7 @@ def _payload(value: object) -> int:
 
 @lru_cache(maxsize=64)
 def upper_triangle(width: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Indices of the numbers of a symmetric matrix that travel: row by row, from the diagonal on."""
+    """Return the indices of the numbers of a symmetric matrix that travel: row by row, from the diagonal on."""
     return np.triu_indices(width)
 
 
@@ -261,7 +261,7 @@ class Announced(Protocol):
     """A loss as it is announced: by name and parameters. Teachers build it."""
 
     def settings(self) -> Mapping[str, object]:
-        """Its `name` and its parameters."""
+        """Return its `name` and its parameters."""
 
 
 class Prepare(Number):

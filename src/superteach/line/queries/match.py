@@ -23,9 +23,7 @@ from superteach.line.queries.common import (
     read_upper,
     upper_triangle,
 )
-from superteach.line.queries.common import (
-    OCTAVES as OCTAVES,
-)
+from superteach.line.queries.common import OCTAVES as OCTAVES
 from superteach.types import Array
 
 __all__ = [
@@ -40,13 +38,13 @@ BINS, PER_OCTAVE = 320, 8
 
 
 def lowest_octave(counts: npt.NDArray[np.int64]) -> int:
-    """Octave below which rows are idle: 40 octaves under the strongest, where double precision ends."""
+    """Return the octave below which rows are idle: 40 octaves under the strongest, where double precision ends."""
     present = np.flatnonzero(counts[1:]) + 1
     return int(max(1, present[-1] - 40)) if len(present) else OCTAVES
 
 
 def strong_octave(counts: npt.NDArray[np.int64]) -> int:
-    """Octave from which on rows are strong: the tenth of the rows that pull most lies in it and above."""
+    """Return the octave from which on rows are strong: the tenth of the rows that pull most lies in it and above."""
     above = np.cumsum(counts[::-1])[::-1]
     return int(np.flatnonzero(above >= 0.1 * counts.sum())[-1])
 
@@ -120,7 +118,7 @@ class Report(NamedTuple):
     """Free rows by class."""
 
     def pack(self) -> Array:
-        """Its numbers, as a reply has them."""
+        """Write its numbers as a reply has them."""
         upper = upper_triangle(len(self.total))
         return np.concatenate([self.total, self.curvature[upper], self.freedom, self.rows])
 

@@ -21,7 +21,6 @@ from cryptography.x509 import (
     Certificate,
     CertificateBuilder,
     CertificateSigningRequestBuilder,
-    NameOID,
     SubjectKeyIdentifier,
     load_pem_x509_certificate,
     load_pem_x509_certificates,
@@ -37,14 +36,13 @@ from superteach.organisations.nvflare.kits import (
     check_project,
     close_teacher,
     make_private,
-    own,
     provision,
     read_project,
     write_json,
 )  # fmt: skip
 from superteach.organisations.nvflare.preflight import read_certificate
 from superteach.processes.disk import write_bytes
-from superteach.promises.rosters import Identity
+from superteach.promises.rosters import Identity, common_name
 from superteach.types import Foreign, Json
 
 NEW_KEY = "client.key.new"
@@ -60,7 +58,7 @@ def add(folder: Path, teacher: str) -> str:
     root = load_pem_x509_certificate(_authority(folder, project)["root_cert"].encode())
     days = (root.not_valid_after_utc - root.not_valid_before_utc).days  # NVFlare wants to hear them again
     kit = provision(grown, folder / "certificate-authority", days) / teacher
-    mark = Identity(*own(kit)).fingerprint
+    mark = mark_of(read_certificate(kit / "startup" / "client.crt"))
     close_teacher(kit, project.coordinator, [*_accepted(folder).values(), mark])
     shutil.move(kit, folder / "teachers" / teacher)
     shutil.rmtree(kit.parent)  # kits of the others once more
@@ -77,7 +75,7 @@ def request(kit: Path) -> Path:
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     write_bytes(kit / "startup" / NEW_KEY, pem, private=True)
     asked = CertificateSigningRequestBuilder(old.subject).sign(key, SHA256())
-    place = kit / f"{_name(old)}.csr"
+    place = kit / f"{common_name(old)}.csr"
     place.write_bytes(asked.public_bytes(Encoding.PEM))
     return place
 
@@ -90,7 +88,7 @@ def sign(folder: Path, asked: Path, days: int) -> tuple[Path, str]:
         valid = wanted.is_signature_valid
     except (OSError, ValueError) as error:
         raise SettingError(f"{str(asked)!r} is no request for a certificate: {error}") from None
-    name = _name(wanted)
+    name = common_name(wanted)
     if not valid or name not in project.teachers:
         raise SettingError(f"{str(asked)!r} is for {name!r}, who is no teacher here, or is not signed with its own key")
     stored = _authority(folder, project)
@@ -150,7 +148,7 @@ def renew(folder: Path, days: int) -> datetime:
 
 
 def _reissued(old: Certificate, key: Foreign, stored: Json, days: int) -> Certificate:
-    """The same subject and extensions for a key and from now on, signed by the authority."""
+    """Give a key the same subject and extensions from now on, signed by the authority."""
     root = load_pem_x509_certificate(stored["root_cert"].encode())
     now, serial = datetime.now(UTC), random_serial_number()
     begins = now - timedelta(minutes=5)  # clocks differ
@@ -174,7 +172,7 @@ def _state(folder: Path, project: Project) -> Path:
 
 
 def _authority(folder: Path, project: Project) -> Json:
-    """Keys and certificates of the authority, which may be locked away."""
+    """Read keys and certificates of the authority, which may be locked away."""
     try:
         stored: Json = json.loads(_state(folder, project).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -192,7 +190,3 @@ def _accepted(folder: Path) -> dict[str, str]:
 
 def _accept(folder: Path, teacher: str, mark: str) -> None:
     write_json(folder / "server" / "local" / ACCEPTED, {**_accepted(folder), teacher: mark})
-
-
-def _name(shown: Foreign) -> str:
-    return str(shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)

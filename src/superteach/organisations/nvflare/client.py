@@ -83,22 +83,21 @@ def open_site(kit: Path, name: str, coordinator: str, fingerprint: str) -> Site:
     guard = Guard(read_policy(told["policy"]), Audit(kit / AUDIT))
     try:
         guard.check_coordinator(coordinator, fingerprint)
+        if stamp(data := Path(told["data"])) != told["stamp"]:
+            raise QueryRefused(
+                f"its file {data.name} has changed since it joined; its owner joins again with the file as it is"
+            )
     except QueryRefused as error:
         guard.record({"coordinator": coordinator, "kind": "lesson", "verdict": f"refused: {error}"})
         raise
-    data = Path(told["data"])
-    if stamp(data) != told["stamp"]:
-        text = f"its file {data.name} has changed since it joined; its owner joins again with the file as it is"
-        guard.record({"coordinator": coordinator, "kind": "lesson", "verdict": f"refused: {text}"})
-        raise QueryRefused(text)
     holding, policy = open_holding(name, told["data"], told["target"], told["features"]), guard.policy
     holding.check(policy)
     ledger = rosters = None
     if policy.declared is not None:
-        startup = kit / "startup"
-        identity = Identity((startup / "client.key").read_bytes(), (startup / "client.crt").read_bytes())
-        root = (startup / "rootCA.pem").read_bytes()
-        rosters = Rosters(identity, policy.least_teachers, policy.teachers, root)
+        key, shown, root = (
+            (kit / "startup" / part).read_bytes() for part in ("client.key", "client.crt", "rootCA.pem")
+        )
+        rosters = Rosters(Identity(key, shown), policy.least_teachers, policy.teachers, root)
         ledger = Ledger(kit / LEDGER, policy.epsilon, policy.delta)
     return Site(
         name, holding, guard, coordinator, fingerprint, told["threads"], own_secret(kit / SECRET), ledger, rosters

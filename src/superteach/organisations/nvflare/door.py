@@ -78,15 +78,14 @@ def keep_door(kit: Path) -> None:
         if token in manager.clients:
             manager.remove_client(token)
             say(f"{name} is sent away: {refusal}")
-            cell = fl_ctx.get_engine().get_cell()
-            threading.Thread(target=_tell, args=(cell, fqcn, f"you are sent away: {refusal}"), daemon=True).start()
+            _tell(fl_ctx, fqcn, f"you are sent away: {refusal}")
         return False
 
     ClientManager.authenticated_client, ClientManager.heartbeat = authenticated, heartbeat
 
 
 def _mark(request: Message) -> str:
-    """The fingerprint of the certificate with which somebody registers; nothing where there is none."""
+    """Return the fingerprint of the certificate with which somebody registers; nothing where there is none."""
     from cryptography.x509 import load_pem_x509_certificate
 
     try:
@@ -96,7 +95,7 @@ def _mark(request: Message) -> str:
 
 
 def _revoked(kit: Path, name: str, mark: str) -> str | None:
-    """Why a certificate is not the one by which a teacher is let in; the list may have changed since it came."""
+    """Say why a certificate is not the one by which a teacher is let in; the list may have changed since it came."""
     place = kit / "local" / ACCEPTED
     accepted = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {name: mark}
     if name not in accepted:
@@ -107,31 +106,34 @@ def _revoked(kit: Path, name: str, mark: str) -> str | None:
 
 
 def _taken(manager: ClientManager, request: Message, name: str, fl_ctx: FLContext) -> str | None:
-    """Whether the same teacher is there already: then the newcomer holds a copy of its kit, and its owner is told."""
+    """Tell whether the same teacher is there already: then the newcomer holds a copy of its kit, and its owner is told."""
     there = [client for client in list(manager.clients.values()) if client.name == name]
     silent = min((time.time() - client.last_connect_time for client in there), default=FRESH)
     if silent >= FRESH and not any(time.time() - _answered.get(one.get_fqcn(), 0.0) < ACKNOWLEDGED for one in there):
         return None
     where = request.get_header(CellMessageHeaderKeys.CLIENT_IP)
     text = f"a second process with a copy of this kit, at {where}, was refused. Not yours? Ask for a new certificate"
-    engine = fl_ctx.get_engine()
-    threading.Thread(target=_tell, args=(engine.get_cell(), there[0].get_fqcn(), text), daemon=True).start()
+    _tell(fl_ctx, there[0].get_fqcn(), text)
     return (
         f"{name} has joined already, from another process (heard {silent:.0f} s ago). End that one first; if it is not "
         "yours, somebody has a copy of your kit: ask the coordinator for a new certificate"
     )
 
 
-def _tell(cell: Cell, fqcn: str, text: str) -> None:
-    end = time.monotonic() + TELL
-    while time.monotonic() < end:
-        time.sleep(1.0)
-        reply = cell.send_request(
-            CHANNEL, NOTICE, fqcn, new_cell_message({}, {"text": text}), timeout=2.0, optional=True
-        )
-        if reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK:
-            _answered[fqcn] = time.time()
-            return
+def _tell(fl_ctx: FLContext, fqcn: str, text: str) -> None:
+    """Send a notice until it is answered, on a thread of its own."""
+    cell, end = fl_ctx.get_engine().get_cell(), time.monotonic() + TELL
+
+    def carry() -> None:
+        while time.monotonic() < end:
+            time.sleep(1.0)
+            told = new_cell_message({}, {"text": text})
+            reply = cell.send_request(CHANNEL, NOTICE, fqcn, told, timeout=2.0, optional=True)
+            if reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK:
+                _answered[fqcn] = time.time()
+                return
+
+    threading.Thread(target=carry, daemon=True).start()
 
 
 def listen(cell: Cell, name: str) -> None:

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from superteach.errors import SettingError
-from superteach.organisations.nvflare import ACCEPTED, CLIENT, GREETER, SERVER, require
+from superteach.organisations.nvflare import ACCEPTED, CLIENT, GREETER, SERVER, mark_of, require
+from superteach.organisations.nvflare.preflight import read_certificate
 from superteach.promises.policy import template
-from superteach.promises.rosters import Identity
 from superteach.types import Json
 from superteach.versions import VERSION
 
@@ -66,7 +66,7 @@ def found(
     _close_server(kits / host)
     shutil.move(kits / host, folder / "server")
     shutil.move(kits / coordinator, folder / "coordinator")
-    marks = {teacher: Identity(*own(kits / teacher)).fingerprint for teacher in teachers}
+    marks = {teacher: mark_of(read_certificate(kits / teacher / "startup" / "client.crt")) for teacher in teachers}
     for teacher in teachers:
         close_teacher(kits / teacher, coordinator, list(marks.values()))
         shutil.move(kits / teacher, folder / "teachers" / teacher)
@@ -153,14 +153,7 @@ def _close_server(kit: Path) -> None:
     for entry in resources["components"]:
         if entry["id"] == "job_scheduler":
             entry["args"] |= SCHEDULE
-    write_json(local / "resources.json", resources)
-    _permit(local, download_job="n:submitter", operate="any", app_command="n:submitter")
-    _quiet(local)
-
-
-def own(kit: Path) -> tuple[bytes, bytes]:
-    """A teacher's key and certificate."""
-    return (kit / "startup" / "client.key").read_bytes(), (kit / "startup" / "client.crt").read_bytes()
+    _close(local, resources, download_job="n:submitter", operate="any", app_command="n:submitter")
 
 
 def close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:
@@ -177,15 +170,14 @@ def close_teacher(kit: Path, coordinator: str, teachers: Sequence[str]) -> None:
         "greeter": GREETER,
     }
     resources["components"] = [{"id": name, "path": path, "args": {}} for name, path in parts.items()]
-    write_json(local / "resources.json", resources)
-    _permit(local, download_job="none", operate="none")
-    _quiet(local)
+    _close(local, resources, download_job="none", operate="none")
     (kit / "policy.toml").write_text(template([coordinator], teachers), encoding="utf-8")
     write_json(kit / KIT, {"version": VERSION})
 
 
-def _permit(local: Path, **rights: str) -> None:
-    """Set what the coordinator's role may do at a site; other roles may do nothing."""
+def _close(local: Path, resources: Json, **rights: str) -> None:
+    """Set what a site loads and what the coordinator's role may do there; other roles may do nothing. Logs go to files."""
+    write_json(local / "resources.json", resources)
     lead = {
         "submit_job": "any",
         "clone_job": "none",
@@ -197,10 +189,6 @@ def _permit(local: Path, **rights: str) -> None:
         **rights,
     }
     write_json(local / "authorization.json", {"format_version": "1.0", "permissions": {"lead": lead}})
-
-
-def _quiet(local: Path) -> None:
-    """Send logs to files; the terminal is for the person."""
     config = json.loads((local / "log_config.json.default").read_text(encoding="utf-8"))
     config["loggers"]["root"]["handlers"].remove("consoleHandler")
     del config["handlers"]["consoleHandler"]

@@ -53,7 +53,7 @@ def reach(kit: Path, name: str, server: str, say: Callable[[str], None]) -> None
 
 
 def _greet(context: ssl.SSLContext, plain: socket.socket, host: str, server: str) -> str | None:
-    """Why the server does not take this certificate; None where it does."""
+    """Say why the server does not take this certificate; None where it does."""
     try:
         with context.wrap_socket(plain, server_hostname=host) as line:
             line.settimeout(PATIENCE)
@@ -76,7 +76,7 @@ def _greet(context: ssl.SSLContext, plain: socket.socket, host: str, server: str
 
 
 def _wrong(error: ssl.SSLCertVerificationError, server: str) -> str:
-    """What is wrong with the server's certificate, by OpenSSL's number of the fault."""
+    """Say what is wrong with the server's certificate, by OpenSSL's number of the fault."""
     now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     told = {
         9: f"begins later than now, which is {now} here: set the clock of this machine or the server's",

@@ -183,7 +183,7 @@ class LessonController(Controller):  # type: ignore[misc]
         fl_ctx.get_engine().register_app_command(STATUS, self._status)
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
     def process_result_of_unknown_task(self, *args: object, **options: object) -> None:
         """Nobody sends task results here."""
@@ -208,17 +208,13 @@ class LessonController(Controller):  # type: ignore[misc]
             self._told["promise"] = order.settings.promise
             line.wait_for(order.teachers, order.arrival, order.on_loss == "drop")
             conduct(line, job, order, folder, self._watch, unfinished)
-        except TeacherLost as error:
-            about = {name: getattr(error, name) for name in ("teacher", "reason", "when", "resumable")}
-            self._fail(folder, type(error).__name__, str(error), fl_ctx, about)
-        except SuperteachError as error:
-            self._fail(folder, type(error).__name__, str(error), fl_ctx)
-        except Exception as error:
-            self.log_exception(fl_ctx, "the lesson broke off", fire_event=False)
-            self._fail(folder, "TeachingError", f"the lesson broke off: {type(error).__name__}: {error}", fl_ctx)
-
-    def _fail(
-        self, folder: Path, kind: str, text: str, fl_ctx: FLContext, about: Mapping[str, object] | None = None
-    ) -> None:
-        write_text(folder / "error.json", to_json({"kind": kind, "error": text, **(about or {})}))
-        self.system_panic(text, fl_ctx)
+        except Exception as fault:
+            error = fault
+            if not isinstance(fault, SuperteachError):
+                self.log_exception(fl_ctx, "the lesson broke off", fire_event=False)
+                error = TeachingError(f"the lesson broke off: {type(fault).__name__}: {fault}")
+            told = {"kind": type(error).__name__, "error": str(error)}
+            if isinstance(error, TeacherLost):
+                told |= {name: getattr(error, name) for name in ("teacher", "reason", "when", "resumable")}
+            write_text(folder / "error.json", to_json(told))
+            self.system_panic(str(error), fl_ctx)

@@ -298,7 +298,7 @@ def roster(
 
 
 def _waiting(meta: Json, told: Json) -> str:
-    """For whom a lesson waits, in words; nothing where it goes on."""
+    """Say for whom a lesson waits; nothing where it goes on."""
     if told.get("waiting"):
         return f"Waiting for {', '.join(told['waiting'])} (round {told['rounds'] + 1})"
     if meta["status"] == "RUNNING":

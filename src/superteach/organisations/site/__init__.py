@@ -28,7 +28,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -45,7 +45,6 @@ from superteach.promises.guard import Bill, Guard
 from superteach.promises.keys import Keys
 from superteach.promises.ledger import Ledger
 from superteach.promises.policy import DECLARE
-from superteach.promises.rosters import Hello, Rosters
 from superteach.teacher import Teacher
 from superteach.teacher.inputs import make_teacher
 from superteach.teacher.state import State
@@ -53,21 +52,15 @@ from superteach.types import Json
 from superteach.versions import VERSION, misfit
 from superteach.words import PROMISES
 
+if TYPE_CHECKING:
+    from superteach.promises.rosters import Rosters
+
 _log = logging.getLogger(__name__)
 
 
 MOST_LESSONS = 64
 """Lessons that one process of a site remembers; an honest job has one, and one more for each teacher that is dropped. Rows
 and state are kept for the last lesson that was agreed on, and for no other."""
-FIELDS = {
-    "hello": ("lesson", "loss", "promise", "version"),
-    "agree": ("lesson", "loss", "columns", "classes", "position", "teachers", "first_id"),
-    "ask": ("lesson", "number", "query", "fields"),
-    "begin": ("lesson", "script", "columns", "classes", "names", "position", "hellos"),
-    "step": ("lesson", "number"),
-    "finish": ("lesson",),
-}
-"""What each kind of message may hold."""
 
 
 @dataclass
@@ -116,7 +109,7 @@ class Site:
         self._controller = ThreadpoolController()
 
     def answer(self, data: bytes) -> bytes:
-        """One message in, one message out, whatever comes in: nothing is raised."""
+        """Take one message and give one back, whatever comes in: nothing is raised."""
         with self._lock, self._controller.limit(limits=self.threads):
             return self._answer(data)
 
@@ -152,9 +145,8 @@ class Site:
         handler = handlers.get(message.kind)
         if handler is None:
             raise QueryRefused(f"a teacher does not take messages of kind {message.kind!r}")
-        _only(message)
-        lesson = message.header.get("lesson")
-        if not isinstance(lesson, str) or not 0 < len(lesson) <= 100 or not lesson.isprintable():
+        lesson = message.header["lesson"]
+        if not 0 < len(lesson) <= 100 or not lesson.isprintable():
             raise QueryRefused("a message names its lesson")
         facts["lesson"] = lesson
         known = self._lessons.get(lesson)
@@ -172,8 +164,8 @@ class Site:
         return reply
 
     def _met(self, lesson: str, header: Json) -> _Lesson:
-        promise = header.get("promise")
-        if odd := misfit(f"teacher {self.name}", VERSION, "the coordinator", str(header.get("version"))[:40]):
+        promise = header["promise"]
+        if odd := misfit(f"teacher {self.name}", VERSION, "the coordinator", str(header["version"])[:40]):
             raise QueryRefused(odd)
         if promise not in PROMISES:
             raise QueryRefused(f"a hello names the promise that is kept, one of {', '.join(PROMISES)}")
@@ -183,10 +175,10 @@ class Site:
         return self._lessons.setdefault(lesson, _Lesson(lesson, promise))
 
     def _hello(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
-        loss = LOSSES.get(str(message.header.get("loss")))
+        loss = LOSSES.get(message.header["loss"])
         if loss is None:
             raise QueryRefused("a hello names the loss of the learner")
-        if known.number or known.promise != message.header.get("promise"):
+        if known.number or known.promise != message.header["promise"]:
             raise QueryRefused(f"lesson {known.name} has begun already")
         facts["promise"] = known.promise
         if known.promise == "open":
@@ -203,7 +195,7 @@ class Site:
         if self.ledger is not None and known.promise == "epsilon":
             told |= {"left": self.ledger.left(self._keys), "delta": self.ledger.delta}
         if self.rosters is not None and self.rosters.allowed:
-            told["hello"] = self.rosters.hello(known.name, 0).as_dict()
+            told["hello"] = self.rosters.hello(known.name).as_dict()
         return wire.pack_facts(told)
 
     @cached_property
@@ -216,16 +208,14 @@ class Site:
         header, declared = message.header, self.guard.policy.declared
         if known.follower is not None or known.promise == "open" or declared is None:
             raise QueryRefused(f"lesson {known.name!r} cannot begin " + ("twice" if known.follower else "so"))
-        columns, names, position = header.get("columns"), header.get("names"), header.get("position")
-        if not (
-            _texts(columns) and _texts(names) and isinstance(header.get("script"), dict) and len(message.arrays) == 1
-        ):
-            raise QueryRefused("a lesson begins with columns, names, a script and one goal")
-        if type(position) is not int or not 0 <= position < len(names) or names[position] != self.name:
+        names, position = header["names"], header["position"]
+        if len(message.arrays) != 1 or not np.isfinite(message.arrays[0]).all():
+            raise QueryRefused("a lesson begins with one goal, made of finite numbers")
+        if not 0 <= position < len(names) or names[position] != self.name:
             raise QueryRefused("a lesson begins with this teacher's place in the roster")
         try:
             script = extensions.load(extensions.SCRIPTS, "prices").read(header["script"], message.arrays[0])
-            hellos = [Hello.from_dict(told) for told in header.get("hellos") or []]
+            hellos = [] if self.rosters is None else self.rosters.read(header["hellos"])
         except (InputError, KeyError, TypeError, ValueError) as error:
             raise QueryRefused(f"this lesson cannot be taught: {error}") from None
         if (
@@ -238,7 +228,7 @@ class Site:
             )
         if len(set(names)) < len(names):  # noise is shared out by places, and a place without a teacher adds none
             raise QueryRefused("the roster names a teacher twice")
-        if script.terms.masked and {hello.name for hello in hellos} != set(names):
+        if script.terms.masked and self.rosters is not None and {hello.name for hello in hellos} != set(names):
             raise QueryRefused("the roster of masks has other teachers than the lesson")
         bill = None
         if self.ledger is not None and script.terms.promise == "epsilon":
@@ -246,18 +236,18 @@ class Site:
             bill = Bill(self.ledger, self._keys, known.name, about)
         guard = self.guard.under(script.terms, bill, self.rosters, known.name, hellos)
         if guard.masker is not None:
-            told = json.dumps([header.get(part) for part in ("script", "names", "columns", "classes")], sort_keys=True)
+            told = json.dumps([header[part] for part in ("script", "names", "columns", "classes")], sort_keys=True)
             guard.masker.hear(told.encode(), message.arrays[0].tobytes())
-        teacher = self._teacher(columns, 0, script.learner.loss.name, header.get("classes"), guard).under(guard)
+        teacher = self._teacher(header, 0, script.learner.loss.name, guard).under(guard)
         self._forget_others(known)
         known.follower = Follower(teacher, script, tuple(names), position, script.terms)
         return wire.pack_facts({})
 
     def _step(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
-        follower, number = known.follower, message.header.get("number")
+        follower, number = known.follower, message.header["number"]
         if follower is None or known.finished is not None:
             raise QueryRefused(f"lesson {known.name!r} " + ("is over" if known.finished else "has not begun"))
-        facts["number"] = number if type(number) is int else None
+        facts["number"] = number
         if number != follower.number + 1:
             raise QueryRefused(f"round {follower.number + 1} is next, not {str(number)[:20]}")
         said = follower.step(message.words)
@@ -270,17 +260,13 @@ class Site:
         header = message.header
         if known.number or known.promise != "open":
             raise QueryRefused(f"lesson {known.name} " + ("has begun already" if known.number else "is not open"))
-        columns, first = header.get("columns"), header.get("first_id")
-        position, teachers = header.get("position"), header.get("teachers")
-        if type(position) is not int or type(teachers) is not int or not 0 <= position < teachers:
+        if not 0 <= header["position"] < header["teachers"]:
             raise QueryRefused("an agreement gives a teacher its place in the roster")
-        if type(first) is not int or not 0 <= first < 1 << 62:
+        if not 0 <= header["first_id"] < 1 << 62:
             raise QueryRefused("an agreement names the first row's id")
-        if not _texts(columns):
-            raise QueryRefused("an agreement lists the columns")
-        known.teacher = self._teacher(columns, first, str(header.get("loss")), header.get("classes"), self.guard)
+        known.teacher = self._teacher(header, header["first_id"], header["loss"], self.guard)
         self._forget_others(known)
-        known.position, known.teachers = position, teachers
+        known.position, known.teachers = header["position"], header["teachers"]
         known.state = known.teacher.start()
         return wire.pack_facts({})
 
@@ -292,16 +278,14 @@ class Site:
                     other.follower.leave()
                 self._lessons[name] = _Lesson(name, other.promise, other.number, finished=other.finished or {})
 
-    def _teacher(
-        self, columns: list[str], first: int, name: str, classes: list[object] | None, guard: Guard
-    ) -> Teacher:
-        loss = LOSSES.get(name)
+    def _teacher(self, agreed: Json, first: int, name: str, guard: Guard) -> Teacher:
+        loss, columns = LOSSES.get(name), agreed["columns"]
         if loss is None:
             raise QueryRefused(f"no loss is named {name[:60]!r}")
-        return make_teacher(self.holding.part(columns, first), columns, loss(), classes, guard)
+        return make_teacher(self.holding.part(columns, first), columns, loss(), agreed["classes"], guard)
 
     def _ask(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
-        facts["query"] = str(message.header.get("query"))[:60]
+        facts["query"] = message.header["query"][:60]
         delivers = known.follower is not None and known.finished is not None and self.guard.policy.deliver
         if known.promise != "open" and not delivers:
             raise QueryRefused(f"promise {known.promise!r} has a script, and no question is answered beside it")
@@ -358,23 +342,8 @@ class Site:
         return wire.pack_facts(known.finished)
 
 
-def _texts(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
-
-
-def _only(message: wire.Message) -> None:
-    """Refuse what no message declares."""
-    known, doubles = FIELDS[message.kind], {"ask": 64, "begin": 1}.get(message.kind, 0)
-    if odd := sorted(set(message.header) - set(known)):
-        raise QueryRefused(f"such a message has {', '.join(known)}; {odd[0][:60]!r} does not fit")
-    if len(message.arrays) > doubles or (message.words and message.kind not in ("step", "finish")):
-        raise QueryRefused(f"a message of kind {message.kind!r} has no such arrays")
-    if message.kind == "begin" and not all(np.isfinite(array).all() for array in message.arrays):
-        raise QueryRefused("a goal is made of finite numbers")
-
-
 def _told(error: Exception) -> str:
-    """What the coordinator hears of an accident: never a text that may quote a row."""
+    """Say what the coordinator hears of an accident: never a text that may quote a row."""
     if isinstance(error, DataError):
         return "its rows do not suit this lesson; its own log says why"
     if isinstance(error, SuperteachError):

@@ -7,9 +7,8 @@ import threading
 from typing import NamedTuple, Protocol
 
 from superteach.errors import QueryRefused
-from superteach.line.messages import Sealed, Turn
+from superteach.line.messages import Sealed, Turn, mark_of
 from superteach.line.queries import Query
-from superteach.line.script import mark_of
 from superteach.promises.fixed import Words
 from superteach.promises.terms import PromiseTerms
 from superteach.teacher import Teacher

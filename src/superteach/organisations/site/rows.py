@@ -43,7 +43,7 @@ class Holding:
         return self.pool.parts[0].count
 
     def schema(self, classifies: bool) -> Json:
-        """Names and kinds of the columns, the label values of a classification, a hash of it all, the count."""
+        """List names and kinds of the columns, the label values of a classification, a hash of it all, the count."""
         part = self.pool.parts[0]
         text = part.take_target().dtype.kind in "OUS"
         return schema_of(self.pool.columns, self.target, text, _labels(part) if classifies else None, self.count)
@@ -80,7 +80,7 @@ class Holding:
         check_finite(self.pool.parts[0], self.pool.columns, self.pool.parts)
 
     def records(self, identity: str | None) -> list[Raw]:
-        """All that the owner's table has of each row, or the one column that names it: for the ledger's keys."""
+        """Return all that the owner's table has of each row, or the one column that names it: for the ledger's keys."""
         columns = read_columns(self.name, self.pool.files[0], identity)
         return [column[self.pool.row_numbers[0]] for column in columns]
 
@@ -99,7 +99,7 @@ class Holding:
         return code.hexdigest()
 
     def part(self, columns: Sequence[str], first_id: int) -> Part:
-        """The rows with the agreed columns in the agreed order, and ids no other teacher has."""
+        """Return the rows with the agreed columns in the agreed order, and ids no other teacher has."""
         missing = [column for column in columns if column not in self.pool.columns]
         if missing or not columns:
             raise QueryRefused(f"this teacher does not offer the column {missing[0]!r}" if missing else "no columns")
@@ -140,7 +140,7 @@ def open_holding(name: str, data: str | Path, target: str, features: Sequence[st
 
 
 def own_secret(path: Path) -> bytes:
-    """A secret of this teacher's own, made when it is first asked for; it never leaves its folder."""
+    """Read this teacher's own secret, made when it is first asked for; it never leaves its folder."""
     if not path.exists():
         mine = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
@@ -159,7 +159,7 @@ def own_secret(path: Path) -> bytes:
 
 
 def _arrays(values: Any) -> tuple[Raw, ...]:
-    """The plain arrays that some rows are made of; texts as NumPy writes them, all of one width."""
+    """Return the plain arrays that some rows are made of; texts as NumPy writes them, all of one width."""
     if sparse.issparse(values):
         values = values.tocsr()
         values.sort_indices()
@@ -169,7 +169,7 @@ def _arrays(values: Any) -> tuple[Raw, ...]:
 
 
 def _labels(part: Part) -> list[Label]:
-    """The label values here, one or two; their order is the coordinator's to settle."""
+    """Return the label values here, one or two; their order is the coordinator's to settle."""
     values = part.take_target()
     different = np.unique(values)
     if len(different) > 2:
@@ -180,7 +180,7 @@ def _labels(part: Part) -> list[Label]:
 
 
 def _rows(source: Path, numbers: npt.NDArray[np.int64]) -> bytes:
-    """These rows of a file, in the file's own format, every column of them."""
+    """Copy these rows of a file, in the file's own format, every column of them."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
