@@ -156,7 +156,7 @@ def takes(kind: type[Asked]) -> Callable[[Callable[[Asked], None]], Callable[...
     ]
     settings = {one.name for one in fields(Settings)}
     for one in fields(Settings):
-        facts, kind_of = one.metadata, one.metadata.get("text", str)
+        facts, kind_of = one.metadata, one.metadata["text"]
         flag = kind_of is bool
         shown = facts.get("shown") or ("" if flag or one.default is None else str(one.default))
         name = f"--{option_of(one).replace('_', '-')}"
@@ -164,7 +164,7 @@ def takes(kind: type[Asked]) -> Callable[[Callable[[Asked], None]], Callable[...
         option = _option(_LESSON, facts["help"], name, show_default=shown or False)
         if "choices" in facts:
             make: Any = StrEnum  # mypy reads a call of it as the definition of a class
-            kind_of = make(one.name, {word: word for word in facts["choices"]()})
+            kind_of = make(one.name, {word: word for word in facts["choices"]})
         hint: object = Annotated[kind_of if flag else kind_of | None, option]
         parameters.append(_parameter(one.name, hint, one.default if flag else None))
 
