@@ -261,9 +261,9 @@ class Settings:
 
     def for_learner(self, learner: Learner) -> Settings:
         """Fill in the defaults that depend on the learner."""
-        classifies = learner.loss.classifies
-        defaults = {"sparsity": 0.1 if classifies else 1.0, "goal_weight": 1000.0 if classifies else 2000.0}
-        return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
+        sparsity, weight = (0.1, 1000.0) if learner.loss.classifies else (1.0, 2000.0)
+        sparsity = sparsity if self.sparsity is None else self.sparsity
+        return replace(self, sparsity=sparsity, goal_weight=weight if self.goal_weight is None else self.goal_weight)
 
     def as_dict(self) -> dict[str, Any]:
         """Values for JSON, from which `Settings(**values)` makes the same settings again."""
