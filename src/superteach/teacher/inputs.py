@@ -69,25 +69,17 @@ class Part:
 
     def take_costs(self) -> Array | None:
         """Return the owner's costs, checked."""
-        costs = self._numbers(self.costs, "costs")
-        if costs is not None and not (usable := np.abs(costs) <= MOST).all():
-            bad = int(np.argmin(usable))
-            raise DataError(f"teacher {self.name!r}, {self.row(bad)}: its cost {costs[bad]:g} is NaN, infinite or huge")
-        return costs
+        return self._numbers(self.costs, "costs", -MOST, "its cost {} is NaN, infinite or huge")
 
     def take_weights(self) -> Array | None:
         """Return the owner's weights, checked."""
-        weights = self._numbers(self.weights, "sample_weight")
-        if weights is not None and not (usable := (weights > 0.0) & (weights <= MOST)).all():
-            bad = int(np.argmin(usable))
-            seen = f"{weights[bad]:g}" if weights[bad] else "zero"
-            raise DataError(
-                f"teacher {self.name!r}, {self.row(bad)}: sample_weight is {seen}, a finite number above 0 is needed; drop "
-                "rows, or a class of them, that are to count nothing"
-            )
-        return weights
+        fault = (
+            "sample_weight is {}, a finite number above 0 is needed; drop rows, or a class, that are to count nothing"
+        )
+        return self._numbers(self.weights, "sample_weight", np.nextafter(0.0, 1.0), fault)
 
-    def _numbers(self, given: npt.ArrayLike | None, what: str) -> Array | None:
+    def _numbers(self, given: npt.ArrayLike | None, what: str, least: float, fault: str) -> Array | None:
+        """Return the owner's of `given`, one number for each row; `fault` tells of one that is not from `least` to MOST."""
         if given is None:
             return None
         try:
@@ -98,7 +90,12 @@ class Part:
             ) from None
         if numbers.ndim != 1 or (self.rows is None and len(numbers) != self.count):
             raise DataError(f"teacher {self.name!r} has {what} of shape {numbers.shape}, expected one for each row")
-        return numbers if self.rows is None else numbers[self.rows]
+        numbers = numbers if self.rows is None else numbers[self.rows]
+        if not (usable := (numbers >= least) & (numbers <= MOST)).all():
+            bad = int(np.argmin(usable))
+            seen = f"{numbers[bad]:g}" if numbers[bad] else "zero"
+            raise DataError(f"teacher {self.name!r}, {self.row(bad)}: {fault.format(seen)}")
+        return numbers
 
     def take_target(self) -> Raw:
         """Return the owner's labels or targets."""

@@ -109,12 +109,10 @@ def _rehearse(request: Request, order: Order, student: Learner, goal: object) ->
     from superteach.coordinator.goals import MaxAUC, PerturbedFit
     from superteach.faces.cli import rehearsal
 
-    held = 1000 * len(order.teachers)
-    if isinstance(order.settings.budget, int):
-        held = max(held, 25 * order.settings.budget)
-    shape = rehearsal.Shape(order.teachers, _width(goal, order.features, order.intercept), held, known=False)
+    width = _width(goal, order.features, order.intercept)
     fitted = {"perturbed": PerturbedFit(order.goal_seed), "max-auc": MaxAUC()}
-    told = rehearsal.rehearse(shape, student, fitted.get(request.goal, goal), order.settings, ROUND)
+    wanted = fitted.get(request.goal, goal)
+    told = rehearsal.rehearse(order.teachers, width, None, student, wanted, order.settings, ROUND)
     rehearsal.say(told, request.as_json)
 
 

@@ -58,8 +58,7 @@ def run(request: Request, place: Path) -> None:
         wanted = check_goal(goal, len(columns), student, classes, columns)
         if isinstance(wanted, CheckedGoal):
             wanted.check(student, columns, classes)
-        shape = rehearsal.Shape(names, len(columns), rows)
-        rehearsal.say(rehearsal.rehearse(shape, student, goal, settings), request.as_json)
+        rehearsal.say(rehearsal.rehearse(names, len(columns), rows, student, goal, settings), request.as_json)
 
     if request.spark is not None:
         from superteach.faces.cli.spark import teach_spark
