@@ -10,6 +10,7 @@ import ast
 import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypedDict, TypeGuard, cast, get_type_hints
@@ -64,14 +65,14 @@ def read_budget(text: str) -> Any:
     """Read a count ("200"), a fraction ("0.04"), a range of either ("50:200"), "best" or "smallest"."""
     if text in ("best", "smallest"):
         return text
-    try:
-        low, *high = (int(end) if re.fullmatch(r"[\s\d_+-]+", end) else float(end) for end in text.split(":"))
-        return (low, *high) if high else low
-    except ValueError:
-        raise BudgetError(
-            f"--budget {text!r} is not known: give a count (200), a fraction (0.04), a range (50:200 or 0.01:0.05), "
-            "best, or smallest with --risk-target"
-        ) from None
+    with suppress(ValueError):
+        ends = tuple(int(end) if re.fullmatch(r"[\s\d_+-]+", end) else float(end) for end in text.split(":"))
+        if len(ends) < 3:
+            return ends if len(ends) == 2 else ends[0]
+    raise BudgetError(
+        f"--budget {text!r} is not known: give a count (200), a fraction (0.04), a range (50:200 or 0.01:0.05), "
+        "best, or smallest with --risk-target"
+    )
 
 
 def _number(low: float, below: float | None = None) -> Callable[[str, object], float]:

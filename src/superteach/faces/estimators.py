@@ -127,15 +127,15 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             pool = large.put_away(student.loss)
             self._name_columns(pool)
             columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-            taught = OneProcess(pool, columns, student, self.engine).teach(self.goal, watch, settings)
+            taught = OneProcess(pool, columns, student, self.engine).teach(self.goal, settings, watch)
             self.sample_indices_, self.teachers_ = pool.numbers(taught.chosen), np.array(taught.lesson.teachers)
-            self.transformer_: Foreign = None
             prepared = None
         else:
             taught, prepared = self._taught_in_memory(X, y, groups, costs, sample_weight, student, settings, watch)
         lesson, classes = taught.lesson.with_model(estimator, taught.classes), taught.classes
         if prepared is not None and lesson.model_ is not None:
             lesson = replace(lesson, model_=prepared.with_last(lesson.model_))
+        self.transformer_ = None if prepared is None else prepared.transformer
         self.lesson_, self.model_ = lesson, lesson.model_
         if classes is not None:
             self.classes_ = classes
@@ -196,8 +196,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             ]
         room = OneProcess(parts, columns, student, self.engine)
         del parts
-        taught = room.teach(goal, watch, settings)
-        self.transformer_ = None if prepared is None else prepared.transformer
+        taught = room.teach(goal, settings, watch)
         chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
         self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
         return taught, prepared

@@ -91,7 +91,7 @@ def run(request: Request, place: Path) -> None:
             room = OneProcess(large, large.columns, student)
             goal = goal_of(large.columns, room.classes)
             with unfinished(request, settings, large, student, place) as journal:
-                taught = room.teach(goal, watch, settings, journal)
+                taught = room.teach(goal, settings, watch, journal)
                 stored = write(taught, large.columns, partial(write_large, taught=taught, pool=large))
         kind, size = table.kind.__name__, size_text(large.store.size)
         copied = f"Rows stayed on disk; their copy ({size}, {kind}) in {large.store.folder} is removed."
@@ -101,7 +101,7 @@ def run(request: Request, place: Path) -> None:
         pool = read_pool(request.files, request.target, request.owner, features, numeric, request.costs)
         room = OneProcess(pool.parts, pool.columns, student)
         if not request.dry_run:
-            taught = room.teach(goal_of(pool.columns, room.classes), watch, settings)
+            taught = room.teach(goal_of(pool.columns, room.classes), settings, watch)
     if request.dry_run:
         names = [part.name for part in pool.parts]
         rehearse(names, pool.columns, sum(part.count for part in pool.parts), room.classes)
