@@ -264,17 +264,7 @@ def _what(said: str, tables: Sequence[Foreign]) -> str:
 
 def apply(transformer: BaseEstimator, table: Foreign, name: str) -> Foreign:
     """Return one teacher's rows behind a pipeline, as a matrix of numbers."""
-    return _numbers(_transform(transformer, table, name), name)
-
-
-def _transform(transformer: BaseEstimator, table: Foreign, name: str) -> Foreign:
-    """One teacher's rows behind a transformer."""
-    with _named(f"teacher {name!r}: {type(transformer).__name__}", [table]):
-        return transformer.transform(table)
-
-
-def _numbers(made: Foreign, name: str) -> Foreign:
-    """What a pipeline made, as a matrix of numbers."""
+    made = _transform(transformer, table, name)
     if sparse.issparse(made):
         return made.tocsr()
     try:
@@ -290,6 +280,12 @@ def _numbers(made: Foreign, name: str) -> Foreign:
             f"teacher {name!r}: the Pipeline makes an array of shape {matrix.shape}; rows × columns are needed"
         )
     return matrix
+
+
+def _transform(transformer: BaseEstimator, table: Foreign, name: str) -> Foreign:
+    """One teacher's rows behind a transformer."""
+    with _named(f"teacher {name!r}: {type(transformer).__name__}", [table]):
+        return transformer.transform(table)
 
 
 def translate(
