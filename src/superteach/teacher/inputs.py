@@ -159,7 +159,12 @@ def check_part(part: Part, columns: Sequence[str], loss: Loss) -> None:
 
 
 def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = None) -> Teacher:
-    target = _encode(part, classes) if classes is not None else _numbers(part, loss)
+    if classes is None:
+        target: Raw = _numbers(part, loss)
+    elif len(classes) > 2:  # numbers from 0 on
+        target = np.searchsorted(classes, part.take_target()).astype(np.int8 if len(classes) <= 128 else np.int64)
+    else:
+        target = np.where(part.take_target() == classes[1], np.int8(1), np.int8(-1))
     agreed = None if guard is None else loss.name
     return Teacher(
         part.name, part.take_features(), target, part.ids, part.take_costs(), agreed, guard, part.take_weights()
@@ -280,13 +285,6 @@ def _check_missing(part: Part, what: str, missing: Mask) -> None:
     if missing.any():
         row = part.row(int(np.argmax(missing.reshape(len(missing), -1).any(axis=1))))
         raise DataError(f"teacher {part.name!r}: the {what} of {row} is NaN or infinity; drop such rows first")
-
-
-def _encode(part: Part, classes: Raw) -> Raw:
-    """Labels as −1 and +1, or as numbers from 0 on where there are more than two."""
-    if len(classes) > 2:
-        return np.searchsorted(classes, part.take_target()).astype(np.int8 if len(classes) <= 128 else np.int64)
-    return np.where(part.take_target() == classes[1], np.int8(1), np.int8(-1))
 
 
 def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:

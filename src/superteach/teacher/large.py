@@ -82,9 +82,9 @@ def free_memory() -> int:
     return min(found, default=1 << 33)
 
 
-def is_large(numbers: int, bytes_each: int = 8) -> bool:
-    """Tell whether `numbers` numbers of `bytes_each` bytes are to stay on disk."""
-    return numbers * bytes_each > LARGE * free_memory()
+def is_large(numbers: int) -> bool:
+    """Tell whether `numbers` numbers of 8 bytes are to stay on disk."""
+    return 8 * numbers > LARGE * free_memory()
 
 
 class ParquetTable:

@@ -20,6 +20,14 @@ _Teacher = Annotated[str, typer.Argument(show_default=False)]
 _Target = Annotated[str, typer.Option(help="Column to be predicted.", show_default=False)]
 _Features = Annotated[str | None, typer.Option(help="Columns to offer, separated by commas (default: all others).")]
 _GIVEN = "{0}/teachers/{1}   give this folder to {1}, by a way nobody can listen to, and keep no copy"
+_FATES = {
+    "RUNNING": "running",
+    "FINISHED:COMPLETED": "finished",
+    "FINISHED:ABORTED": "aborted",
+    "FINISHED:BROKEN_OFF": "broken off",
+    "FINISHED:CAN_NOT_SCHEDULE": "could not begin",
+}
+"""What became of a lesson, in words for NVFlare's own; other ends are errors, and all else has not begun."""
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -169,7 +177,9 @@ def status(
         there = "does not answer" if name in standing.silent else "not connected"
         typer.echo(f"{name}: {'connected' if name in standing.connected else there}")
     for lesson in standing.lessons:
-        typer.echo(f"lesson {lesson['lesson']}: {_fate(lesson['status'])}, asked for {_time(lesson['when'])}")
+        other = "ended with an error" if lesson["status"].partition(":")[0] == "FINISHED" else "not begun yet"
+        fate = _FATES.get(lesson["status"], other)
+        typer.echo(f"lesson {lesson['lesson']}: {fate}, asked for {_time(lesson['when'])}")
         if "rounds" in lesson:
             asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items()) or "nothing yet"
             typer.echo(f"  promise {lesson['promise']}, {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
@@ -183,20 +193,6 @@ def _certificates() -> ModuleType:
 
     require()
     return import_module("superteach.organisations.nvflare.certificates")
-
-
-def _fate(status: str) -> str:
-    """What became of a lesson, in words for NVFlare's own."""
-    finished, _, how = status.partition(":")
-    if finished != "FINISHED":
-        return "running" if status == "RUNNING" else "not begun yet"
-    ends = {
-        "COMPLETED": "finished",
-        "ABORTED": "aborted",
-        "BROKEN_OFF": "broken off",
-        "CAN_NOT_SCHEDULE": "could not begin",
-    }
-    return ends.get(how, "ended with an error")
 
 
 def _time(when: str) -> str:
