@@ -156,11 +156,11 @@ class Lesson:
         return frame_of(self, what)
 
     def named(self, columns: Sequence[object]) -> Lesson:
-        """The same lesson, with names for its coefficients where columns have names."""
+        """Return the same lesson, with names for its coefficients where columns have names."""
         return replace(self, columns=tuple(map(str, columns)) if all(isinstance(one, str) for one in columns) else ())
 
     def with_model(self, estimator: Foreign, classes: Labels | None) -> Lesson:
-        """The same lesson, with the taught model as a fitted estimator like the one given (a Learner: without)."""
+        """Return the same lesson, with the taught model as a fitted estimator like the one given (a Learner: without)."""
         if not hasattr(estimator, "fit"):
             return self
         from sklearn.base import clone, is_classifier
@@ -274,7 +274,7 @@ class Lesson:
         return sum(entry.bytes_out + entry.bytes_in for entry in self.ledger)
 
     def as_dict(self) -> Json:
-        """Everything, as plain values for JSON."""
+        """Return everything as plain values for JSON."""
         own = {
             one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.name not in ("intercept", "model_")
         }
@@ -353,7 +353,7 @@ def _writing(path: str | Path) -> Iterator[None]:
 
 
 def _plain(value: object) -> object:
-    """Arrays, tuples and dataclasses as JSON has them."""
+    """Write arrays, tuples and dataclasses as JSON has them."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, tuple):
@@ -364,7 +364,7 @@ def _plain(value: object) -> object:
 
 
 def to_json(value: object) -> str:
-    """JSON that any reader accepts: what is not finite becomes null."""
+    """Write `value` as JSON that any reader accepts: what is not finite becomes null."""
     return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -377,7 +377,7 @@ def _finite(value: object) -> object:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computed a lesson."""
+    """Name the versions of what computes a lesson."""
     from importlib.metadata import version
 
     packages = ("superteach", "numpy", "scipy", "scikit-learn")

@@ -30,7 +30,7 @@ BUDGETS = "give a count, a fraction in (0, 1], a range (low, high) of either, 'b
 
 
 def option_of(setting: Field[Any]) -> str:
-    """Name of a setting on the command line and in a journal, without dashes."""
+    """Name a setting on the command line and in a journal, without dashes."""
     return str(setting.metadata.get("option", setting.name))
 
 
@@ -143,7 +143,7 @@ def _method(name: str, value: object) -> str:
 
 
 def _solver(name: str, value: object) -> Any:
-    """A solver, by its name or as text (Block(staleness=2)) too."""
+    """Make a solver of its name, or of a text such as Block(staleness=2)."""
     from superteach.mathematics import solvers
 
     kinds = dict(zip(SOLVERS, (solvers.Newton, solvers.LBFGS, solvers.Block), strict=True))
@@ -267,7 +267,7 @@ class Settings:
         return replace(self, sparsity=sparsity, goal_weight=weight if self.goal_weight is None else self.goal_weight)
 
     def as_dict(self) -> dict[str, Any]:
-        """Values for JSON, from which `Settings(**values)` makes the same settings again."""
+        """Return values for JSON, from which `Settings(**values)` makes the same settings again."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return values | {"solver": None if self.solver is None else repr(self.solver)}
 

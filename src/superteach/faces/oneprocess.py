@@ -74,7 +74,7 @@ class OneProcess:
     def __init__(
         self, parts: Sequence[Part] | LargePool, columns: Sequence[str], learner: Learner, engine: Opens | None = None
     ) -> None:
-        """Make teachers of parts, or take those of a pool that is on disk."""
+        """Make teachers of parts, or take the teachers of a pool that is on disk."""
         if engine is not None and not callable(engine):
             raise SettingError(
                 f"engine={engine!r} makes no engine of teachers: None is this process, superteach.Torch('cuda') a GPU, "
@@ -97,7 +97,7 @@ class OneProcess:
         watch: Callable[[Entry], None] | None = None,
         journal: Journal | None = None,
     ) -> Taught:
-        """One lesson, with a ledger of its own; sums that a journal has are not asked for again."""
+        """Teach one lesson, with a ledger of its own; sums that a journal has are not asked for again."""
         with closing(self._open(self._teachers)) as engine:
             federation = Federation(engine if journal is None else Journalled(engine, journal), watch)
             lesson = teach(federation, self.learner, goal, settings, classes=self.classes, columns=self.columns)

@@ -95,7 +95,7 @@ def name_row(table: object, row: int) -> str:
 
 
 def index_of(table: object) -> Raw | None:
-    """Labels of a data frame's rows, where they are not their numbers."""
+    """Return the labels of a data frame's rows, where they are not their numbers."""
     index = getattr(table, "index", None)
     if index is None or callable(index) or not hasattr(table, "iloc"):
         return None
@@ -117,7 +117,7 @@ def take_rows(table: Rows, rows: Raw) -> Rows:
 
 
 def columns_of(table: Foreign) -> Iterator[tuple[Foreign, Raw]]:
-    """Each column with its name, or its number where it has none."""
+    """Yield each column with its name, or its number where it has none."""
     if isinstance(table, np.ndarray):
         yield from enumerate(table.T) if table.ndim == 2 else ()
     elif hasattr(table, "columns") and hasattr(table, "iloc"):

@@ -73,7 +73,7 @@ class FileSource:
         return pa.OSFile(str(self.path))
 
     def names(self) -> list[str]:
-        """Names of all columns, from the head of the file."""
+        """Name all columns, from the head of the file."""
         with self.reading(), self.opened() as file:
             if self.path.stat().st_size == 0:
                 raise DataError(f"{self.called} is empty; it needs a line of column names and rows below it")
@@ -86,7 +86,7 @@ class FileSource:
                 return [str(column) for column in stored.schema.names]
 
     def line(self, row: int) -> str:
-        """Where a row of a CSV file stands in it, for an editor."""
+        """Say on which line of a CSV file a row stands, for an editor."""
         if is_parquet(self.path):
             return ""
         with self.path.open(encoding="utf-8", errors="replace", newline="") as file:
@@ -139,7 +139,7 @@ def read_pool(
 
 
 def read_columns(name: str, path: Path, column: str | None = None) -> list[Raw]:
-    """Every column of a teacher's file as it is there, or the one named."""
+    """Read every column of a teacher's file as it is there, or the one named `column`."""
     source = open_source(name, path)
     if column is not None and column not in source.columns:
         raise DataError(f"{source.called} has no column {column!r}; it has {listed(list(source.columns))}")
@@ -174,7 +174,7 @@ def check_places(places: list[Path], owner: str | None) -> None:
 
 
 def _names(places: list[Path]) -> list[str | None]:
-    """File stems, or as much of the paths as tells all of them apart."""
+    """Name teachers by file stems, or as much of the paths as tells all of them apart."""
     names: list[str | None] = [place.stem for place in places]
     if len(set(names)) == len(names):
         return names

@@ -56,7 +56,7 @@ class Part:
         return self.features if self.rows is None else self.features[self.rows]
 
     def with_own(self, name: str, rows: npt.NDArray[np.integer], features: Foreign) -> Part:
-        """The part of one owner among everybody's rows, with features made for it alone."""
+        """Return the part of one owner among everybody's rows, with features made for it alone."""
         costs, weights = (None if one is None else np.asarray(one)[rows] for one in (self.costs, self.weights))
         index = rows if self.index is None else self.index[rows]
         return Part(name, features, np.asarray(self.target)[rows], rows, None, costs, weights, index)

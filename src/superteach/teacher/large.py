@@ -61,13 +61,13 @@ class LargePool:
         return tuple(teacher.rows.count for teacher in self.teachers)
 
     def numbers(self, chosen: Sequence[Positions]) -> Positions:
-        """Chosen rows of all parts, as rows of the whole table, ascending."""
+        """Return the chosen rows of all parts, as rows of the whole table, ascending."""
         firsts = np.cumsum((0, *self.counts))
         return np.concatenate([first + np.sort(some) for first, some in zip(firsts, chosen, strict=False)])
 
 
 def free_memory() -> int:
-    """Bytes that this process may still take."""
+    """Count the bytes that this process may still take."""
     found = []
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
@@ -137,7 +137,7 @@ class ParquetTable:
         return self.rows * len(self.columns)
 
     def bundles(self, size: int) -> list[list[tuple[int, int]]]:
-        """Row groups that are read together, each as file and number: about `size` rows of them, or one that is larger."""
+        """List row groups that are read together, each as file and number: about `size` rows, or one that is larger."""
         most = self.rows / max(1, round(self.rows / size))
         found, done = [list[tuple[int, int]]()], 0
         for file, groups in enumerate(self.groups):
@@ -158,7 +158,7 @@ class ParquetTable:
         return sum(self.groups[file][group] for file, group in bundle)
 
     def find_classes(self) -> Raw:
-        """The labels' two values, from the target column alone."""
+        """Find the labels' two values, from the target column alone."""
 
         def values(file: int) -> Part:
             found: list[Raw] = []
@@ -170,7 +170,7 @@ class ParquetTable:
         return find_classes(_together(values, [file for file, rows in enumerate(self.counts) if rows]), most=2)
 
     def _chunks(self, file: int, groups: Sequence[int], asked: list[str]) -> Iterator[list[Raw]]:
-        """Columns of row groups that follow each other, checked, batch by batch; the target is the last of them."""
+        """Yield columns of row groups that follow each other, checked, batch by batch; the target is the last."""
         source = self.sources[file]
         start = source.ends[groups[0]] - self.groups[file][groups[0]]
         for table in self.tables(file, groups, asked):
@@ -183,7 +183,7 @@ class ParquetTable:
             raise DataError(f"{source.called} has changed while it was read; begin anew when nobody writes to it")
 
     def tables(self, file: int, groups: Sequence[int], asked: Sequence[str]) -> Iterator[pa.Table]:
-        """Rows of some row groups as they are in the file; an error where the file is not what it was."""
+        """Yield rows of some row groups as they are in the file; raise an error where the file is not what it was."""
         source = self.sources[file]
         told = f"row groups {groups[0]} to {groups[-1]} of {source.called}"
         self.check_same(file, told)
@@ -296,12 +296,12 @@ def _cores() -> int:
 
 
 def _size(rows: int) -> int:
-    """Rows of a part: PART, or fewer where a core would have no part."""
+    """Count the rows of a part: PART, or fewer where a core would have no part."""
     return min(PART, max(_LEAST_PART, -(-rows // _cores())))
 
 
 def _even(rows: int, size: int) -> list[int]:
-    """Sizes of parts that differ by one row at most, about `size` each."""
+    """List sizes of parts that differ by one row at most, about `size` each."""
     parts = max(1, round(rows / size))
     return [(place + 1) * rows // parts - place * rows // parts for place in range(parts)]
 
@@ -309,7 +309,7 @@ def _even(rows: int, size: int) -> list[int]:
 def _store(
     folder: Path | None, beside: Path | None, rows: int, width: int, kind: type[np.float32 | np.float64]
 ) -> Store:
-    """A store beside the data, or where temporary files go, if there is room for it."""
+    """Make a store beside the data, or where temporary files go, if there is room for it."""
     places = [folder] if folder is not None else [beside, Path(tempfile.gettempdir())]
     able = [place for place in places if place is not None and os.access(place, os.W_OK)]
     if not able:

@@ -173,7 +173,7 @@ class Paged:
         del self._bare.rows, self._bare.target, self._bare.costs, self._bare.ids
 
     def start(self) -> Kept:
-        """The state before the first query."""
+        """Return the state before the first query."""
         return Kept(self._store.put(State()), None)
 
     def under(self, guard: Guard) -> Self:

@@ -196,7 +196,7 @@ def _certificates() -> ModuleType:
 
 
 def _time(when: str) -> str:
-    """A moment as a person writes it, in UTC."""
+    """Write a moment as a person does, in UTC."""
     try:
         return f"{datetime.fromisoformat(when).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     except ValueError:

@@ -86,7 +86,7 @@ def unfinished(
 
 
 def write_large(folder: Path, taught: Taught, pool: LargePool) -> Json:
-    """Write the chosen rows; what lesson.json says of parts and of files."""
+    """Write the chosen rows; return what lesson.json says of parts and of files."""
     told = zip(taught.lesson.teachers, taught.chosen, pool.counts, strict=True)
     parts = [{"teacher": name, "rows": len(chosen), "held": held} for name, chosen, held in told]
     return {"files": parts, "tables": _write_rows(folder, pool, pool.numbers(taught.chosen))}
@@ -122,7 +122,7 @@ def _write_rows(folder: Path, pool: LargePool, chosen: Positions) -> list[Json]:
 
 
 def _taken(table: ParquetTable, file: int, own: Positions, asked: list[str]) -> Iterator[pa.Table]:
-    """Chosen rows of one file, from the row groups that hold some."""
+    """Yield the chosen rows of one file, from the row groups that hold some."""
     ends = np.array(table.sources[file].ends)
     for group in np.unique(np.searchsorted(ends, own, side="right")).tolist():
         start = int(ends[group]) - table.groups[file][group]
