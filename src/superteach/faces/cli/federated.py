@@ -142,19 +142,16 @@ def _aloud(text: str) -> None:
 
 def _quietly(lesson: Lesson) -> str:
     """Say what is known of a lesson that nobody looked at."""
-    risk = (
-        "no risk can be stated"
-        if lesson.stated_risk is None
-        else f"with 95 % its risk is below {lesson.stated_risk:.3g}"
-    )
+    risk = "no risk can be stated"
+    if lesson.stated_risk is not None:
+        risk = f"with 95 % its risk is below {lesson.stated_risk:.3g}"
+    fitted = "There is no model.json: under a promise the learner is not fitted here."
+    if lesson.delivered:
+        far = f"{lesson.risk:.4g} away from the goal"
+        fitted = f"The learner, fitted on them, ends {far}; that fit is outside of the promise."
     return (
         f"Teachers chose about {lesson.size:,} of {lesson.rows:,} declared rows in {lesson.rounds} rounds, "
-        f"{lesson.seconds:.1f} seconds; {risk}. "
-        + (
-            f"The learner, fitted on them, ends {lesson.risk:.4g} away from the goal; that fit is outside of the promise."
-            if lesson.delivered
-            else "There is no model.json: under a promise the learner is not fitted here."
-        )
+        f"{lesson.seconds:.1f} seconds; {risk}. {fitted}"
     )
 
 

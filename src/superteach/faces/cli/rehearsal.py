@@ -54,6 +54,7 @@ def rehearse(
         goal /= np.linalg.norm(goal)
     scaled = replace(settings, budget=_scaled(settings.budget, invented / held))
     lesson = teach(_federation(teachers, columns, invented, learner), learner, goal, scaled)
+    clock = "where a round takes 0.1; starting the teachers' processes comes on top"
     groups: dict[str, list[Entry]] = {}
     for entry in lesson.ledger:
         groups.setdefault(entry.query, []).append(entry)
@@ -66,9 +67,7 @@ def rehearse(
         "rounds": lesson.rounds,
         "bytes": lesson.bytes,
         "seconds": lesson.seconds * held / invented + round_seconds * lesson.rounds,
-        "clock": "where a round takes 0.1; starting the teachers' processes comes on top"
-        if round_seconds
-        else "on this machine",
+        "clock": clock if round_seconds else "on this machine",
         "leaves": [
             {
                 "query": query,
@@ -92,20 +91,13 @@ def say(told: Json, as_json: bool) -> None:
         f"A rehearsal on invented rows: {counted(teachers, 'teachers')}, {rows}, {counted(told['columns'], 'columns')}. "
         "Nobody was asked anything, and nothing was written."
     )
-    each = sum(one["bytes"] for one in told["leaves"])
+    each = size_text(sum(one["bytes"] for one in told["leaves"]))
+    more = "more where rows do not reach the goal" if told["searches"] else ""
     screen.facts(
         [
             ("promise", promise, PROMISES[promise]),
-            (
-                "rounds",
-                f"about {told['rounds']:,}",
-                "more where rows do not reach the goal" if told["searches"] else "",
-            ),
-            (
-                "bytes",
-                f"about {size_text(told['bytes'])}",
-                f"both ways, over all teachers; {size_text(each)} leave each",
-            ),
+            ("rounds", f"about {told['rounds']:,}", more),
+            ("bytes", f"about {size_text(told['bytes'])}", f"both ways, over all teachers; {each} leave each"),
             ("seconds", f"about {told['seconds']:.2g}", told["clock"]),
         ]
     )
