@@ -106,7 +106,7 @@ class ParquetTable:
         self.target, self.costs, self._numeric = target, costs, numeric_target
         opened = [files.open_source(None, path) for path in paths]
         self.columns = files.feature_columns(opened, target, None, costs, features)
-        self._asked = [*self.columns, *([] if costs is None else [costs]), target]
+        self.asked = [*self.columns, *([] if costs is None else [costs]), target]
         self._marks = [stamp(path) or [] for path in paths]
         self.sources: list[files.FileSource] = []
         self.groups: list[list[int]] = []
@@ -116,7 +116,7 @@ class ParquetTable:
             with source.reading(), parquet.ParquetFile(source.path) as stored:
                 head = stored.metadata
                 self.groups.append([head.row_group(number).num_rows for number in range(head.num_row_groups)])
-                kinds = [stored.schema_arrow.field(column).type for column in self._asked[:-1]]
+                kinds = [stored.schema_arrow.field(column).type for column in self.asked[:-1]]
                 narrow &= all(types.is_float32(kind) for kind in kinds)
             self.sources.append(replace(source, ends=tuple(np.cumsum(self.groups[-1]).tolist())))
         self.kind: type[np.float32 | np.float64] = np.float32 if narrow else np.float64
@@ -203,10 +203,10 @@ class ParquetTable:
             bundle, made, first = bundles[place], list[Paged](), firsts[place]
             sizes = _even(self._rows(bundle), _size(self.rows))
             by_file = [(file, [group for _, group in some]) for file, some in groupby(bundle, lambda one: one[0])]
-            chunks = chain.from_iterable(self._chunks(file, groups, self._asked) for file, groups in by_file)
+            chunks = chain.from_iterable(self._chunks(file, groups, self.asked) for file, groups in by_file)
             left: list[Raw] = [np.empty(0)]
             for number, size in enumerate(sizes):
-                matrix = np.empty((len(self._asked) - 1, size), self.kind)
+                matrix = np.empty((len(self.asked) - 1, size), self.kind)
                 target: list[Raw] = []
                 filled = 0
                 while filled < size:

@@ -5,7 +5,6 @@ Little is imported before teachers are looked for: whoever is missing is named s
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from superteach.errors import SettingError
 from superteach.faces.cli import screen
 from superteach.faces.cli.folder import new_folder
 from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal
-from superteach.faces.cli.report import page_of_stored
+from superteach.faces.cli.report import page_of_stored, read_lesson
 from superteach.faces.cli.request import LOSSES, Request, listed_in
 from superteach.lesson import Entry, Lesson, to_json
 from superteach.processes.patience import LEAST, WAIT, persevere
@@ -75,8 +74,7 @@ def run(request: Request, place: Path) -> None:
                 found = persevere(attempt, desk.comes_back, order.wait, request.resume)
             else:
                 found = attempt(request.resume)
-            stored = json.loads((found / "lesson.json").read_text(encoding="utf-8"))
-            lesson = Lesson.load(found / "lesson.json")
+            stored, lesson = read_lesson(found)
             with new_folder(place) as result:
                 for written in ("lesson.json", *(["model.json"] if lesson.delivered else [])):
                     shutil.copyfile(found / written, result / written)
