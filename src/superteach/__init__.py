@@ -55,7 +55,7 @@ _HOMES = {
     "Teacher": "teacher",
     "Torch": "faces.devices",
     "drop": "faces.drop",
-    "last_layer": "faces.layers",
+    "last_layer": "faces.devices",
     "teach": "coordinator.teaching",
 }
 

@@ -62,6 +62,14 @@ class Certificate:
     whole: bool = False
     """Whether it holds for every model of the set; then no lesson comes nearer to the set than `lower_bound`."""
 
+    @property
+    def reach(self) -> str:
+        """Say for which models of a set the proof holds too, after a sentence about the goal."""
+        if self.whole:
+            return "; the same is proved of the whole set"
+        near = f"; the same is proved of the set's models whose predictions are within {self.within or 0:.2g} of this one's"
+        return near if self.within else ""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lesson:
@@ -148,11 +156,11 @@ class Lesson:
         return frame_of(self, what)
 
     def named(self, columns: Sequence[object]) -> Lesson:
-        """The same lesson, with names for its coefficients where columns have names."""
+        """Return the same lesson, with names for its coefficients where columns have names."""
         return replace(self, columns=tuple(map(str, columns)) if all(isinstance(one, str) for one in columns) else ())
 
     def with_model(self, estimator: Foreign, classes: Labels | None) -> Lesson:
-        """The same lesson, with the taught model as a fitted estimator like the one given (a Learner: without)."""
+        """Return the same lesson, with the taught model as a fitted estimator like the one given (a Learner: without)."""
         if not hasattr(estimator, "fit"):
             return self
         from sklearn.base import clone, is_classifier
@@ -227,57 +235,33 @@ class Lesson:
     @property
     def verdict(self) -> str:
         """In one sentence, whether the goal was taught and what is proved about it."""
-        beside = f" (stated beforehand: {self._stated})" if self.delivered and self.promise == "epsilon" else ""
-        return self._verdict + self._surprise + beside
-
-    @property
-    def _surprise(self) -> str:
-        """What to say where prediction and measurement of the risk differ."""
-        expected = self.predicted_risk
-        if expected is None or self.certificate is not None or self.risk <= 1e-12 * float(np.linalg.norm(self.goal)):
-            return ""
-        if 1.0 / SURPRISE <= expected / self.risk <= SURPRISE:
-            return ""
-        return f" (the linearised model promised {expected:.2g})"
-
-    @property
-    def _stated(self) -> str:
-        """What a promise lets one say about the risk without a look at the lesson."""
-        if self.stated_risk is None:
-            return "no risk can be stated"
-        return f"its risk is at most {self.stated_risk:.2g}, with a probability of 95 %"
-
-    @property
-    def _verdict(self) -> str:
+        stated = "no risk can be stated"
+        if self.stated_risk is not None:
+            stated = f"its risk is at most {self.stated_risk:.2g}, with a probability of 95 %"
         if not self.delivered:
-            return f"nobody has looked at the lesson; {self._stated}"
+            return f"nobody has looked at the lesson; {stated}"
+        beside = f" (stated beforehand: {stated})" if self.promise == "epsilon" else ""
         apart = ""
         if math.isfinite(self.prediction_distance):
-            apart = (
-                f"; predictions differ by {self.prediction_distance:.2g}, of a spread of {self.prediction_spread:.2g}"
-            )
+            far, spread = self.prediction_distance, self.prediction_spread
+            apart = f"; predictions differ by {far:.2g}, of a spread of {spread:.2g}"
         if self.certificate is not None:
+            bound = f", and none can be nearer than {self.lower_bound:.4g}" if self.lower_bound else ""
             return (
                 f"no {self.size} of these {self.rows} rows can teach this goal exactly; "
-                f"the nearest model found is at distance {self.risk:.4g}"
-                + (f", and none can be nearer than {self.lower_bound:.4g}" if self.lower_bound else "")
-                + self._of_set(self.certificate)
-                + apart
+                f"the nearest model found is at distance {self.risk:.4g}{bound}{self.certificate.reach}{apart}{beside}"
             )
         if not self.words.exact:
-            return f"the taught model is at distance {self.risk:.4g} from the goal"
-        if self.taught:
-            return f"the goal is taught to within {self.risk:.2g}{apart}"
-        return f"the nearest model found is at distance {self.risk:.4g}{apart}; there is no proof either way"
-
-    @staticmethod
-    def _of_set(proof: Certificate) -> str:
-        """What is proved of a goal that is a set."""
-        if proof.whole:
-            return "; the same is proved of the whole set"
-        if proof.within:
-            return f"; the same is proved of the set's models whose predictions are within {proof.within:.2g} of this one's"
-        return ""
+            told = f"the taught model is at distance {self.risk:.4g} from the goal"
+        elif self.taught:
+            told = f"the goal is taught to within {self.risk:.2g}{apart}"
+        else:
+            told = f"the nearest model found is at distance {self.risk:.4g}{apart}; there is no proof either way"
+        expected = self.predicted_risk
+        if expected is not None and self.risk > 1e-12 * float(np.linalg.norm(self.goal)):
+            surprising = not 1.0 / SURPRISE <= expected / self.risk <= SURPRISE
+            told += f" (the linearised model promised {expected:.2g})" * surprising
+        return told + beside
 
     @property
     def rounds(self) -> int:
@@ -290,7 +274,7 @@ class Lesson:
         return sum(entry.bytes_out + entry.bytes_in for entry in self.ledger)
 
     def as_dict(self) -> Json:
-        """Everything, as plain values for JSON."""
+        """Return everything as plain values for JSON."""
         own = {
             one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.name not in ("intercept", "model_")
         }
@@ -369,7 +353,7 @@ def _writing(path: str | Path) -> Iterator[None]:
 
 
 def _plain(value: object) -> object:
-    """Arrays, tuples and dataclasses as JSON has them."""
+    """Write arrays, tuples and dataclasses as JSON has them."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, tuple):
@@ -380,7 +364,7 @@ def _plain(value: object) -> object:
 
 
 def to_json(value: object) -> str:
-    """JSON that any reader accepts: what is not finite becomes null."""
+    """Write `value` as JSON that any reader accepts: what is not finite becomes null."""
     return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -393,7 +377,7 @@ def _finite(value: object) -> object:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computed a lesson."""
+    """Name the versions of what computes a lesson."""
     from importlib.metadata import version
 
     packages = ("superteach", "numpy", "scipy", "scikit-learn")

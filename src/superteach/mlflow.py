@@ -14,20 +14,8 @@ if TYPE_CHECKING:
     from superteach.lesson import Lesson
 
 FIGURES = (
-    "size",
-    "rows",
-    "fraction",
-    "risk",
-    "pool_risk",
-    "ratio",
-    "consistency",
-    "prediction_distance",
-    "lower_bound",
-    "stated_risk",
-    "cost",
-    "rounds",
-    "bytes",
-    "seconds",
+    *("size", "rows", "fraction", "risk", "pool_risk", "ratio", "consistency", "prediction_distance", "lower_bound"),
+    *("stated_risk", "cost", "rounds", "bytes", "seconds"),
 )
 """Metrics of a lesson, by its attributes; what a promise leaves unknown is left out."""
 

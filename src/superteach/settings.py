@@ -10,9 +10,10 @@ import ast
 import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsFloat, TypedDict, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypedDict, TypeGuard, cast, get_type_hints
 
 from superteach.coordinator import methods
 from superteach.errors import BudgetError, SettingError
@@ -29,7 +30,7 @@ BUDGETS = "give a count, a fraction in (0, 1], a range (low, high) of either, 'b
 
 
 def option_of(setting: Field[Any]) -> str:
-    """Name of a setting on the command line and in a journal, without dashes."""
+    """Name a setting on the command line and in a journal, without dashes."""
     return str(setting.metadata.get("option", setting.name))
 
 
@@ -64,47 +65,29 @@ def read_budget(text: str) -> Any:
     """Read a count ("200"), a fraction ("0.04"), a range of either ("50:200"), "best" or "smallest"."""
     if text in ("best", "smallest"):
         return text
-    ends = [_literal(end) for end in text.split(":")]
-    if None in ends or len(ends) > 2:
-        raise BudgetError(
-            f"--budget {text!r} is not known: give a count (200), a fraction (0.04), a range (50:200 or 0.01:0.05), "
-            "best, or smallest with --risk-target"
-        )
-    return ends[0] if len(ends) == 1 else tuple(ends)
+    with suppress(ValueError):
+        ends = tuple(int(end) if re.fullmatch(r"[\s\d_+-]+", end) else float(end) for end in text.split(":"))
+        if len(ends) < 3:
+            return ends if len(ends) == 2 else ends[0]
+    raise BudgetError(
+        f"--budget {text!r} is not known: give a count (200), a fraction (0.04), a range (50:200 or 0.01:0.05), "
+        "best, or smallest with --risk-target"
+    )
 
 
-def _literal(text: str) -> int | float | None:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return None
+def _number(low: float, below: float | None = None) -> Callable[[str, object], float]:
+    """Make a check of numbers from `low` on, or of numbers between `low` and `below`."""
 
-
-def _number(least: float) -> Callable[[str, object], float]:
     def check(name: str, value: object) -> float:
         from superteach.mathematics.problem import MOST
 
         try:
             number = float(cast("SupportsFloat", value))
         except (TypeError, ValueError, OverflowError):
-            raise SettingError(f"{name}={value!r} must be a number of at least {least:g}") from None
-        if not least <= number <= MOST:
-            raise SettingError(f"{name}={value!r} must be a number from {least:g} to {MOST:g}")
-        return number
-
-    return check
-
-
-def _within(low: float, high: float) -> Callable[[str, object], float]:
-    def check(name: str, value: object) -> float:
-        try:
-            number = float(cast("SupportsFloat", value))
-        except (TypeError, ValueError, OverflowError):
-            number = low
-        if not low < number < high:
-            raise SettingError(f"{name}={value!r} must be a number above {low:g} and below {high:g}")
+            number = float("nan")
+        if not (low <= number <= MOST if below is None else low < number < below):
+            wanted = f"from {low:g} to {MOST:g}" if below is None else f"above {low:g} and below {below:g}"
+            raise SettingError(f"{name}={value!r} must be a number {wanted}")
         return number
 
     return check
@@ -121,10 +104,10 @@ def check_whole(least: int) -> Callable[[str, object], int]:
     return check
 
 
-def _word(choices: Sequence[str]) -> Callable[[str, object], str]:
+def _word(choices: Sequence[str], between: str = " and ") -> Callable[[str, object], str]:
     def check(name: str, value: object) -> str:
         if not isinstance(value, str) or value not in choices:
-            raise SettingError(f"{name}={value!r} is not known; there are {' and '.join(map(repr, choices))}")
+            raise SettingError(f"{name}={value!r} is not known; there are {between.join(map(repr, choices))}")
         return str(value)
 
     return check
@@ -154,15 +137,13 @@ def _seed(name: str, value: object) -> int:
 
 
 def _method(name: str, value: object) -> str:
-    known = methods.names()
-    if not isinstance(value, str) or value not in known:
-        raise SettingError(f"{name}={value!r} is not known; there are {', '.join(map(repr, known))}")
-    methods.find(value)  # here rather than after the first query, where a package is missing
-    return value
+    found = _word(methods.names(), ", ")(name, value)
+    methods.find(found)  # here rather than after the first query, where a package is missing
+    return found
 
 
 def _solver(name: str, value: object) -> Any:
-    """A solver, by its name or as text (Block(staleness=2)) too."""
+    """Make a solver of its name, or of a text such as Block(staleness=2)."""
     from superteach.mathematics import solvers
 
     kinds = dict(zip(SOLVERS, (solvers.Newton, solvers.LBFGS, solvers.Block), strict=True))
@@ -180,10 +161,13 @@ def _solver(name: str, value: object) -> Any:
 def _setting(default: Any, help: str, check: Callable[[str, object], Any], **more: Any) -> Any:
     """Declare a setting, with the sentence of the command line's help and its check: (name, value) -> value as it is kept.
 
-    More: `option`, the command line's name for it; `text`, the type it reads, `read`, which makes a value of that, and
-    `choices`, which lists the words it accepts; `shown`, the default that its help shows. None as default is not checked.
+    The command line reads a number or a truth value where `check` returns one, else a word. More: `option`, its name for
+    the setting; `read`, which makes a value of the word; `choices`, the words it accepts; `shown`, the default that its help
+    shows. None as default is not checked.
     """
-    return field(default=default, metadata={"help": help, "check": check, **more})
+    text = get_type_hints(check).get("return")
+    plain = text if text in (bool, int, float) else str
+    return field(default=default, metadata={"help": help, "check": check, "text": plain, **more})
 
 
 @dataclass(frozen=True)
@@ -219,59 +203,44 @@ class Settings:
         lambda _, value: check_budget(value),
         read=read_budget,
     )
-    method: str = _setting("match", methods.about(), _method, choices=methods.names)
+    method: str = _setting("match", methods.about(), _method, choices=methods.names())
     risk_target: float | None = _setting(
-        None,
-        "Distance to the goal that is small enough (default: 1e-6 of the goal's length).",
-        _number(0.0),
-        text=float,
+        None, "Distance to the goal that is small enough (default: 1e-6 of the goal's length).", _number(0.0)
     )
-    sparsity: float | None = _setting(None, "Weight of the l1 term (0.1; regression 1).", _number(0.0), text=float)
-    goal_weight: float | None = _setting(
-        None, "Pull towards the goal (1000; regression 2000).", _number(0.0), text=float
-    )
+    sparsity: float | None = _setting(None, "Weight of the l1 term (0.1; regression 1).", _number(0.0))
+    goal_weight: float | None = _setting(None, "Pull towards the goal (1000; regression 2000).", _number(0.0))
     solver: Newton | LBFGS | Block | None = _setting(
-        None,
-        "Solver of the dual (default newton; lbfgs for very wide data).",
-        _solver,
-        choices=lambda: SOLVERS,
+        None, "Solver of the dual (default newton; lbfgs for very wide data).", _solver, choices=SOLVERS
     )
-    standardize: bool = _setting(
-        False, "Teach on standardised columns; the model stays in raw units.", _truth, text=bool
-    )
+    standardize: bool = _setting(False, "Teach on standardised columns; the model stays in raw units.", _truth)
     rounding: str = _setting(
         "together",
         "How match turns fractions into rows: together by sums (with files, which are all on one machine; single rows "
         "can be read from the last of these sums), or each teacher alone.",
         _word(ROUNDINGS),
-        choices=lambda: ROUNDINGS,
+        choices=ROUNDINGS,
         shown="together; with --federation: alone",
     )
-    restarts: int = _setting(1, "Searches of match from other starts; the best is kept.", check_whole(1), text=int)
+    restarts: int = _setting(1, "Searches of match from other starts; the best is kept.", check_whole(1))
     seconds: float | None = _setting(
-        None,
-        "Seconds after which match tries nothing more and returns its best lesson.",
-        _number(0.0),
-        text=float,
+        None, "Seconds after which match tries nothing more and returns its best lesson.", _number(0.0)
     )
-    solver_seconds: float = _setting(
-        120.0, "Seconds that oblivious-minlp gives each teacher's solver.", _number(0.1), text=float
-    )
+    solver_seconds: float = _setting(120.0, "Seconds that oblivious-minlp gives each teacher's solver.", _number(0.1))
     promise: str = _setting(
         "open",
         "What owners of rows are promised: closed (nothing leaves a teacher), epsilon (at most ε about any row), masked "
         "(only totals are seen) or open (the coordinator can read rows).",
         _word(tuple(PROMISES)),
-        choices=lambda: tuple(PROMISES),
+        choices=tuple(PROMISES),
         shown="open; with --federation: epsilon",
     )
-    epsilon: float = _setting(1.0, "ε of --promise epsilon, for each row.", _within(0.0, 50.0), text=float)
-    delta: float = _setting(1e-6, "δ of --promise epsilon, below 1 / rows.", _within(0.0, 1.0), text=float)
+    epsilon: float = _setting(1.0, "ε of --promise epsilon, for each row.", _number(0.0, 50.0))
+    delta: float = _setting(1e-6, "δ of --promise epsilon, below 1 / rows.", _number(0.0, 1.0))
     colluders: int | None = _setting(
-        None, "Teachers that may drop out or side with the coordinator (default: a third).", check_whole(0), text=int
+        None, "Teachers that may drop out or side with the coordinator (default: a third).", check_whole(0)
     )
-    masks: bool = _setting(True, "Share the noise of --promise epsilon under masks.", _truth, text=bool)
-    random_state: Any = _setting(0, "The same seed gives the same lesson.", _seed, option="seed", text=int)
+    masks: bool = _setting(True, "Share the noise of --promise epsilon under masks.", _truth)
+    random_state: Any = _setting(0, "The same seed gives the same lesson.", _seed, option="seed")
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -293,15 +262,12 @@ class Settings:
 
     def for_learner(self, learner: Learner) -> Settings:
         """Fill in the defaults that depend on the learner."""
-        sparsity, goal_weight = (0.1, 1000.0) if learner.loss.classifies else (1.0, 2000.0)
-        return replace(
-            self,
-            sparsity=sparsity if self.sparsity is None else self.sparsity,
-            goal_weight=goal_weight if self.goal_weight is None else self.goal_weight,
-        )
+        sparsity, weight = (0.1, 1000.0) if learner.loss.classifies else (1.0, 2000.0)
+        sparsity = sparsity if self.sparsity is None else self.sparsity
+        return replace(self, sparsity=sparsity, goal_weight=weight if self.goal_weight is None else self.goal_weight)
 
     def as_dict(self) -> dict[str, Any]:
-        """Values for JSON, from which `Settings(**values)` makes the same settings again."""
+        """Return values for JSON, from which `Settings(**values)` makes the same settings again."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return values | {"solver": None if self.solver is None else repr(self.solver)}
 

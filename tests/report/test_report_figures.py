@@ -17,7 +17,6 @@ import superteach as st
 from superteach.goals import PerturbedFit
 from superteach.mathematics.problem import DualProblem
 from superteach.report import Axis, page_of
-from superteach.report.axes import scale_of
 from superteach.report.figures import objective_chart, rounds_of
 from superteach.report.style import DARK, LIGHT, MARKERS
 
@@ -193,7 +192,7 @@ def test_series_are_told_apart_by_all_eyes(colours, sight):
 )  # fmt: skip
 def test_ticks_are_few_round_and_inside(low, ratio, most, log):
     """Every axis has words, never too many, and never beyond its ends."""
-    scale = scale_of(Axis("x", log=log), [low, low * ratio], 0.0, 100.0)
+    scale = Axis("x", log=log).scale([low, low * ratio], 0.0, 100.0)
     ticks = scale.ticks(most)
     assert 1 <= len(ticks) <= most + 2
     for value, words in ticks:

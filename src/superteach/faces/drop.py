@@ -31,7 +31,7 @@ class Dropped:
     approximate: int | None
     """Rows that the influence approximation of econometrics says are enough; no refit behind it."""
     approximate_holds: bool | None
-    """Whether a refit without those rows agrees."""
+    """Whether a refit without the `approximate` rows agrees."""
     before: float
     after: float | None
     value: float

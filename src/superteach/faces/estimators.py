@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
     from sklearn.utils import Tags
 
-    from superteach.teacher.large import LargePool
-
 Teachable: TypeAlias = BaseEstimator | Learner | None
 """What can be a learner; None is LogisticRegression()."""
 Rows = TypeVar("Rows")
@@ -76,7 +74,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     sample_indices_ : the chosen rows, ascending.
-    coef_, intercept_ : the taught model, shaped as the learner's own; of a Pipeline, those of its last step.
+    coef_, intercept_ : the taught model, shaped as the learner's own; of a Pipeline, the numbers of its last step.
     model_ : the same as a fitted estimator of the learner's own class, or a fitted Pipeline (a Learner: None).
     transformer_ : the Pipeline's transformers as all teachers applied them (None: the learner is no Pipeline).
     lesson_ : the superteach.Lesson with risk, consistency, rounds, bytes, seconds, objective, gap, path, ledger.
@@ -125,17 +123,22 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
                     "rows on disk are taught from as they are: no Pipeline, sample_weight or class_weight"
                 )
             pool = large.put_away(student.loss)
-            self._name_columns(pool)
+            # What scikit-learn's checks of later rows look at.
+            self.n_features_in_ = len(pool.columns)
+            if pool.table is not None:
+                self.feature_names_in_ = np.array(pool.columns, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
             columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-            taught = OneProcess(pool, columns, student, self.engine).teach(self.goal, watch, settings)
+            taught = OneProcess(pool, columns, student, self.engine).teach(self.goal, settings, watch)
             self.sample_indices_, self.teachers_ = pool.numbers(taught.chosen), np.array(taught.lesson.teachers)
-            self.transformer_: Foreign = None
             prepared = None
         else:
             taught, prepared = self._taught_in_memory(X, y, groups, costs, sample_weight, student, settings, watch)
         lesson, classes = taught.lesson.with_model(estimator, taught.classes), taught.classes
         if prepared is not None and lesson.model_ is not None:
             lesson = replace(lesson, model_=prepared.with_last(lesson.model_))
+        self.transformer_ = None if prepared is None else prepared.transformer
         self.lesson_, self.model_ = lesson, lesson.model_
         if classes is not None:
             self.classes_ = classes
@@ -196,19 +199,10 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             ]
         room = OneProcess(parts, columns, student, self.engine)
         del parts
-        taught = room.teach(goal, watch, settings)
-        self.transformer_ = None if prepared is None else prepared.transformer
+        taught = room.teach(goal, settings, watch)
         chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
         self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
         return taught, prepared
-
-    def _name_columns(self, pool: LargePool) -> None:
-        """Set what scikit-learn's checks of later rows look at."""
-        self.n_features_in_ = len(pool.columns)
-        if pool.table is not None:
-            self.feature_names_in_ = np.array(pool.columns, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     def fit_resample(
         self,
@@ -261,12 +255,6 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         predicted = self.predict(X)
         with our_errors():
             return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
-
-    def _broad(self) -> bool:
-        """Whether more than two classes can be taught this way."""
-        with suppress(SettingError):
-            return bool(self.promise == "open" and methods.find(self.method).broad)
-        return False
 
     def _classifies(self) -> bool:
         return _student(self.learner).loss.classifies
@@ -324,7 +312,9 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         if self._classifies():
             tags.estimator_type = "classifier"
             # The goal decides how well the model predicts, and a goal may be bad on purpose.
-            tags.classifier_tags = ClassifierTags(multi_class=self._broad(), poor_score=True)
+            tags.classifier_tags = ClassifierTags(multi_class=False, poor_score=True)
+            with suppress(SettingError):
+                tags.classifier_tags.multi_class = self.promise == "open" and bool(methods.find(self.method).broad)
         else:
             tags.estimator_type = "regressor"
             tags.regressor_tags = RegressorTags(poor_score=True)
@@ -357,7 +347,7 @@ def _given(learner: Teachable) -> BaseEstimator | Learner:
 
 
 def _student(learner: Teachable) -> Learner:
-    """The learner at the end of a pipeline; class_weight is told to owners of rows, as weights."""
+    """Return the learner at the end of a pipeline; class_weight is told to owners of rows, as weights."""
     estimator = pipelines.split(_given(learner))[-1]
     if getattr(estimator, "class_weight", None) is not None:
         estimator = copy(estimator)
@@ -366,7 +356,7 @@ def _student(learner: Teachable) -> Learner:
 
 
 def _weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) -> Raw | None:
-    """sample_weight times class_weight, as scikit-learn's estimators have it."""
+    """Multiply sample_weight by class_weight, as scikit-learn's estimators have it."""
     by_class = getattr(estimator, "class_weight", None)
     if by_class is None:
         return weights
@@ -397,7 +387,7 @@ def _weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) ->
 
 
 def _per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
-    """One number for each row."""
+    """Return `values` as numbers, one for each row."""
     if values is None:
         return None
     try:

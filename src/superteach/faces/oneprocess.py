@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from superteach.lesson import Entry, Lesson, PathPoint, Taught
 from superteach.line.messages import Answers
 from superteach.line.queries import Take
 from superteach.mathematics.learner import Learner
-from superteach.settings import Given, Settings
+from superteach.settings import Settings
 from superteach.teacher.inputs import Part, make_teachers
 from superteach.types import Positions
 
@@ -71,17 +72,16 @@ class OneProcess:
     """Teachers made from parts, ready to be taught from as often as wanted."""
 
     def __init__(
-        self, parts: Sequence[Part] | LargePool, columns: Sequence[str], learner: Any, engine: Opens | None = None
+        self, parts: Sequence[Part] | LargePool, columns: Sequence[str], learner: Learner, engine: Opens | None = None
     ) -> None:
-        """Make teachers of parts, or take those of a pool that is on disk."""
+        """Make teachers of parts, or take the teachers of a pool that is on disk."""
         if engine is not None and not callable(engine):
             raise SettingError(
                 f"engine={engine!r} makes no engine of teachers: None is this process, superteach.Torch('cuda') a GPU, "
                 "a class of engines your own"
             )
         self._open = InProcess if engine is None else engine
-        self._given, self.learner = learner, Learner.of(learner)
-        self.columns = columns
+        self.learner, self.columns = learner, columns
         self._teachers: Sequence[Answers]
         if isinstance(parts, Sequence):
             self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
@@ -93,24 +93,16 @@ class OneProcess:
     def teach(
         self,
         goal: Any,
+        settings: Settings,
         watch: Callable[[Entry], None] | None = None,
-        settings: Settings | None = None,
         journal: Journal | None = None,
-        **given: Unpack[Given],
     ) -> Taught:
-        """One lesson, with a ledger of its own; sums that a journal has are not asked for again."""
-        engine = self._open(self._teachers)
-        try:
-            told = settings or Settings(**given)
+        """Teach one lesson, with a ledger of its own; sums that a journal has are not asked for again."""
+        with closing(self._open(self._teachers)) as engine:
             federation = Federation(engine if journal is None else Journalled(engine, journal), watch)
-            lesson = teach(federation, self.learner, goal, told, classes=self.classes, columns=self.columns)
-        finally:
-            engine.close()
+            lesson = teach(federation, self.learner, goal, settings, classes=self.classes, columns=self.columns)
         chosen = tuple(state.chosen for state in engine.states())
-        if not lesson.delivered:
-            lesson = self._delivered(lesson, told, chosen)
-        lesson = lesson.with_model(self._given, self.classes)
-        return Taught(lesson, self.classes, chosen)
+        return Taught(lesson if lesson.delivered else self._delivered(lesson, settings, chosen), self.classes, chosen)
 
     def _delivered(self, lesson: Lesson, settings: Settings, chosen: tuple[Positions, ...]) -> Lesson:
         """Fit the learner on the chosen rows and measure: for whoever owns all rows, outside of what was promised."""
@@ -118,8 +110,7 @@ class OneProcess:
         taken = np.zeros(sum(counts), dtype=bool)
         for first, some in zip(np.cumsum((0, *counts)), chosen, strict=False):
             taken[first + some] = True
-        engine = self._open(self._teachers)
-        try:
+        with closing(self._open(self._teachers)) as engine:
             federation = Federation(engine)
             room = enter(federation, self.learner, settings.solver, settings.standardize)
             kept = federation.sum(Take(counts, tuple(map(bool, taken))))
@@ -130,8 +121,6 @@ class OneProcess:
             model = room.fit_chosen(kept.rows, goal)
             found = metrics.likeness(federation, model, goal, self.learner.loss.classifies)
             raw, pool = room.scaling.raw(model), room.scaling.raw(room.fit_pool())
-        finally:
-            engine.close()
         risk = metrics.risk(raw, lesson.goal)
         return replace(
             lesson,

@@ -61,7 +61,7 @@ class Prepared:
         self.columns = names_of(self.transformer, self.features[0].shape[1])
 
     def with_last(self, model: BaseEstimator) -> Pipeline:
-        """The transformers with a fitted model behind them."""
+        """Return the transformers with the fitted `model` behind them."""
         if not hasattr(self.transformer.transform(take_rows(self._tables[0], np.arange(1))), "columns"):
             del model.feature_names_in_  # it is handed arrays, whose columns have no names
         return Pipeline([*self.transformer.steps, (self._last, model)])
@@ -137,7 +137,7 @@ class Prepared:
 
 
 def names_of(transformer: BaseEstimator, width: int) -> list[str]:
-    """Names of the columns that a transformer makes; x0, x1, … where it has none for them."""
+    """Name the columns that a transformer makes; x0, x1, … where it has none for them."""
     with suppress(Exception):  # whatever a transformer of somebody else raises, names are a courtesy
         found = [str(name) for name in transformer.get_feature_names_out()]
         if len(found) == width:
@@ -146,7 +146,7 @@ def names_of(transformer: BaseEstimator, width: int) -> list[str]:
 
 
 def _scaler(scaler: StandardScaler, tables: list[Foreign]) -> StandardScaler:
-    """Means and deviations of all rows, from every teacher's counts, means and variances."""
+    """Find means and deviations of all rows, from every teacher's counts, means and variances."""
     found = clone(scaler)
     for table in tables:
         found.partial_fit(table)
@@ -177,7 +177,7 @@ def _encoder(encoder: OneHotEncoder, tables: list[Foreign]) -> OneHotEncoder:
 
 
 def _imputer(imputer: SimpleImputer, tables: list[Foreign]) -> SimpleImputer:
-    """What to fill in: means from sums, the most frequent value from counts, or a constant."""
+    """Find what to fill in: means from sums, the most frequent value from counts, or a constant."""
     found = clone(imputer)
     if imputer.strategy == "constant":
         return found.fit(tables[0])
@@ -223,7 +223,7 @@ def _is_fitted(transformer: BaseEstimator) -> bool:
 
 
 def _like(table: Foreign, columns: list[Raw]) -> Foreign:
-    """A table of the same kind and the same names."""
+    """Make a table of `columns`, of the same kind and with the same names as `table`."""
     if hasattr(table, "columns"):
         return type(table)(dict(zip(table.columns, columns, strict=True)))
     return np.column_stack(columns)
@@ -264,17 +264,7 @@ def _what(said: str, tables: Sequence[Foreign]) -> str:
 
 def apply(transformer: BaseEstimator, table: Foreign, name: str) -> Foreign:
     """Return one teacher's rows behind a pipeline, as a matrix of numbers."""
-    return _numbers(_transform(transformer, table, name), name)
-
-
-def _transform(transformer: BaseEstimator, table: Foreign, name: str) -> Foreign:
-    """One teacher's rows behind a transformer."""
-    with _named(f"teacher {name!r}: {type(transformer).__name__}", [table]):
-        return transformer.transform(table)
-
-
-def _numbers(made: Foreign, name: str) -> Foreign:
-    """What a pipeline made, as a matrix of numbers."""
+    made = _transform(transformer, table, name)
     if sparse.issparse(made):
         return made.tocsr()
     try:
@@ -290,6 +280,12 @@ def _numbers(made: Foreign, name: str) -> Foreign:
             f"teacher {name!r}: the Pipeline makes an array of shape {matrix.shape}; rows × columns are needed"
         )
     return matrix
+
+
+def _transform(transformer: BaseEstimator, table: Foreign, name: str) -> Foreign:
+    """Return one teacher's rows behind a transformer."""
+    with _named(f"teacher {name!r}: {type(transformer).__name__}", [table]):
+        return transformer.transform(table)
 
 
 def translate(
@@ -335,7 +331,7 @@ def translate(
 
 
 def _match_names(theirs: Sequence[str], columns: Sequence[object]) -> list[int]:
-    """Where each of our columns stands among the goal's."""
+    """Find where each of our `columns` stands among the goal's, `theirs`."""
     ours = [name if isinstance(name, str) else f"x{name}" for name in columns]
     missing, extra = [name for name in ours if name not in theirs], [name for name in theirs if name not in ours]
     if missing or extra:

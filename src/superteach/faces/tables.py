@@ -30,17 +30,17 @@ def our_errors(table: object = None) -> Iterator[None]:
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, DataError):
             raise
-        check_numbers(_as_objects(table))
+        if isinstance(table, list | tuple):
+            with suppress(TypeError, ValueError):
+                table = np.array(table, dtype=object)
+        check_numbers(table)
+        # What scikit-learn says, in one line, without the numbers it shows and the pages it names.
+        text = str(error)
+        if "NaN" in text or text.startswith("Complex data"):
+            text = text.splitlines()[0] + " Drop or fill such rows first" * ("NaN" in text)
+        text = re.sub(r"array=[\s\S]*?\]\.\s", " ", text)
         kind = DataTypeError if isinstance(error, TypeError) else DataError
-        raise kind(_in_one_line(str(error))) from error
-
-
-def _in_one_line(text: str) -> str:
-    """What scikit-learn says, without the numbers it shows and the pages it names."""
-    if "NaN" in text or text.startswith("Complex data"):
-        text = text.splitlines()[0] + " Drop or fill such rows first" * ("NaN" in text)
-    text = re.sub(r"array=[\s\S]*?\]\.\s", " ", text)
-    return shorten(" ".join(text.split()), 400)
+        raise kind(shorten(" ".join(text.split()), 400)) from error
 
 
 def check_container(table: object, what: str = "X") -> None:
@@ -95,7 +95,7 @@ def name_row(table: object, row: int) -> str:
 
 
 def index_of(table: object) -> Raw | None:
-    """Labels of a data frame's rows, where they are not their numbers."""
+    """Return the labels of a data frame's rows, where they are not their numbers."""
     index = getattr(table, "index", None)
     if index is None or callable(index) or not hasattr(table, "iloc"):
         return None
@@ -117,7 +117,7 @@ def take_rows(table: Rows, rows: Raw) -> Rows:
 
 
 def columns_of(table: Foreign) -> Iterator[tuple[Foreign, Raw]]:
-    """Each column with its name, or its number where it has none."""
+    """Yield each column with its name, or its number where it has none."""
     if isinstance(table, np.ndarray):
         yield from enumerate(table.T) if table.ndim == 2 else ()
     elif hasattr(table, "columns") and hasattr(table, "iloc"):
@@ -126,11 +126,3 @@ def columns_of(table: Foreign) -> Iterator[tuple[Foreign, Raw]]:
         yield from ((column.name, np.asarray(column)) for column in table.get_columns())
     elif hasattr(table, "column_names"):
         yield from ((name, np.asarray(table.column(name))) for name in table.column_names)
-
-
-def _as_objects(table: object) -> object:
-    """A list of rows as an array of whatever is in it."""
-    if isinstance(table, list | tuple):
-        with suppress(TypeError, ValueError):
-            return np.array(table, dtype=object)
-    return table

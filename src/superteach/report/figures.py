@@ -127,13 +127,13 @@ def rounds_of(lesson: Lesson) -> list[int] | None:
 
 def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
     """Draw the predicted risk after every block of the rounding of "match"."""
-    refined = {name: lesson for name, lesson in lessons.items() if is_refined(lesson)}
     series, marks = [], []
-    colours = {name: place for place, name in enumerate(lessons, 1)}  # each looks the same in all charts of a page
-    for name, lesson in refined.items():
+    for place, (name, lesson) in enumerate(lessons.items(), 1):
+        if not is_refined(lesson):
+            continue
         risks: list[float] = lesson.objective.tolist()
         notes = [f"{name}, turn {turn}: risk {short(risk)}" for turn, risk in enumerate(risks)]
-        series.append(Series(name, range(len(risks)), risks, notes=notes, colour=colours[name]))
+        series.append(Series(name, range(len(risks)), risks, notes=notes, colour=place))
         marks.append(Mark(name, len(risks) - 1, risks[-1], short(risks[-1], 3)))
     return Chart(
         "How the lesson closes in on the goal",

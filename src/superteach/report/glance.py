@@ -25,7 +25,7 @@ def _names(lesson: Lesson) -> list[str]:
 
 
 def html_of(lesson: Lesson) -> str:
-    """A small table for a notebook."""
+    """Write a small table for a notebook."""
     rows = [
         ("rows chosen" if lesson.delivered else "rows asked for", f"{lesson.size:,} of {lesson.rows:,}"),
         ("risk", number(lesson.risk) if np.isfinite(lesson.risk) else "not measured"),
@@ -38,7 +38,7 @@ def html_of(lesson: Lesson) -> str:
 
 
 def frame_of(lesson: Lesson, what: str) -> Foreign:
-    """Coefficients, path or ledger as a data frame."""
+    """Return coefficients, path or ledger as a data frame."""
     if what == "coefficients":
         pool = np.full(lesson.goal.shape, np.nan) if lesson.pool_model is None else lesson.pool_model
         models = {"goal": lesson.goal, "all_rows": pool, "taught": lesson.model}
@@ -57,7 +57,7 @@ def frame_of(lesson: Lesson, what: str) -> Foreign:
 
 
 def figure_of(lesson: Lesson) -> Foreign:
-    """Risk of all rows and of the lesson, and the coefficients of both beside the goal's."""
+    """Draw the risk of all rows and of the lesson, and the coefficients of both beside the goal's."""
     if not lesson.delivered:
         raise SettingError("nobody has looked at this lesson, so there is nothing to draw; see its verdict")
     try:

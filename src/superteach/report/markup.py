@@ -6,6 +6,7 @@ import html
 import math
 import re
 from collections.abc import Container, Iterable
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -50,19 +51,12 @@ def join(parts: Iterable[object], between: str = "") -> Markup:
     return Markup(escape(between).join(map(escape, parts)))
 
 
-def name(text: object) -> Markup:
-    """Write a name that somebody else chose: it cannot turn the direction of the text around it."""
-    return tag("bdi", text)
-
-
-def strong(text: object) -> Markup:
-    """Stress a phrase."""
-    return tag("strong", text)
-
-
-def code(text: object) -> Markup:
-    """Write what is to be typed, or stands in a file."""
-    return tag("code", text)
+name = partial(tag, "bdi")
+"""Write a name that somebody else chose: it cannot turn the direction of the text around it."""
+strong = partial(tag, "strong")
+"""Stress a phrase."""
+code = partial(tag, "code")
+"""Write what is to be typed, or stands in a file."""
 
 
 def number(value: float | int | None, digits: int = 4) -> Markup:

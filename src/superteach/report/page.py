@@ -143,24 +143,25 @@ class Page:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
-    columns = [[row[place] for row in rows] for place in range(len(headings))]
-    numeric = [
-        place > 0 and any(map(_shows_number, cells)) and all(cell is None or _shows_number(cell) for cell in cells)
-        for place, cells in enumerate(columns)
-    ]
-    wide = [
-        any(isinstance(cell, str) and not _shows_number(cell) and len(cell) > 40 for cell in cells) for cells in columns
-    ]
-    kinds = ["n" if right else "wide" if broad else "text" for right, broad in zip(numeric, wide, strict=True)]
+    kinds = [_kind([row[place] for row in rows if row[place] is not None]) for place in range(len(headings))]
+    kinds[:1] = ["text"]  # names, even where they are numbers
     head = (
-        tag("th", words, scope="col", class_="n" if right else None)
-        for words, right in zip(headings, numeric, strict=True)
+        tag("th", words, scope="col", class_="n" if kind == "n" else None)
+        for words, kind in zip(headings, kinds, strict=True)
     )
     body = []
     for first, *rest in rows:
         cells = (tag("td", _cell(cell), class_=kind) for cell, kind in zip(rest, kinds[1:], strict=True))
         body.append(tag("tr", tag("th", _cell(first), scope="row"), *cells))
     return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
+
+
+def _kind(cells: Sequence[object]) -> str:
+    """Tell how a column of cells is set: as numbers, as long texts, or as words."""
+    if cells and all(map(_shows_number, cells)):
+        return "n"
+    long = any(isinstance(cell, str) and not _shows_number(cell) and len(cell) > 40 for cell in cells)
+    return "wide" if long else "text"
 
 
 def _shows_number(cell: object) -> bool:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from superteach.errors import MissingExtra
 from superteach.processes.disk import write_bytes
-from superteach.report.axes import scale_of
-from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs
+from superteach.report.charts import Axis, Chart, Drawing, Pairs
 from superteach.report.markup import clean
 from superteach.report.style import LIGHT, MARKERS
 from superteach.report.svg import MOST_MARKERS, colours_of
@@ -81,10 +80,18 @@ def _draw(drawings: Sequence[Drawing], figure: Figure) -> None:
         panel.set_title(_plain(drawing.title))
         if isinstance(drawing, Chart):
             _chart(panel, drawing)
-        elif isinstance(drawing, Pairs):
+            continue
+        if isinstance(drawing, Pairs):
             _pairs(panel, drawing)
         else:
-            _bars(panel, drawing)
+            bars = panel.barh(range(len(drawing.names)), drawing.values, color=LIGHT["s1"], height=0.7)
+            panel.bar_label(bars, labels=[_plain(words) for words in drawing.texts], padding=4)
+            panel.margins(x=0.25)
+        # Names of 30 characters at most; the page has them whole.
+        names = [_plain(name if len(name) <= 30 else name[:29] + "…") for name in drawing.names]
+        panel.set_yticks(range(len(names)), labels=names)
+        panel.invert_yaxis()
+        panel.set_xlabel(_plain(drawing.label))
 
 
 def _chart(panel: Axes, chart: Chart) -> None:
@@ -113,7 +120,7 @@ def _chart(panel: Axes, chart: Chart) -> None:
         colour = LIGHT[f"s{numbers[mark.series]}"]
         y = max(mark.y, chart.y.least) if chart.y.log else mark.y
         panel.plot([mark.x], [y], marker="o", ms=11, mfc="none", mec=colour, mew=1.8, ls="none")
-        right = scale_of(chart.x, xs, 0.0, 1.0).at(mark.x) > 0.7
+        right = chart.x.scale(xs, 0.0, 1.0).at(mark.x) > 0.7
         # Beside the ring, above or below it: where the line to the next point does not run.
         line = next(series for series in chart.series if series.name == mark.series)
         beside = [b for a, b in zip(line.x, line.y, strict=True) if (a < mark.x if right else a > mark.x)]
@@ -135,7 +142,7 @@ def _chart(panel: Axes, chart: Chart) -> None:
 
 def set_axis(panel: Axes, which: str, axis: Axis, values: Sequence[float], room: float, most: int = 8) -> None:
     """Set the range and the round numbers that the page has, about `most` of them."""
-    scale = scale_of(axis, values, 0.0, 1.0, room)
+    scale = axis.scale(values, 0.0, 1.0, room)
     ticks = scale.ticks(most)
     getattr(panel, f"set_{which}scale")("log" if axis.log else "linear")
     getattr(panel, f"set_{which}lim")(scale.low, scale.high)
@@ -150,25 +157,7 @@ def _pairs(panel: Axes, pairs: Pairs) -> None:
     panel.plot(pairs.first, rows, "o", ms=8, mfc="white", mec=LIGHT["s2"], mew=1.8, label=_plain(pairs.first_name))
     panel.plot(pairs.second, rows, "o", ms=4.5, color=LIGHT["s1"], label=_plain(pairs.second_name))
     panel.axvline(0.0, color=LIGHT["soft"], lw=1.0)
-    panel.set_yticks(rows, labels=[_named(name) for name in pairs.names])
-    panel.invert_yaxis()
-    panel.set_xlabel(_plain(pairs.label))
     panel.legend(loc="best")
-
-
-def _bars(panel: Axes, bars: Bars) -> None:
-    rows = range(len(bars.names))
-    drawn = panel.barh(rows, bars.values, color=LIGHT["s1"], height=0.7)
-    panel.bar_label(drawn, labels=[_plain(words) for words in bars.texts], padding=4)
-    panel.set_yticks(rows, labels=[_named(name) for name in bars.names])
-    panel.invert_yaxis()
-    panel.margins(x=0.25)
-    panel.set_xlabel(_plain(bars.label))
-
-
-def _named(text: str) -> str:
-    """Cut a name to 30 characters; the page has it whole."""
-    return _plain(text if len(text) <= 30 else text[:29] + "…")
 
 
 def _plain(text: str) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from superteach.report.axes import Ruler, scale_of
-from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs, Series
+from superteach.report.charts import Axis, Bars, Chart, Drawing, Pairs, Ruler, Series
 from superteach.report.markup import Markup, join, short, tag
 from superteach.report.style import MARKERS, drawing_style
 
@@ -75,11 +74,11 @@ def _chart(chart: Chart, paper: _Paper, top: float) -> tuple[Markup, float]:
     bottom = height - 3.4 * paper.type
 
     xs, ys = chart.reach()
-    y = scale_of(chart.y, ys, bottom, top)
+    y = chart.y.scale(ys, bottom, top)
     rungs = y.ticks(6)
     left = 10.0 + max((paper.words(words) for _, words in rungs), default=20.0)
     right = paper.width - 14.0
-    x = scale_of(chart.x, xs, left, right, 0.03)
+    x = chart.x.scale(xs, left, right, 0.03)
 
     parts = [legend, paper.text(2.0, top - 0.75 * paper.type, chart.y.label, class_="tick")]
     parts += _grid(x, y, paper, rungs)
@@ -193,14 +192,17 @@ def _mark(
 
 
 def _pairs(pairs: Pairs, paper: _Paper, top: float) -> tuple[Markup, float]:
-    legend, top = _key_of_pairs(pairs, paper, top)
+    key = top + paper.type
+    middle, second = key - 0.35 * paper.type, 24.0 + paper.words(pairs.first_name) + 18.0
+    parts = [_circle(11.0, middle, 6.2, "open s2"), paper.text(24.0, key, pairs.first_name)]
+    parts += [_circle(second, middle, 3.6, "dot s1"), paper.text(second + 12.0, key, pairs.second_name)]
+    top = key + 0.6 * paper.type
     room = min(max((paper.words(name) for name in pairs.names), default=0.0), 0.34 * paper.width)
     left, right = room + 12.0, paper.width - 16.0
     step = 1.75 * paper.type
     bottom = top + step * (len(pairs.names) + 0.4)
     height = bottom + 3.4 * paper.type
-    x = scale_of(Axis(pairs.label), [*pairs.first, *pairs.second, 0.0], left, right, 0.04)
-    parts = [legend]
+    x = Axis(pairs.label).scale([*pairs.first, *pairs.second, 0.0], left, right, 0.04)
     for value, words in x.ticks(8 if paper.width >= WIDE else 4):
         parts.append(_line(x.at(value), x.at(value), top, bottom, "axis" if value == 0.0 else "grid"))
         parts.append(paper.text(x.at(value), bottom + 1.3 * paper.type, words, "middle", "tick"))
@@ -220,14 +222,6 @@ def _pairs(pairs: Pairs, paper: _Paper, top: float) -> tuple[Markup, float]:
         ]
     parts.append(paper.text((left + right) / 2, height - 4.0, pairs.label, "middle", "tick"))
     return join(parts), height
-
-
-def _key_of_pairs(pairs: Pairs, paper: _Paper, top: float) -> tuple[Markup, float]:
-    y = top + paper.type
-    middle, second = y - 0.35 * paper.type, 24.0 + paper.words(pairs.first_name) + 18.0
-    parts = [_circle(11.0, middle, 6.2, "open s2"), paper.text(24.0, y, pairs.first_name)]
-    parts += [_circle(second, middle, 3.6, "dot s1"), paper.text(second + 12.0, y, pairs.second_name)]
-    return join(parts), y + 0.6 * paper.type
 
 
 def _bars(bars: Bars, paper: _Paper, top: float) -> tuple[Markup, float]:

@@ -96,10 +96,11 @@ def asked(lesson: Lesson) -> list[Markup]:
     learner, teachers, width = _learner(lesson), len(lesson.teachers), lesson.coef.shape[-1]
     held = "rows" if lesson.rows != 1 else "row"
     holds = f"{{}} teacher holds {{}} {held}" if teachers == 1 else f"{{}} teachers hold {{}} {held} between them"
+    kept = "" if lesson.promise == "open" else ", and no row may leave its owner"
     kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model").format(len(lesson.coef))
     intercept = " and an intercept" if lesson.intercept else ", without an intercept"
     found = [
-        _said(f"{holds}{_kept(lesson)}. ", number(teachers), number(lesson.rows)),
+        _said(f"{holds}{kept}. ", number(teachers), number(lesson.rows)),
         _said(f"The learner is {kind} on {{}} column{'' if width == 1 else 's'}{intercept}", number(width)),
     ]
     if learner.get("ridge") is not None:
@@ -111,11 +112,6 @@ def asked(lesson: Lesson) -> list[Markup]:
         "nothing else. {} {}"
     )
     return [join([*found, "."]), _said(goal, length, budget, lesson.words.chosen)]
-
-
-def _kept(lesson: Lesson) -> str:
-    """Say that rows stay where they are, where a promise says so."""
-    return "" if lesson.promise == "open" else ", and no row may leave its owner"
 
 
 def _said(text: str, *parts: object) -> Markup:

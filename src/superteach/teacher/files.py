@@ -73,7 +73,7 @@ class FileSource:
         return pa.OSFile(str(self.path))
 
     def names(self) -> list[str]:
-        """Names of all columns, from the head of the file."""
+        """Name all columns, from the head of the file."""
         with self.reading(), self.opened() as file:
             if self.path.stat().st_size == 0:
                 raise DataError(f"{self.called} is empty; it needs a line of column names and rows below it")
@@ -86,7 +86,7 @@ class FileSource:
                 return [str(column) for column in stored.schema.names]
 
     def line(self, row: int) -> str:
-        """Where a row of a CSV file stands in it, for an editor."""
+        """Say on which line of a CSV file a row stands, for an editor."""
         if is_parquet(self.path):
             return ""
         with self.path.open(encoding="utf-8", errors="replace", newline="") as file:
@@ -139,7 +139,7 @@ def read_pool(
 
 
 def read_columns(name: str, path: Path, column: str | None = None) -> list[Raw]:
-    """Every column of a teacher's file as it is there, or the one named."""
+    """Read every column of a teacher's file as it is there, or the one named `column`."""
     source = open_source(name, path)
     if column is not None and column not in source.columns:
         raise DataError(f"{source.called} has no column {column!r}; it has {listed(list(source.columns))}")
@@ -174,7 +174,7 @@ def check_places(places: list[Path], owner: str | None) -> None:
 
 
 def _names(places: list[Path]) -> list[str | None]:
-    """File stems, or as much of the paths as tells all of them apart."""
+    """Name teachers by file stems, or as much of the paths as tells all of them apart."""
     names: list[str | None] = [place.stem for place in places]
     if len(set(names)) == len(names):
         return names
@@ -340,8 +340,7 @@ class Cells:
         self._check_nulls(column, name)
         if numeric or not _is_text(column.type):
             needed = "a regression needs numbers" if numeric else "labels are numbers, text or true/false"
-            kind = f"{_type_name(column.type)}{_example(column)}"
-            raise DataTypeError(f"{self.source.called}: target column {name!r} has type {kind}; {needed}")
+            raise DataTypeError(f"{self.source.called}: target column {name!r} has type {_type_of(column)}; {needed}")
         return values_of(column)
 
     def _check_nulls(self, column: pa.ChunkedArray, name: str) -> None:
@@ -384,10 +383,10 @@ def matrix_type(source: FileSource, table: pa.Table, columns: Sequence[str]) -> 
         if types.is_null(kind):
             raise DataError(f"{source.called}: column {column!r} holds no value at all; fill it or leave it out")
         if not _is_number(kind):
-            advice = "encode it as numbers" if _is_text(_plain_type(kind)) else "turn it into numbers"
-            shown = _example(table.column(column))
+            values = table.column(column)
+            advice = "encode it as numbers" if _is_text(_plain(values).type) else "turn it into numbers"
             raise DataTypeError(
-                f"{source.called}: column {column!r} has type {_type_name(kind)}{shown}; "
+                f"{source.called}: column {column!r} has type {_type_of(values)}; "
                 f"features are numbers: {advice}, or list the feature columns without it"
             )
     return np.float32 if all(types.is_float32(kind) for kind in kinds) else np.float64
@@ -401,28 +400,21 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view))
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if types.is_dictionary(kind) else kind
-
-
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a dictionary column as its values."""
     return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
 
 
-def _type_name(kind: pa.DataType) -> str:
-    return f"category of {kind.value_type}" if types.is_dictionary(kind) else str(kind)
-
-
-def _example(column: pa.ChunkedArray) -> str:
-    """Show the first value that is no number."""
-    if not _is_text(_plain_type(column.type)):
-        return ""
-    values = _plain(column).drop_null()
-    for row in range(min(len(values), 10_000)):
-        text = values[row].as_py()
+def _type_of(column: pa.ChunkedArray) -> str:
+    """Name the type of a column, and show its first text that is no number."""
+    values = _plain(column)
+    name = f"category of {values.type}" if types.is_dictionary(column.type) else str(column.type)
+    if not _is_text(values.type):
+        return name
+    for value in values.drop_null()[:10_000]:
+        text = value.as_py()
         try:
             float(text)
         except ValueError:
-            return f" (such as {shorten(text, 40)!r})"
-    return ""
+            return f"{name} (such as {shorten(text, 40)!r})"
+    return name

@@ -56,7 +56,7 @@ class Part:
         return self.features if self.rows is None else self.features[self.rows]
 
     def with_own(self, name: str, rows: npt.NDArray[np.integer], features: Foreign) -> Part:
-        """The part of one owner among everybody's rows, with features made for it alone."""
+        """Return the part of one owner among everybody's rows, with features made for it alone."""
         costs, weights = (None if one is None else np.asarray(one)[rows] for one in (self.costs, self.weights))
         index = rows if self.index is None else self.index[rows]
         return Part(name, features, np.asarray(self.target)[rows], rows, None, costs, weights, index)
@@ -69,25 +69,17 @@ class Part:
 
     def take_costs(self) -> Array | None:
         """Return the owner's costs, checked."""
-        costs = self._numbers(self.costs, "costs")
-        if costs is not None and not (usable := np.abs(costs) <= MOST).all():
-            bad = int(np.argmin(usable))
-            raise DataError(f"teacher {self.name!r}, {self.row(bad)}: its cost {costs[bad]:g} is NaN, infinite or huge")
-        return costs
+        return self._numbers(self.costs, "costs", -MOST, "its cost {} is NaN, infinite or huge")
 
     def take_weights(self) -> Array | None:
         """Return the owner's weights, checked."""
-        weights = self._numbers(self.weights, "sample_weight")
-        if weights is not None and not (usable := (weights > 0.0) & (weights <= MOST)).all():
-            bad = int(np.argmin(usable))
-            seen = f"{weights[bad]:g}" if weights[bad] else "zero"
-            raise DataError(
-                f"teacher {self.name!r}, {self.row(bad)}: sample_weight is {seen}, a finite number above 0 is needed; drop "
-                "rows, or a class of them, that are to count nothing"
-            )
-        return weights
+        fault = (
+            "sample_weight is {}, a finite number above 0 is needed; drop rows, or a class, that are to count nothing"
+        )
+        return self._numbers(self.weights, "sample_weight", np.nextafter(0.0, 1.0), fault)
 
-    def _numbers(self, given: npt.ArrayLike | None, what: str) -> Array | None:
+    def _numbers(self, given: npt.ArrayLike | None, what: str, least: float, fault: str) -> Array | None:
+        """Return the owner's of `given`, one number for each row; `fault` tells of one that is not from `least` to MOST."""
         if given is None:
             return None
         try:
@@ -98,7 +90,12 @@ class Part:
             ) from None
         if numbers.ndim != 1 or (self.rows is None and len(numbers) != self.count):
             raise DataError(f"teacher {self.name!r} has {what} of shape {numbers.shape}, expected one for each row")
-        return numbers if self.rows is None else numbers[self.rows]
+        numbers = numbers if self.rows is None else numbers[self.rows]
+        if not (usable := (numbers >= least) & (numbers <= MOST)).all():
+            bad = int(np.argmin(usable))
+            seen = f"{numbers[bad]:g}" if numbers[bad] else "zero"
+            raise DataError(f"teacher {self.name!r}, {self.row(bad)}: {fault.format(seen)}")
+        return numbers
 
     def take_target(self) -> Raw:
         """Return the owner's labels or targets."""
@@ -162,7 +159,12 @@ def check_part(part: Part, columns: Sequence[str], loss: Loss) -> None:
 
 
 def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = None) -> Teacher:
-    target = _encode(part, classes) if classes is not None else _numbers(part, loss)
+    if classes is None:
+        target: Raw = _numbers(part, loss)
+    elif len(classes) > 2:  # numbers from 0 on
+        target = np.searchsorted(classes, part.take_target()).astype(np.int8 if len(classes) <= 128 else np.int64)
+    else:
+        target = np.where(part.take_target() == classes[1], np.int8(1), np.int8(-1))
     agreed = None if guard is None else loss.name
     return Teacher(
         part.name, part.take_features(), target, part.ids, part.take_costs(), agreed, guard, part.take_weights()
@@ -283,13 +285,6 @@ def _check_missing(part: Part, what: str, missing: Mask) -> None:
     if missing.any():
         row = part.row(int(np.argmax(missing.reshape(len(missing), -1).any(axis=1))))
         raise DataError(f"teacher {part.name!r}: the {what} of {row} is NaN or infinity; drop such rows first")
-
-
-def _encode(part: Part, classes: Raw) -> Raw:
-    """Labels as −1 and +1, or as numbers from 0 on where there are more than two."""
-    if len(classes) > 2:
-        return np.searchsorted(classes, part.take_target()).astype(np.int8 if len(classes) <= 128 else np.int64)
-    return np.where(part.take_target() == classes[1], np.int8(1), np.int8(-1))
 
 
 def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:

@@ -9,11 +9,10 @@ import mmap
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +22,7 @@ from pyarrow import compute, parquet, types
 
 from superteach.errors import DataError, SettingError
 from superteach.mathematics.losses import Loss
+from superteach.processes.disk import stamp
 from superteach.teacher import files
 from superteach.teacher.inputs import Part, find_classes, make_unguarded
 from superteach.teacher.paged import Paged, Store
@@ -61,13 +61,13 @@ class LargePool:
         return tuple(teacher.rows.count for teacher in self.teachers)
 
     def numbers(self, chosen: Sequence[Positions]) -> Positions:
-        """Chosen rows of all parts, as rows of the whole table, ascending."""
+        """Return the chosen rows of all parts, as rows of the whole table, ascending."""
         firsts = np.cumsum((0, *self.counts))
         return np.concatenate([first + np.sort(some) for first, some in zip(firsts, chosen, strict=False)])
 
 
 def free_memory() -> int:
-    """Bytes that this process may still take."""
+    """Count the bytes that this process may still take."""
     found = []
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
@@ -82,27 +82,9 @@ def free_memory() -> int:
     return min(found, default=1 << 33)
 
 
-def is_large(numbers: int, bytes_each: int = 8) -> bool:
-    """Tell whether `numbers` numbers of `bytes_each` bytes are to stay on disk."""
-    return numbers * bytes_each > LARGE * free_memory()
-
-
-@dataclass(frozen=True, eq=False)
-class _Stretch:
-    """Row groups of one file that follow each other."""
-
-    file: int
-    groups: tuple[int, ...]
-    first: int
-    rows: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Chunk:
-    """The next rows of a table."""
-
-    columns: list[Raw]
-    target: Raw
+def is_large(numbers: int) -> bool:
+    """Tell whether `numbers` numbers of 8 bytes are to stay on disk."""
+    return 8 * numbers > LARGE * free_memory()
 
 
 class ParquetTable:
@@ -124,8 +106,8 @@ class ParquetTable:
         self.target, self.costs, self._numeric = target, costs, numeric_target
         opened = [files.open_source(None, path) for path in paths]
         self.columns = files.feature_columns(opened, target, None, costs, features)
-        self._asked = [*self.columns, *([] if costs is None else [costs]), target]
-        self._marks = [_mark(path) for path in paths]
+        self.asked = [*self.columns, *([] if costs is None else [costs]), target]
+        self._marks = [stamp(path) or [] for path in paths]
         self.sources: list[files.FileSource] = []
         self.groups: list[list[int]] = []
         """Rows of every row group, by file."""
@@ -134,7 +116,7 @@ class ParquetTable:
             with source.reading(), parquet.ParquetFile(source.path) as stored:
                 head = stored.metadata
                 self.groups.append([head.row_group(number).num_rows for number in range(head.num_row_groups)])
-                kinds = [stored.schema_arrow.field(column).type for column in self._asked[:-1]]
+                kinds = [stored.schema_arrow.field(column).type for column in self.asked[:-1]]
                 narrow &= all(types.is_float32(kind) for kind in kinds)
             self.sources.append(replace(source, ends=tuple(np.cumsum(self.groups[-1]).tolist())))
         self.kind: type[np.float32 | np.float64] = np.float32 if narrow else np.float64
@@ -144,7 +126,7 @@ class ParquetTable:
             raise DataError(f"{len(paths)} files with column names but no rows; give some")
 
     @property
-    def marks(self) -> list[tuple[str, int, int, int]]:
+    def marks(self) -> list[tuple[str | int, ...]]:
         """What tells these files from others: path, rows, bytes, time of the last change."""
         told = zip(self.sources, self.counts, self._marks, strict=True)
         return [(str(source.path.resolve()), rows, *mark) for source, rows, mark in told]
@@ -154,60 +136,54 @@ class ParquetTable:
         """How many numbers the features are."""
         return self.rows * len(self.columns)
 
-    def bundles(self, size: int) -> list[tuple[list[_Stretch], int]]:
-        """Row groups that are read together, about `size` rows of them or one that is larger, and their number of rows."""
+    def bundles(self, size: int) -> list[list[tuple[int, int]]]:
+        """List row groups that are read together, each as file and number: about `size` rows, or one that is larger."""
         most = self.rows / max(1, round(self.rows / size))
-        found: list[tuple[list[_Stretch], int]] = []
-        before, rows, stretches = 0, 0, list[_Stretch]()
+        found, done = [list[tuple[int, int]]()], 0
         for file, groups in enumerate(self.groups):
-            first = 0
             for group, count in enumerate(groups):
-                if stretches and stretches[-1].file == file:
-                    last = stretches[-1]
-                    stretches[-1] = _Stretch(file, (*last.groups, group), last.first, last.rows + count)
-                else:
-                    stretches.append(_Stretch(file, (group,), first, count))
-                first, rows = first + count, rows + count
-                if before + rows >= most * (len(found) + 1) - 0.5 * count:
-                    found.append((stretches, rows))
-                    before, rows, stretches = before + rows, 0, []
+                found[-1].append((file, group))
+                done += count
+                if done >= most * len(found) - 0.5 * count:
+                    found.append([])
+        last = found.pop()
+        rows = self._rows(last)
         if rows and found and 2 * rows < most:  # a few rows left over would round badly alone
-            before_them, count = found.pop()
-            return [*found, ([*before_them, *stretches], count + rows)]
-        return [*found, (stretches, rows)] if rows else found
+            found[-1] += last
+        elif rows:
+            found.append(last)
+        return found
+
+    def _rows(self, bundle: Iterable[tuple[int, int]]) -> int:
+        return sum(self.groups[file][group] for file, group in bundle)
 
     def find_classes(self) -> Raw:
-        """The labels' two values, from the target column alone."""
-        counted = enumerate(self.groups)
-        wholes = [_Stretch(file, tuple(range(len(rows))), 0, sum(rows)) for file, rows in counted if sum(rows)]
+        """Find the labels' two values, from the target column alone."""
 
-        def values(stretch: _Stretch) -> Part:
+        def values(file: int) -> Part:
             found: list[Raw] = []
-            for chunk in self._chunks(stretch, [self.target]):
-                known = compute.unique(pa.array(chunk.target, from_pandas=False))
+            for (target,) in self._chunks(file, range(len(self.groups[file])), [self.target]):
+                known = compute.unique(pa.array(target, from_pandas=False))
                 found.append(np.asarray(known.to_numpy(zero_copy_only=False)))
-            return Part(self.sources[stretch.file].called, None, np.concatenate(found))
+            return Part(self.sources[file].called, None, np.concatenate(found))
 
-        return find_classes(_together(values, wholes), most=2)
+        return find_classes(_together(values, [file for file, rows in enumerate(self.counts) if rows]), most=2)
 
-    def chunks(self, stretches: Iterable[_Stretch]) -> Iterator[_Chunk]:
-        """Rows with all columns asked for, checked, batch by batch."""
-        for stretch in stretches:
-            yield from self._chunks(stretch, self._asked)
-
-    def _chunks(self, stretch: _Stretch, asked: list[str]) -> Iterator[_Chunk]:
-        source, start = self.sources[stretch.file], stretch.first
-        for table in self.tables(stretch.file, stretch.groups, asked):
+    def _chunks(self, file: int, groups: Sequence[int], asked: list[str]) -> Iterator[list[Raw]]:
+        """Yield columns of row groups that follow each other, checked, batch by batch; the target is the last."""
+        source = self.sources[file]
+        start = source.ends[groups[0]] - self.groups[file][groups[0]]
+        for table in self.tables(file, groups, asked):
             cells = files.Cells(source, [], [], start)
             files.matrix_type(source, table, asked[:-1])
             target = cells.target(table.column(self.target), self.target, self._numeric)
-            yield _Chunk([cells.numbers(table.column(name), name) for name in asked[:-1]], target)
+            yield [*(cells.numbers(table.column(name), name) for name in asked[:-1]), target]
             start += table.num_rows
-        if start != stretch.first + stretch.rows:
+        if start != source.ends[groups[-1]]:
             raise DataError(f"{source.called} has changed while it was read; begin anew when nobody writes to it")
 
     def tables(self, file: int, groups: Sequence[int], asked: Sequence[str]) -> Iterator[pa.Table]:
-        """Rows of some row groups as they are in the file; an error where the file is not what it was."""
+        """Yield rows of some row groups as they are in the file; raise an error where the file is not what it was."""
         source = self.sources[file]
         told = f"row groups {groups[0]} to {groups[-1]} of {source.called}"
         self.check_same(file, told)
@@ -217,34 +193,38 @@ class ParquetTable:
         self.check_same(file, told)
 
     def put_away(self, loss: Loss, folder: Path | None = None, told: Told | None = None) -> LargePool:
-        """Read a table once, and keep its rows on disk as teachers."""
+        """Read a table once, and keep its rows on disk as teachers; `told` hears of rows from several threads."""
         store = _store(folder, self.sources[0].path.parent, self.rows, len(self.columns), self.kind)
         classes = self.find_classes() if loss.classifies else None
         bundles = self.bundles(_size(self.rows))
-        firsts = np.cumsum([0, *(rows for _, rows in bundles)]).tolist()
-        hear = None if told is None else _locked(told)
+        firsts = np.cumsum([0, *map(self._rows, bundles)]).tolist()
 
         def read(place: int) -> list[Paged]:
-            stretches, rows = bundles[place]
-            sizes = _even(rows, max(1, round(rows / _size(self.rows))))
-            made, first, chunks = list[Paged](), firsts[place], _Refill(self.chunks(stretches))
+            bundle, made, first = bundles[place], list[Paged](), firsts[place]
+            sizes = _even(self._rows(bundle), _size(self.rows))
+            by_file = [(file, [group for _, group in some]) for file, some in groupby(bundle, lambda one: one[0])]
+            chunks = chain.from_iterable(self._chunks(file, groups, self.asked) for file, groups in by_file)
+            left: list[Raw] = [np.empty(0)]
             for number, size in enumerate(sizes):
-                matrix = np.empty((len(self.columns) + (self.costs is not None), size), self.kind)
+                matrix = np.empty((len(self.asked) - 1, size), self.kind)
                 target: list[Raw] = []
                 filled = 0
                 while filled < size:
-                    chunk = chunks.next(size - filled)
-                    for row, values in zip(matrix, chunk.columns, strict=True):
-                        row[filled : filled + len(values)] = values
-                    target.append(chunk.target)
-                    filled += len(chunk.target)
+                    while not len(left[-1]):
+                        left = next(chunks)
+                    most = size - filled
+                    for row, values in zip(matrix, left[:-1], strict=True):
+                        row[filled : filled + len(values[:most])] = values[:most]
+                    target.append(left[-1][:most])
+                    filled += len(target[-1])
+                    left = [values[most:] for values in left]
                 name = f"part {place + 1}" + (f".{number + 1}" if len(sizes) > 1 else "")
                 costs = None if self.costs is None else matrix[-1].astype(np.float64)
                 part = Part(name, matrix[: len(self.columns)].T, np.concatenate(target), costs=costs)
-                made.append(Paged(make_unguarded(part, self.columns, loss, classes), store, first, hear))
+                made.append(Paged(make_unguarded(part, self.columns, loss, classes), store, first, told))
                 first += size
-                if hear is not None:
-                    hear(size)
+                if told is not None:
+                    told(size)
             return made
 
         teachers = _together(read, range(len(bundles)))
@@ -253,23 +233,12 @@ class ParquetTable:
     def check_same(self, file: int, told: str | None = None) -> None:
         """Refuse a file that is not the one whose head was read."""
         source = self.sources[file]
-        if (now := _mark(source.path)) != self._marks[file]:
-            seen = "is gone" if now == _GONE else "has changed"
+        if (now := stamp(source.path)) != self._marks[file]:
+            seen = "is gone" if now is None else "has changed"
             raise DataError(
                 f"{source.called} {seen} since the lesson began{'' if told is None else f' ({told} were wanted)'}; "
                 "begin anew when nobody writes to these files"
             )
-
-
-_GONE = (-1, -1)
-
-
-def _mark(path: Path) -> tuple[int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return _GONE
-    return found.st_size, found.st_mtime_ns
 
 
 def parquet_files(folder: Path) -> list[Path]:
@@ -285,22 +254,21 @@ def parquet_files(folder: Path) -> list[Path]:
 class LargeArray:
     """A memory-mapped array of features, and its targets."""
 
-    features: Raw
+    features: np.memmap[tuple[int, int], np.dtype[np.floating]]
     target: Raw
 
-    def put_away(self, loss: Loss, folder: Path | None = None) -> LargePool:
+    def put_away(self, loss: Loss) -> LargePool:
         """Keep the rows on disk as teachers; the array is gone through once, part by part."""
         features, target = self.features, self.target
-        columns = tuple(map(str, range(features.shape[1])))
         rows, width = features.shape
+        columns = tuple(map(str, range(width)))
         kind = np.float32 if features.dtype == np.float32 else np.float64
-        name = getattr(features, "filename", None)
-        store = _store(folder, None if name is None else Path(name).parent, rows, width, kind)
-        bounds = np.cumsum([0, *_even(rows, max(1, round(rows / _size(rows))))]).tolist()
-        ranges: list[tuple[int, int]] = list(pairwise(bounds))
+        beside = Path(features.filename).parent if features.filename else None
+        store = _store(None, beside, rows, width, kind)
+        ranges = list(pairwise(np.cumsum([0, *_even(rows, _size(rows))]).tolist()))
         labels = [Part(f"rows {a} to {b - 1}", None, np.unique(target[a:b])) for a, b in ranges if loss.classifies]
         classes = find_classes(labels, most=2) if loss.classifies else None
-        mapped = None if getattr(features, "mode", "c") == "c" else getattr(features, "_mmap", None)
+        mapped = None if features.mode == "c" else getattr(features, "_mmap", None)
 
         def read(place: tuple[int, tuple[int, int]]) -> Paged:
             number, (first, stop) = place
@@ -328,43 +296,20 @@ def _cores() -> int:
 
 
 def _size(rows: int) -> int:
-    """Rows of a part: PART, or fewer where a core would have no part."""
+    """Count the rows of a part: PART, or fewer where a core would have no part."""
     return min(PART, max(_LEAST_PART, -(-rows // _cores())))
 
 
-def _even(rows: int, parts: int) -> list[int]:
+def _even(rows: int, size: int) -> list[int]:
+    """List sizes of parts that differ by one row at most, about `size` each."""
+    parts = max(1, round(rows / size))
     return [(place + 1) * rows // parts - place * rows // parts for place in range(parts)]
-
-
-def _locked(told: Told) -> Told:
-    lock = threading.Lock()
-
-    def hear(rows: int) -> None:
-        with lock:
-            told(rows)
-
-    return hear
-
-
-class _Refill:
-    """Chunks in pieces of any size."""
-
-    def __init__(self, chunks: Iterator[_Chunk]) -> None:
-        self._chunks, self._left = chunks, _Chunk([], np.empty(0))
-
-    def next(self, most: int) -> _Chunk:
-        """Return the next rows: at most `most` of them, at least one."""
-        while not len(self._left.target):
-            self._left = next(self._chunks)
-        left = self._left
-        self._left = _Chunk([values[most:] for values in left.columns], left.target[most:])
-        return _Chunk([values[:most] for values in left.columns], left.target[:most])
 
 
 def _store(
     folder: Path | None, beside: Path | None, rows: int, width: int, kind: type[np.float32 | np.float64]
 ) -> Store:
-    """A store beside the data, or where temporary files go, if there is room for it."""
+    """Make a store beside the data, or where temporary files go, if there is room for it."""
     places = [folder] if folder is not None else [beside, Path(tempfile.gettempdir())]
     able = [place for place in places if place is not None and os.access(place, os.W_OK)]
     if not able:

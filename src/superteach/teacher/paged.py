@@ -59,16 +59,11 @@ class Store:
         self.folder = folder
         self._lock = threading.RLock()  # a Place may end while another one is made
         self._free: dict[int, list[int]] = defaultdict(list)
-        self._end = 0
+        self.size = 0  # bytes of the file so far
         try:
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         except OSError as error:
             raise TeachingError(self._told(error)) from None
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file so far."""
-        return self._end
 
     def put(
         self, thing: object, rows: Rows | None = None, known: dict[tuple[int, int], Place] | None = None
@@ -89,7 +84,11 @@ class Store:
 
     def get(self, picture: Picture, rows: Rows | None = None) -> tuple[Any, dict[tuple[int, int], Place]]:
         """Show a picture: its arrays are mapped, and read as they are looked at; also where each of them lies."""
-        maps = [memoryview(self._map(place))[: place.length] for place in picture.places]
+        file = self._file.fileno()
+        maps = [
+            memoryview(mmap.mmap(file, place.length, access=mmap.ACCESS_READ, offset=place.start))
+            for place in picture.places
+        ]
         known = {(_address(found), found.nbytes): place for found, place in zip(maps, picture.places, strict=True)}
         return _Unpickler(io.BytesIO(picture.bones), rows, maps).load(), known
 
@@ -98,16 +97,13 @@ class Store:
         with self._lock:
             self._free[room].append(start)
 
-    def _map(self, place: Place) -> mmap.mmap:
-        return mmap.mmap(self._file.fileno(), place.length, access=mmap.ACCESS_READ, offset=place.start)
-
     def _write(self, raw: memoryview) -> Place:
         # Rooms of an eighth of a power of two: what is freed fits what comes next, and little is lost.
         step = max(_PAGE, 1 << max(raw.nbytes.bit_length() - 4, 0))
         room = -(-raw.nbytes // step) * step
         with self._lock:
-            start = self._free[room].pop() if self._free[room] else self._end
-            self._end = max(self._end, start + room)
+            start = self._free[room].pop() if self._free[room] else self.size
+            self.size = max(self.size, start + room)
             place = Place(self, start, raw.nbytes, room)
             try:
                 self._file.seek(start)
@@ -119,7 +115,7 @@ class Store:
 
     def _told(self, error: OSError) -> str:
         return (
-            f"the copy of the rows in {str(self.folder)!r} cannot be written after {self._end / 1e9:.2f} GB: "
+            f"the copy of the rows in {str(self.folder)!r} cannot be written after {self.size / 1e9:.2f} GB: "
             f"{reason_of(error)}; make room there, or name another folder for it (--cache, or the variable TMPDIR)"
         )
 
@@ -177,7 +173,7 @@ class Paged:
         del self._bare.rows, self._bare.target, self._bare.costs, self._bare.ids
 
     def start(self) -> Kept:
-        """The state before the first query."""
+        """Return the state before the first query."""
         return Kept(self._store.put(State()), None)
 
     def under(self, guard: Guard) -> Self:

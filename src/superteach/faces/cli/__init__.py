@@ -70,10 +70,8 @@ def _status_of(command: Callable[[], object]) -> int:
         return status if isinstance(status, int) else 0
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
-    except InputError as error:
-        return _fail(in_options(str(error)), 2)
     except SuperteachError as error:
-        return _fail(in_options(str(error)), 1)
+        return _fail(in_options(str(error)), 2 if isinstance(error, InputError) else 1)
     except MemoryError as error:
         return _fail(f"not enough memory: {error}", 1)
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,9 @@ from superteach.errors import MissingExtra, counted
 from superteach.faces.cli import screen
 from superteach.faces.cli.folder import check_folder, new_folder
 from superteach.faces.oneprocess import OneProcess
-from superteach.lesson import Lesson, PathPoint, write_json
+from superteach.lesson import Lesson, write_json
+from superteach.mathematics.learner import Learner
+from superteach.settings import Budget, Settings
 from superteach.teacher.inputs import Part
 
 _SHARE = 0.04
@@ -29,19 +30,21 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
     members = [np.flatnonzero(owner == teacher) for teacher in range(teachers)]
     parts = [Part(f"teacher {number}", X[own], y[own], own) for number, own in enumerate(members, 1)]
     columns = [f"x{column}" for column in range(1, X.shape[1] + 1)]
-    room = OneProcess(parts, columns, named.build_learner("logistic", 1.0, None, intercept=False))
-    goal = PerturbedFit(seed)
-    exactly = partial(room.teach, goal, method="match", random_state=seed)
+    room = OneProcess(parts, columns, Learner.of(named.build_learner("logistic", 1.0, None, intercept=False)))
+
+    def teach(method: str, budget: Budget, watch: screen.Watch | None = None) -> Lesson:
+        settings = Settings(method=method, budget=budget, random_state=seed)
+        return room.teach(PerturbedFit(seed), settings, watch).lesson
 
     screen.say(f"{counted(teachers, 'teachers hold', 'teacher holds')} {rows:,} rows, all in this process.")
     with screen.stage_table("the paper's method") as watch:
-        paper = room.teach(goal, watch, method="dual", budget="best").lesson
+        paper = teach("dual", "best", watch)
     size = max(round(_SHARE * rows), 2 * (len(columns) + 1))  # a small pool's 4 % say too little
     with screen.stage_table("match") as watch:
-        exact = exactly(watch, budget=size).lesson
-    short = exactly(budget=paper.size).lesson
-    drawn = room.teach(goal, method="random", budget=paper.size, random_state=seed).lesson
-    everything = room.teach(goal, method="random", budget=rows).lesson
+        exact = teach("match", size, watch)
+    short = teach("match", paper.size)
+    drawn = teach("random", paper.size)
+    everything = teach("random", rows)
 
     missing = None
     with new_folder(place) as folder:
@@ -50,12 +53,12 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
             from superteach.report.figures import charts_of
             from superteach.report.png import write_figure
 
-            walk = exactly(budget="best").lesson
-            at_random = room.teach(goal, method="random", budget="best", random_state=seed).lesson
+            # One point for each size.
+            match = {point.size: point for lesson in (teach("match", "best"), exact, short) for point in lesson.path}
             curves = {
                 "paper's method": paper,
-                "random rows": replace(drawn, path=at_random.path),
-                "match": replace(exact, path=_merged(walk, exact, short)),
+                "random rows": replace(drawn, path=teach("random", "best").path),
+                "match": replace(exact, path=tuple(match[size] for size in sorted(match))),
             }
             write_figure(folder / "figure.png", *charts_of(curves))
         except MissingExtra as error:
@@ -78,9 +81,3 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
     screen.say(f"Written to {out}: {written} (the paper's method).")
     if missing:
         screen.say(str(missing))
-
-
-def _merged(*lessons: Lesson) -> tuple[PathPoint, ...]:
-    """Merge the points of all lessons, one for each size, ascending."""
-    points = {point.size: point for lesson in lessons for point in lesson.path}
-    return tuple(points[size] for size in sorted(points))

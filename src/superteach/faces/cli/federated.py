@@ -5,7 +5,6 @@ Little is imported before teachers are looked for: whoever is missing is named s
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from superteach.errors import SettingError
 from superteach.faces.cli import screen
 from superteach.faces.cli.folder import new_folder
 from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal
-from superteach.faces.cli.report import page_of_stored
+from superteach.faces.cli.report import page_of_stored, read_lesson
 from superteach.faces.cli.request import LOSSES, Request, listed_in
 from superteach.lesson import Entry, Lesson, to_json
 from superteach.processes.patience import LEAST, WAIT, persevere
@@ -75,8 +74,7 @@ def run(request: Request, place: Path) -> None:
                 found = persevere(attempt, desk.comes_back, order.wait, request.resume)
             else:
                 found = attempt(request.resume)
-            stored = json.loads((found / "lesson.json").read_text(encoding="utf-8"))
-            lesson = Lesson.load(found / "lesson.json")
+            stored, lesson = read_lesson(found)
             with new_folder(place) as result:
                 for written in ("lesson.json", *(["model.json"] if lesson.delivered else [])):
                     shutil.copyfile(found / written, result / written)
@@ -109,12 +107,10 @@ def _rehearse(request: Request, order: Order, student: Learner, goal: object) ->
     from superteach.coordinator.goals import MaxAUC, PerturbedFit
     from superteach.faces.cli import rehearsal
 
-    held = 1000 * len(order.teachers)
-    if isinstance(order.settings.budget, int):
-        held = max(held, 25 * order.settings.budget)
-    shape = rehearsal.Shape(order.teachers, _width(goal, order.features, order.intercept), held, known=False)
+    width = _width(goal, order.features, order.intercept)
     fitted = {"perturbed": PerturbedFit(order.goal_seed), "max-auc": MaxAUC()}
-    told = rehearsal.rehearse(shape, student, fitted.get(request.goal, goal), order.settings, ROUND)
+    wanted = fitted.get(request.goal, goal)
+    told = rehearsal.rehearse(order.teachers, width, None, student, wanted, order.settings, ROUND)
     rehearsal.say(told, request.as_json)
 
 
@@ -144,19 +140,16 @@ def _aloud(text: str) -> None:
 
 def _quietly(lesson: Lesson) -> str:
     """Say what is known of a lesson that nobody looked at."""
-    risk = (
-        "no risk can be stated"
-        if lesson.stated_risk is None
-        else f"with 95 % its risk is below {lesson.stated_risk:.3g}"
-    )
+    risk = "no risk can be stated"
+    if lesson.stated_risk is not None:
+        risk = f"with 95 % its risk is below {lesson.stated_risk:.3g}"
+    fitted = "There is no model.json: under a promise the learner is not fitted here."
+    if lesson.delivered:
+        far = f"{lesson.risk:.4g} away from the goal"
+        fitted = f"The learner, fitted on them, ends {far}; that fit is outside of the promise."
     return (
         f"Teachers chose about {lesson.size:,} of {lesson.rows:,} declared rows in {lesson.rounds} rounds, "
-        f"{lesson.seconds:.1f} seconds; {risk}. "
-        + (
-            f"The learner, fitted on them, ends {lesson.risk:.4g} away from the goal; that fit is outside of the promise."
-            if lesson.delivered
-            else "There is no model.json: under a promise the learner is not fitted here."
-        )
+        f"{lesson.seconds:.1f} seconds; {risk}. {fitted}"
     )
 
 

@@ -14,20 +14,30 @@ import typer
 from superteach.errors import counted
 from superteach.faces.cli.request import listed_in
 
-_KIT = typer.Argument(help="Start-up kit: the folder this teacher was given.", show_default=False)
-_HOME = typer.Argument(help="Folder of the federation.", show_default=False)
+_Kit = Annotated[Path, typer.Argument(help="Start-up kit: the folder this teacher was given.", show_default=False)]
+_Home = Annotated[Path, typer.Argument(help="Folder of the federation.", show_default=False)]
+_Teacher = Annotated[str, typer.Argument(show_default=False)]
+_Target = Annotated[str, typer.Option(help="Column to be predicted.", show_default=False)]
+_Features = Annotated[str | None, typer.Option(help="Columns to offer, separated by commas (default: all others).")]
+_GIVEN = "{0}/teachers/{1}   give this folder to {1}, by a way nobody can listen to, and keep no copy"
+_FATES = {
+    "RUNNING": "running",
+    "FINISHED:COMPLETED": "finished",
+    "FINISHED:ABORTED": "aborted",
+    "FINISHED:BROKEN_OFF": "broken off",
+    "FINISHED:CAN_NOT_SCHEDULE": "could not begin",
+}
+"""What became of a lesson, in words for NVFlare's own; other ends are errors, and all else has not begun."""
 
 
 def add_commands(app: typer.Typer) -> None:
     """Put the commands beside the others."""
     group = typer.Typer(help="Found a federation of teachers on machines of their own.", no_args_is_help=True)
-    group.command("init")(init)
-    for command in (declare, add, request, sign, install, revoke, renew):
+    for command in (init, declare, add, request, sign, install, revoke, renew):
         group.command()(command)
     app.add_typer(group, name="federation")
-    app.command()(serve)
-    app.command()(join)
-    app.command()(status)
+    for other in (serve, join, status):
+        app.command()(other)
 
 
 def init(
@@ -47,18 +57,14 @@ def init(
     typer.echo(f"{folder}/server        the server's kit; run  superteach serve {folder}")
     typer.echo(f"{folder}/coordinator   yours; superteach teach --federation {folder} … uses it")
     for name in project.teachers:
-        typer.echo(
-            f"{folder}/teachers/{name}   give this folder to {name}, by a way nobody can listen to, and keep no copy"
-        )
+        typer.echo(_GIVEN.format(folder, name))
     typer.echo(f"{folder}/certificate-authority   whoever has this can make teachers and coordinators: lock it away")
 
 
 def declare(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file with a teacher's rows.", show_default=False)],
-    target: Annotated[str, typer.Option(help="Column to be predicted.", show_default=False)],
-    features: Annotated[
-        str | None, typer.Option(help="Columns to offer, separated by commas (default: all others).")
-    ] = None,
+    target: _Target,
+    features: _Features = None,
     labels: Annotated[bool, typer.Option("--labels", help="List the two label values of a classification.")] = False,
 ) -> None:
     """Draft what a teacher's policy declares of its rows; look at it, then put it into policy.toml."""
@@ -69,22 +75,20 @@ def declare(
     typer.echo(draft(told["rows"], told["columns"], target, told["labels"]), nl=False)
 
 
-def add(home: Annotated[Path, _HOME], teacher: Annotated[str, typer.Argument(show_default=False)]) -> None:
+def add(home: _Home, teacher: _Teacher) -> None:
     """Make a kit for a teacher who comes later; needs the certificate-authority."""
     mark = _certificates().add(home, teacher)
-    typer.echo(
-        f"{home}/teachers/{teacher}   give this folder to {teacher}, by a way nobody can listen to, and keep no copy"
-    )
+    typer.echo(_GIVEN.format(home, teacher))
     typer.echo(f'each other teacher that shares masks with it adds to [masks] teachers of its policy:  "{mark}"')
 
 
-def request(kit: Annotated[Path, _KIT]) -> None:
+def request(kit: _Kit) -> None:
     """Make a new key in a teacher's kit, and a request to sign it; the key never leaves the kit."""
     typer.echo(f"{_certificates().request(kit)}   send this file to the coordinator; the key stays here")
 
 
 def sign(
-    home: Annotated[Path, _HOME],
+    home: _Home,
     csr: Annotated[Path, typer.Argument(help="Request that a teacher made.", show_default=False)],
     days: Annotated[int, typer.Option(min=1, help="How long the certificate is valid.")] = 360,
 ) -> None:
@@ -95,21 +99,21 @@ def sign(
 
 
 def install(
-    kit: Annotated[Path, _KIT],
+    kit: _Kit,
     certificate: Annotated[Path, typer.Argument(help="What the coordinator signed.", show_default=False)],
 ) -> None:
     """Use a signed certificate, and the key that was made for it, from the next join on."""
     typer.echo(f"{kit} has certificate {_certificates().install(kit, certificate)}; join again to use it")
 
 
-def revoke(home: Annotated[Path, _HOME], teacher: Annotated[str, typer.Argument(show_default=False)]) -> None:
+def revoke(home: _Home, teacher: _Teacher) -> None:
     """Send a teacher away and let it in no more; signing a request of it lets it in again."""
     _certificates().revoke(home, teacher)
     typer.echo(f"{teacher} is not let in any more; a running server sends it away within seconds")
 
 
 def renew(
-    home: Annotated[Path, _HOME],
+    home: _Home,
     days: Annotated[int, typer.Option(min=1, help="How long the certificates are valid.")] = 360,
 ) -> None:
     """Sign the certificates of authority, server and coordinator anew; start the server again afterwards."""
@@ -117,7 +121,7 @@ def renew(
     typer.echo(f"authority, server and coordinator hold until {ends:%Y-%m-%d}; start the server again")
 
 
-def serve(home: Annotated[Path, _HOME]) -> None:
+def serve(home: _Home) -> None:
     """Run the coordinator's server until Ctrl-C."""
     from superteach.organisations.nvflare.start import become_server, prepare_server
 
@@ -127,12 +131,10 @@ def serve(home: Annotated[Path, _HOME]) -> None:
 
 
 def join(
-    kit: Annotated[Path, _KIT],
+    kit: _Kit,
     data: Annotated[Path, typer.Option(help="CSV or Parquet file with this teacher's rows.", show_default=False)],
-    target: Annotated[str, typer.Option(help="Column to be predicted.", show_default=False)],
-    features: Annotated[
-        str | None, typer.Option(help="Columns to offer, separated by commas (default: all others).")
-    ] = None,
+    target: _Target,
+    features: _Features = None,
     policy: Annotated[
         Path | None, typer.Option(help="Policy file (default: policy.toml in the kit).", show_default=False)
     ] = None,
@@ -158,7 +160,7 @@ def join(
 
 
 def status(
-    home: Annotated[Path, _HOME],
+    home: _Home,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Show who is connected, what runs, and what was asked."""
@@ -175,7 +177,9 @@ def status(
         there = "does not answer" if name in standing.silent else "not connected"
         typer.echo(f"{name}: {'connected' if name in standing.connected else there}")
     for lesson in standing.lessons:
-        typer.echo(f"lesson {lesson['lesson']}: {_fate(lesson['status'])}, asked for {_time(lesson['when'])}")
+        other = "ended with an error" if lesson["status"].partition(":")[0] == "FINISHED" else "not begun yet"
+        fate = _FATES.get(lesson["status"], other)
+        typer.echo(f"lesson {lesson['lesson']}: {fate}, asked for {_time(lesson['when'])}")
         if "rounds" in lesson:
             asked = ", ".join(f"{query} × {times}" for query, times in lesson["queries"].items()) or "nothing yet"
             typer.echo(f"  promise {lesson['promise']}, {lesson['stage']}, round {lesson['rounds']}; asked: {asked}")
@@ -191,22 +195,8 @@ def _certificates() -> ModuleType:
     return import_module("superteach.organisations.nvflare.certificates")
 
 
-def _fate(status: str) -> str:
-    """What became of a lesson, in words for NVFlare's own."""
-    finished, _, how = status.partition(":")
-    if finished != "FINISHED":
-        return "running" if status == "RUNNING" else "not begun yet"
-    ends = {
-        "COMPLETED": "finished",
-        "ABORTED": "aborted",
-        "BROKEN_OFF": "broken off",
-        "CAN_NOT_SCHEDULE": "could not begin",
-    }
-    return ends.get(how, "ended with an error")
-
-
 def _time(when: str) -> str:
-    """A moment as a person writes it, in UTC."""
+    """Write a moment as a person does, in UTC."""
     try:
         return f"{datetime.fromisoformat(when).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     except ValueError:

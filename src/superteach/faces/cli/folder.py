@@ -23,18 +23,13 @@ from superteach.types import Json
 if TYPE_CHECKING:
     from superteach.teacher.files import Pool
 
-WRITTEN = (
-    "lesson.json",
-    "model.json",
-    "chosen",
-    "chosen.parquet",
-    "mask",
-    "report.html",
-    "figures",
-    "figure.png",
-    "figure.svg",
-)
-"""Everything a command ever puts into its folder."""
+WRITTEN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("lesson.json", "model.json", "chosen.parquet", "report.html", "figure.png", "figure.svg"), ()),
+    "chosen": (".csv", ".parquet"),
+    "mask": (".parquet",),
+    "figures": (".svg", ".png"),
+}
+"""Everything a command ever puts into its folder, and how the names of files in a folder of it end."""
 
 
 def check_folder(out: Path, overwrite: bool) -> Path:
@@ -64,8 +59,8 @@ def _check_contents(out: Path, place: Path, overwrite: bool) -> None:
     if not overwrite:
         raise SettingError(f"--out {str(out)!r} exists and is not empty; name another folder or add --overwrite")
     foreign = [name for name in present if name not in WRITTEN]
-    for inner, endings in (("chosen", (".csv", ".parquet")), ("mask", (".parquet",)), ("figures", (".svg", ".png"))):
-        if not foreign and (place / inner).is_dir():
+    for inner, endings in WRITTEN.items():
+        if not foreign and endings and (place / inner).is_dir():
             foreign = [f"{inner}/{name}" for name in os.listdir(place / inner) if not name.endswith(endings)]
     if foreign or "lesson.json" not in present:
         holds = f"holds {foreign[0]!r}" if foreign else "has no lesson.json"

@@ -86,7 +86,7 @@ def unfinished(
 
 
 def write_large(folder: Path, taught: Taught, pool: LargePool) -> Json:
-    """Write the chosen rows; what lesson.json says of parts and of files."""
+    """Write the chosen rows; return what lesson.json says of parts and of files."""
     told = zip(taught.lesson.teachers, taught.chosen, pool.counts, strict=True)
     parts = [{"teacher": name, "rows": len(chosen), "held": held} for name, chosen, held in told]
     return {"files": parts, "tables": _write_rows(folder, pool, pool.numbers(taught.chosen))}
@@ -98,14 +98,13 @@ def _write_rows(folder: Path, pool: LargePool, chosen: Positions) -> list[Json]:
     assert table is not None
     (folder / "mask").mkdir()
     names = [f"{Path(name).stem}.parquet" for name in file_names([source.path.stem for source in table.sources])]
-    asked = [*table.columns, *([] if table.costs is None else [table.costs]), table.target]
     firsts = np.cumsum([0, *table.counts])
     stored: list[Json] = []
     writer: parquet.ParquetWriter | None = None
     try:
         for file, source in enumerate(table.sources):
             own = _within(chosen, firsts[file], table.counts[file])
-            for taken in _taken(table, file, own, asked):
+            for taken in _taken(table, file, own):
                 writer = writer or parquet.ParquetWriter(folder / "chosen.parquet", taken.schema)
                 writer.write_table(taken.cast(writer.schema))
             _write_mask(folder / "mask" / names[file], own, table.groups[file])
@@ -121,12 +120,12 @@ def _write_rows(folder: Path, pool: LargePool, chosen: Positions) -> list[Json]:
     return stored
 
 
-def _taken(table: ParquetTable, file: int, own: Positions, asked: list[str]) -> Iterator[pa.Table]:
-    """Chosen rows of one file, from the row groups that hold some."""
+def _taken(table: ParquetTable, file: int, own: Positions) -> Iterator[pa.Table]:
+    """Yield the chosen rows of one file, from the row groups that hold some."""
     ends = np.array(table.sources[file].ends)
     for group in np.unique(np.searchsorted(ends, own, side="right")).tolist():
         start = int(ends[group]) - table.groups[file][group]
-        for part in table.tables(file, [group], asked):
+        for part in table.tables(file, [group], table.asked):
             rows = _within(own, start, part.num_rows)
             if len(rows):
                 name = pa.array([str(table.sources[file].path)] * len(rows)).dictionary_encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,53 +21,58 @@ from superteach.report.markup import size_text
 from superteach.report.words import exposure
 from superteach.settings import Budget, Settings
 from superteach.teacher.inputs import Part, make_teachers
-from superteach.types import Array, Json
+from superteach.types import Json
 from superteach.words import PROMISES
 
 MOST = 5000
 """Rows that are invented at most, so that a rehearsal takes seconds; not measured how rounds depend on their number."""
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What is known of a lesson before anybody is asked."""
+def rehearse(
+    teachers: Sequence[str],
+    columns: int,
+    rows: int | None,
+    learner: Learner,
+    goal: object,
+    settings: Settings,
+    round_seconds: float = 0.0,
+) -> Json:
+    """Teach the lesson on invented rows; return what it took: rounds, bytes, seconds and queries.
 
-    teachers: Sequence[str]
-    columns: int
-    rows: int
-    """Of all teachers together."""
-    known: bool = True
-    """Whether `rows` is known; else it is assumed."""
-
-
-def rehearse(shape: Shape, learner: Learner, goal: object, settings: Settings, round_seconds: float = 0.0) -> Json:
-    """Teach the lesson on invented rows; return what it took: rounds, bytes, seconds and queries."""
-    if shape.known:
-        counts_of(settings.budget, shape.rows, shape.columns)  # refuses what all rows are too few for
-    rows = min(shape.rows, max(MOST, 20 * len(shape.teachers), 10 * shape.columns))
-    lesson = teach(
-        _federation(shape, rows, learner), learner, _goal(goal, shape, learner), _scaled(settings, shape, rows)
-    )
+    `rows` counts the rows of all teachers together; None: nobody has said, and a thousand each are assumed.
+    """
+    if rows is None:
+        held = max(1000 * len(teachers), 25 * settings.budget if isinstance(settings.budget, int) else 0)
+    else:
+        held = rows
+        counts_of(settings.budget, rows, columns)  # refuses what all rows are too few for
+    invented = min(held, max(MOST, 20 * len(teachers), 10 * columns))
+    if not isinstance(
+        goal, PerturbedFit | MaxAUC
+    ):  # they are fitted on rows; in place of any other goal a vector serves
+        goal = np.random.default_rng(1).standard_normal(columns + (learner.intercept != "none"))
+        goal /= np.linalg.norm(goal)
+    scaled = replace(settings, budget=_scaled(settings.budget, invented / held))
+    lesson = teach(_federation(teachers, columns, invented, learner), learner, goal, scaled)
+    clock = "where a round takes 0.1; starting the teachers' processes comes on top"
     groups: dict[str, list[Entry]] = {}
     for entry in lesson.ledger:
         groups.setdefault(entry.query, []).append(entry)
     return {
-        "teachers": list(shape.teachers),
-        "columns": shape.columns,
-        "rows": shape.rows if shape.known else None,
+        "teachers": list(teachers),
+        "columns": columns,
+        "rows": rows,
         "promise": settings.promise,
         "searches": lesson.words.exact and settings.promise == "open",
         "rounds": lesson.rounds,
         "bytes": lesson.bytes,
-        "seconds": lesson.seconds * shape.rows / rows + round_seconds * lesson.rounds,
-        "clock": "where a round takes 0.1; starting the teachers' processes comes on top"
-        if round_seconds
-        else "on this machine",
+        "seconds": lesson.seconds * held / invented + round_seconds * lesson.rounds,
+        "clock": clock if round_seconds else "on this machine",
         "leaves": [
             {
                 "query": query,
                 "rounds": len(entries),
-                "bytes": sum(entry.bytes_in for entry in entries) // len(shape.teachers),
+                "bytes": sum(entry.bytes_in for entry in entries) // len(teachers),
                 "shows": exposure(query),
             }
             for query, entries in groups.items()
@@ -86,20 +91,13 @@ def say(told: Json, as_json: bool) -> None:
         f"A rehearsal on invented rows: {counted(teachers, 'teachers')}, {rows}, {counted(told['columns'], 'columns')}. "
         "Nobody was asked anything, and nothing was written."
     )
-    each = sum(one["bytes"] for one in told["leaves"])
+    each = size_text(sum(one["bytes"] for one in told["leaves"]))
+    more = "more where rows do not reach the goal" if told["searches"] else ""
     screen.facts(
         [
             ("promise", promise, PROMISES[promise]),
-            (
-                "rounds",
-                f"about {told['rounds']:,}",
-                "more where rows do not reach the goal" if told["searches"] else "",
-            ),
-            (
-                "bytes",
-                f"about {size_text(told['bytes'])}",
-                f"both ways, over all teachers; {size_text(each)} leave each",
-            ),
+            ("rounds", f"about {told['rounds']:,}", more),
+            ("bytes", f"about {size_text(told['bytes'])}", f"both ways, over all teachers; {each} leave each"),
             ("seconds", f"about {told['seconds']:.2g}", told["clock"]),
         ]
     )
@@ -112,34 +110,21 @@ def say(told: Json, as_json: bool) -> None:
     )
 
 
-def _federation(shape: Shape, rows: int, learner: Learner) -> Federation:
-    """Invent rows, and targets that suit the loss, and deal them out to the teachers of `shape`."""
+def _federation(teachers: Sequence[str], columns: int, rows: int, learner: Learner) -> Federation:
+    """Invent rows, and targets that suit the loss, and deal them out to the teachers."""
     draw = np.random.default_rng(0)
-    X = draw.standard_normal((rows, shape.columns))
-    signal = X @ draw.standard_normal(shape.columns) / np.sqrt(shape.columns) + draw.standard_normal(rows)
+    X = draw.standard_normal((rows, columns))
+    signal = X @ draw.standard_normal(columns) / np.sqrt(columns) + draw.standard_normal(rows)
     y = np.where(signal > 0.0, 1.0, -1.0) if learner.loss.classifies else signal
     if learner.loss.name == "poisson":
         y = np.round(np.exp(np.clip(signal, -2.0, 2.0)))
-    members = np.array_split(np.arange(rows), len(shape.teachers))
-    parts = [Part(name, X[own], y[own], own) for name, own in zip(shape.teachers, members, strict=True)]
-    columns = [str(column) for column in range(shape.columns)]
-    return Federation(InProcess(make_teachers(parts, columns, learner.loss)[0]))
+    members = np.array_split(np.arange(rows), len(teachers))
+    parts = [Part(name, X[own], y[own], own) for name, own in zip(teachers, members, strict=True)]
+    return Federation(InProcess(make_teachers(parts, list(map(str, range(columns))), learner.loss)[0]))
 
 
-def _goal(goal: object, shape: Shape, learner: Learner) -> object:
-    """Return a goal that asks as many questions: `goal` itself where it is fitted on teachers' rows, else a vector."""
-    if isinstance(goal, PerturbedFit | MaxAUC):
-        return goal
-    vector: Array = np.random.default_rng(1).standard_normal(shape.columns + (learner.intercept != "none"))
-    return vector / np.linalg.norm(vector)
-
-
-def _scaled(settings: Settings, shape: Shape, rows: int) -> Settings:
+def _scaled(budget: Budget, share: float) -> Budget:
     """Scale a budget that counts rows to the number of invented rows."""
-
-    def scaled(budget: Budget) -> Budget:
-        if isinstance(budget, tuple):
-            return scaled(budget[0]), scaled(budget[1])
-        return max(1, round(budget * rows / shape.rows)) if isinstance(budget, int) else budget
-
-    return replace(settings, budget=scaled(settings.budget))
+    if isinstance(budget, tuple):
+        return _scaled(budget[0], share), _scaled(budget[1], share)
+    return max(1, round(budget * share)) if isinstance(budget, int) else budget

@@ -58,8 +58,7 @@ def run(request: Request, place: Path) -> None:
         wanted = check_goal(goal, len(columns), student, classes, columns)
         if isinstance(wanted, CheckedGoal):
             wanted.check(student, columns, classes)
-        shape = rehearsal.Shape(names, len(columns), rows)
-        rehearsal.say(rehearsal.rehearse(shape, student, goal, settings), request.as_json)
+        rehearsal.say(rehearsal.rehearse(names, len(columns), rows, student, goal, settings), request.as_json)
 
     if request.spark is not None:
         from superteach.faces.cli.spark import teach_spark
@@ -92,7 +91,7 @@ def run(request: Request, place: Path) -> None:
             room = OneProcess(large, large.columns, student)
             goal = goal_of(large.columns, room.classes)
             with unfinished(request, settings, large, student, place) as journal:
-                taught = room.teach(goal, watch, settings, journal)
+                taught = room.teach(goal, settings, watch, journal)
                 stored = write(taught, large.columns, partial(write_large, taught=taught, pool=large))
         kind, size = table.kind.__name__, size_text(large.store.size)
         copied = f"Rows stayed on disk; their copy ({size}, {kind}) in {large.store.folder} is removed."
@@ -102,7 +101,7 @@ def run(request: Request, place: Path) -> None:
         pool = read_pool(request.files, request.target, request.owner, features, numeric, request.costs)
         room = OneProcess(pool.parts, pool.columns, student)
         if not request.dry_run:
-            taught = room.teach(goal_of(pool.columns, room.classes), watch, settings)
+            taught = room.teach(goal_of(pool.columns, room.classes), settings, watch)
     if request.dry_run:
         names = [part.name for part in pool.parts]
         rehearse(names, pool.columns, sum(part.count for part in pool.parts), room.classes)
