@@ -251,7 +251,7 @@ def _firmer(teacher: Teacher, before: State, turn: Turn, metric: Array) -> State
 def _choose_alone(teacher: Teacher, query: queries.ChooseAlone, state: State, turn: Turn) -> Answer:
     """Choose for the goal as if there were nobody else; what became of it is for the owner alone."""
     size, asked = query.sizes[turn.position], query.alone
-    rows: Positions | None = np.arange(size, dtype=np.int64)
+    rows: Positions | None = np.arange(min(size, teacher.rows.count), dtype=np.int64)  # declared sizes may be rounded
     ended = True
     if 0 < size < teacher.rows.count:
         choose = extensions.load(extensions.ALONE, asked.inside)

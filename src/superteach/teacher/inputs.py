@@ -158,11 +158,11 @@ def check_part(part: Part, columns: Sequence[str], loss: Loss) -> None:
     check_finite(part, columns, [part])
     part.take_costs()
     if not loss.classifies:
-        _numbers(part, loss)
+        take_numbers(part, loss)
 
 
 def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = None) -> Teacher:
-    target = _encode(part, classes) if classes is not None else _numbers(part, loss)
+    target = _encode(part, classes) if classes is not None else take_numbers(part, loss, guard)
     agreed = None if guard is None else loss.name
     return Teacher(
         part.name, part.take_features(), target, part.ids, part.take_costs(), agreed, guard, part.take_weights()
@@ -292,7 +292,8 @@ def _encode(part: Part, classes: Raw) -> Raw:
     return np.where(part.take_target() == classes[1], np.int8(1), np.int8(-1))
 
 
-def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
+def take_numbers(part: Part, loss: Loss, guard: Guard | None = None) -> npt.NDArray[np.float64]:
+    """Return the owner's targets, checked; under a promise not for their sign: a refusal would tell that it is there."""
     target = part.take_target()
     if target.dtype.kind not in "biuf":
         try:
@@ -311,7 +312,7 @@ def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
     _check_missing(part, "target", ~np.isfinite(target))
     if np.abs(target).max() > MOST:
         raise DataError(f"teacher {part.name!r} has a target of {np.abs(target).max():g}, too large to be squared")
-    if isinstance(loss, Poisson) and target.min() < 0:
+    if isinstance(loss, Poisson) and target.min() < 0 and (guard is None or guard.terms.promise == "open"):
         raise DataError(
             f"teacher {part.name!r} has a negative target, {target.min():g}; Poisson regression needs counts of at least 0"
         )
