@@ -28,17 +28,19 @@ UNCOVERED = {
         "More colluding owners than the lesson allows for (a third of them, unless said otherwise): their share of the "
         "noise would be known.",
         "An owner who puts back an old copy of the ledger, or deletes it, makes it forget what was spent.",
-        "A person with several rows: the number holds for one row; for m rows it is up to m times as large.",
+        "A person with several rows: the number holds for one row; for m rows it is up to m times as large. A row that two "
+        "owners hold is paid for by each of them, and one whose values change counts as new, unless a column names records.",
+        "That some rows took part in earlier lessons: how much ε is left is told when a lesson is announced.",
         "Facts about all rows together: a lesson is meant to show those.",
     ),
     "masked": (
         "Totals over two groups that differ by one row or one owner: their difference is that row, or that owner's sums. "
         "The attacks above did it.",
         "All owners but one working together: they can subtract their own numbers from the total.",
-        "Questions outside the published script: exact totals answer whatever is asked. Owners must run the script "
-        "themselves.",
+        "Goals that are picked to read rows: where a goal is out of reach, or the lesson has few rows, totals are sums over "
+        "a few rows. The attacks above did it, with honest owners and the published script.",
         "A coordinator or an owner who lies: wrong totals lead all owners to other prices, and the exact totals there are "
-        "heard by all.",
+        "heard by all. The attacks above did it. Promise masks to owners who trust each other and the coordinator.",
     ),
     "closed": ("Nothing is said about whether the goal was reached; that is the price of this promise.",),
     "open": ("Everything: single rows are shown.",),
@@ -59,6 +61,7 @@ NAMES = {
     "a fellow teacher that tells small lies": "Tell small lies as one of the owners, and listen where they lead",
     "a fellow teacher that tells large lies": "Tell large lies as one of the owners, and listen where they lead",
     "a fellow teacher that tells huge lies": "Tell huge lies as one of the owners, and listen where they lead",
+    "a fellow teacher that leads prices to single rows": "Lie as one of the owners, so that all choose a single row",
     "was this row there?": "Guess whether a known row took part, knowing all other rows",
     "20 lessons": "Go on for 20 lessons",
 }
