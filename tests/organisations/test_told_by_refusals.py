@@ -11,7 +11,7 @@ from pyarrow import parquet
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from superteach.coordinator.promised import Script
-from superteach.errors import DataError
+from superteach.errors import DataError, TeachingError
 from superteach.line import wire
 from superteach.mathematics.learner import Learner
 from superteach.organisations.site import Site
@@ -20,6 +20,7 @@ from superteach.promises.audit import Audit
 from superteach.promises.guard import Guard
 from superteach.promises.ledger import Ledger
 from superteach.promises.policy import Declared, Policy
+from superteach.queries import AskMoments
 from superteach.settings import Settings
 from superteach.versions import VERSION
 
@@ -42,14 +43,14 @@ def site_of(home, rows=None, y=LABELS, labels=(-1, 1), more=None, **rules):
     return Site("a", holding, Guard(policy, Audit(home / "audit.jsonl")), "c", ledger=ledger)
 
 
-def begin(site, promise, learner=None, lesson="l", classes=(-1, 1), **settings):
+def begin(site, promise, learner=None, lesson="l", classes=(-1, 1), goal=GOAL, **settings):
     """Greet and begin; what the site says to both."""
     known = Learner.of(learner or LogisticRegression())
     given = Settings(**{"budget": 6, "promise": promise, "masks": False, **settings}).for_learner(known)
-    told = {"script": Script.of(known, GOAL, (DECLARED,), given).told(), "columns": list(COLUMNS), "classes": classes}
+    told = {"script": Script.of(known, goal, (DECLARED,), given).told(), "columns": list(COLUMNS), "classes": classes}
     hello = {"lesson": lesson, "loss": known.loss.name, "promise": promise, "version": VERSION}
     order = {"lesson": lesson, **told, "names": ["a"], "position": 0, "hellos": []}
-    return site.answer(wire.pack("hello", hello)), site.answer(wire.pack("begin", order, [GOAL]))
+    return site.answer(wire.pack("hello", hello)), site.answer(wire.pack("begin", order, [goal]))
 
 
 def follow(site, lesson="l"):
@@ -113,6 +114,56 @@ def test_an_acknowledgement_is_the_same_however_many_rows_there_are(promise, wri
         assert promise == "epsilon" or write != "numbers" or len(kept.read_text().split()) - 1 <= len(rows)
     assert len(ends) == 1
     assert wire.read_reply(ends.pop()[1]).facts == {"written": write}
+
+
+def test_a_row_that_no_sum_can_hold_is_not_told(tmp_path):
+    """Once a goal that gave such a row a curvature of 1e147 ended the lesson while teachers chose in silence."""
+    odd, goal = X[:TRUE].copy(), np.array([3.4e-96, 0.0, 0.0, 0.0])
+    odd[7] = 1e98
+    ends = []
+    for place, rows in enumerate((X[:TRUE], odd)):
+        site = site_of(tmp_path / str(place), rows, np.arange(60.0), None)
+        begin(site, "epsilon", PoissonRegressor(), classes=None, goal=goal)
+        ends.append(follow(site))
+        assert (site.guard.policy.folder / "l.csv").exists()
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("promise", ["closed", "epsilon"])
+@pytest.mark.parametrize("accident", [ValueError, MemoryError, ArithmeticError, np.linalg.LinAlgError, TeachingError])
+def test_an_accident_while_rows_are_chosen_is_for_their_owner(accident, promise, tmp_path, monkeypatch):
+    """Firm rows, rounding, a choice alone: whether they fail depends on rows, so nobody but the owner hears of it."""
+
+    def fail(*given, **named):
+        raise accident("42 rows")
+
+    ends = []
+    for part in (None, "Newton.minimise", "play.round_alone", "play.octaves"):
+        site = site_of(tmp_path / str(part))
+        begin(site, promise)
+        with monkeypatch.context() as patch:
+            if part is not None:
+                patch.setattr(f"superteach.teacher.capped.{part}", fail)
+            ends.append(follow(site))
+        assert (site.guard.policy.folder / "l.csv").exists()
+    assert "none were chosen" in (tmp_path / "play.octaves" / "chosen" / "l.txt").read_text()
+    assert ends == [ends[0]] * 4
+
+
+def test_a_fit_that_is_delivered_shows_the_chosen_rows(tmp_path):
+    """One policy with `deliver` is enough for its own rows; of the other rows nothing is asked."""
+    site = site_of(tmp_path / "a", deliver=True)
+    begin(site, "closed", budget=1)
+    follow(site)
+    asked = AskMoments("loss", "chosen", np.zeros(4), 2)
+    reply = wire.read_reply(site.answer(wire.pack_question("l", 1, asked)))
+    values, axes = np.linalg.eigh(asked.read(reply.values).curvature)
+    row = axes[:-1, -1] / axes[-1, -1]
+    assert values[-1] > 1e9 * abs(values[-2])
+    assert np.abs(X[:TRUE] - row).max(axis=1).min() < 1e-12
+    assert [entry["note"]["delivered"] for entry in site.ledger.entries()] == ["l"]
+    said = wire.read_reply(site.answer(wire.pack_question("l", 2, AskMoments("loss", "all", np.zeros(4), 2))))
+    assert said.status == "refused"
 
 
 def test_a_lesson_with_a_name_that_was_paid_for_tells_nothing_of_rows(tmp_path):

@@ -78,6 +78,12 @@ def test_a_signed_key_is_accepted_and_no_changed_one(make):
         verify(replace(hello, certificate=b"none"))
 
 
+def test_a_copy_of_a_key_speaks_for_its_teacher():
+    """Whoever made the kits and kept the keys could be all teachers but one: policies list certificates, not people."""
+    own, copy = site(), site()
+    verify(copy.hello("lesson", 1, b"k" * 32), {own.fingerprint}, root_of("root"))
+
+
 def test_the_name_is_part_of_what_is_signed():
     """Two names cannot share a signature, even where one key holds certificates for both."""
     north, south = site("north"), site("south")

@@ -185,12 +185,7 @@ def _solve_block(
         """The same sums over this teacher's own rows, for its own use."""
         return asked.read(HANDLERS[type(asked)](teacher, asked, state, turn)[1])
 
-    local = Function(
-        ask,
-        "dual",
-        "all",
-        problem.smooth.shifted(query.ridge * (query.model - own / query.ridge)),
-    )
+    local = Function(ask, "dual", "all", problem.smooth.shifted(query.ridge * (query.model - own / query.ridge)))
     # From 0, where every h* is finite: the broadcast point may be far out (Poisson's exp overflows there).
     start = np.zeros_like(point) if state.local_point is None else state.local_point
     solution = Newton(max_steps=LOCAL_STEPS).minimise(local, start, stop=local.flat(1e-12))

@@ -30,17 +30,7 @@ from superteach.teacher import HANDLERS, Handler, Teacher, play
 from superteach.teacher.play import Balancing, Drawing
 from superteach.teacher.rows import Rows
 from superteach.teacher.state import Answer, State, known
-from superteach.teacher.tensors import (
-    DeviceRows,
-    Sought,
-    can_fuse,
-    exact,
-    lots_of,
-    sum_fused,
-    sum_plain,
-    terms,
-    told,
-)
+from superteach.teacher.tensors import DeviceRows, Sought, can_fuse, exact, lots_of, sum_fused, sum_plain, terms, told
 from superteach.types import Array, Positions
 
 with suppress(ImportError):
