@@ -26,7 +26,7 @@ UNCOVERED = {
     ),
     "epsilon": (
         "More colluding owners than the lesson allows for (a third of them, unless said otherwise): their share of the "
-        "noise would be known.",
+        "noise would be known. Whoever has copies of owners' keys, as the founder of a federation may, is all of them.",
         "An owner who puts back an old copy of the ledger, or deletes it, makes it forget what was spent.",
         "A person with several rows: the number holds for one row; for m rows it is up to m times as large. A row that two "
         "owners hold is paid for by each of them, and one whose values change counts as new, unless a column names records.",
@@ -36,7 +36,8 @@ UNCOVERED = {
     "masked": (
         "Totals over two groups that differ by one row or one owner: their difference is that row, or that owner's sums. "
         "The attacks above did it.",
-        "All owners but one working together: they can subtract their own numbers from the total.",
+        "All owners but one working together, or whoever has copies of their keys: they can subtract their own numbers "
+        "from the total.",
         "Goals that are picked to read rows: where a goal is out of reach, or the lesson has few rows, totals are sums over "
         "a few rows. The attacks above did it, with honest owners and the published script.",
         "A coordinator or an owner who lies: wrong totals lead all owners to other prices, and the exact totals there are "
@@ -76,8 +77,8 @@ def page_of(audit: Audit) -> Page:
         title,
         f"{subject.name}: {subject.count:,} rows of {owners} owners, {subject.rows.shape[1]} columns; "
         f"a lesson of {subject.budget:,} rows.",
-        "Attacks were run as programs against what left the owners of rows in this run. That they failed shows that these "
-        "attacks fail; the promise itself rests on the argument in the documentation.",
+        "Attacks were run as programs against what left the owners of rows in this run. Where they recovered nothing, these "
+        "attacks fail and others may not; the promise itself rests on the argument in the documentation.",
     )
     page.answer(*(_verdict(told, audit.accounted) for told in audit.promises))
     if audit.accounted is not None:
