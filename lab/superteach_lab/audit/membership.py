@@ -95,7 +95,7 @@ def many_lessons(subject: Subject, promise: str, epsilon: float, delta: float) -
     found, error = score(rows, subject.rows)
     said = f"{found:,} different rows of {subject.count:,} were read in {TWENTY} lessons"
     if promise == "masked":
-        said += " of one row with goals out of reach: totals are sums over a few rows there, and nobody lied"
+        said += " with goals far away: few rows weigh anything in totals there, and nobody lied"
     return Found(LESSONS, promise, found, subject.count, error, TWENTY, said)
 
 

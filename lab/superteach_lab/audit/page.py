@@ -38,8 +38,8 @@ UNCOVERED = {
         "The attacks above did it.",
         "All owners but one working together, or whoever has copies of their keys: they can subtract their own numbers "
         "from the total.",
-        "Goals that are picked to read rows: where a goal is out of reach, or the lesson has few rows, totals are sums over "
-        "a few rows. The attacks above did it, with honest owners and the published script.",
+        "Goals that are picked to read rows: with a goal far away totals are sums in which few rows weigh anything. The "
+        "attacks above did it, with honest owners and the published script.",
         "A coordinator or an owner who lies: wrong totals lead all owners to other prices, and the exact totals there are "
         "heard by all. The attacks above did it. Promise masks to owners who trust each other and the coordinator.",
     ),
