@@ -28,7 +28,7 @@ class Words:
 PROMISES = {
     "closed": "A goal and a number of rows came in; nothing computed from rows went out.",
     "epsilon": "At most ε can be learned about any one row from all that left its owner.",
-    "masked": "Nobody saw a teacher's own numbers, only totals over all teachers, as the published script asks for them.",
+    "masked": "Nobody saw a teacher's own numbers, only totals, in which whoever lies or picks goals for it can read rows.",
     "open": "The coordinator can read your rows.",
 }
 """What owners of rows are told, from the strongest promise to the weakest."""

@@ -160,6 +160,13 @@ def test_the_budget_runs_out_at_the_third_lesson(town):
     assert before == [len(site.ledger.entries()) for site in here.sites.values()] == [2, 2, 2]
 
 
+def test_the_ledger_counts_epsilon_alone(town):
+    """What leaves under a weaker promise, where the policy accepts one, has no number."""
+    here = town()
+    teach(here, "masked")
+    assert [site.ledger.entries() for site in here.sites.values()] == [[], [], []]
+
+
 def test_rows_pay_by_what_they_are(town):
     """The same rows in another file, behind a new process, find what they have spent."""
     here = town()

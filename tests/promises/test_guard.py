@@ -12,6 +12,7 @@ import superteach as st
 from superteach.errors import QueryRefused
 from superteach.line import wire
 from superteach.line.messages import SEAL, Sealed
+from superteach.line.queries.private import Release
 from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree
@@ -207,3 +208,15 @@ def test_caps_in_other_units_than_pulls_are_refused(pool):
     teacher.answer(Pull(point, Cap(np.ones(WIDTH), 1.0, 0.0, 1.0), 0.1), state, TURN)
     with pytest.raises(QueryRefused, match="other weights"):
         teacher.answer(Pull(point, Cap(np.full(WIDTH, 1e6), 1.0, 0.0, 1.0), 0.1), state, TURN)
+
+
+@pytest.mark.parametrize("teachers", range(1, 13))
+def test_noise_is_enough_without_that_of_a_third_of_the_teachers(teachers):
+    """Of two teachers each adds all of it; of three one may be silent or tell its own, and a second one may not."""
+    release, terms = Release(100, 1.0, 0.3), PromiseTerms("epsilon", teachers)
+    grid = terms.grid(release)
+    needed, each = 1.0 / (terms.mu * np.sqrt(0.3)), grid.step * grid.sigma
+    others = teachers - teachers // 3 if teachers > 2 else 1
+    assert terms.honest == others
+    assert needed < each * np.sqrt(others) < 1.001 * needed
+    assert teachers < 3 or each * np.sqrt(others - 1) < needed

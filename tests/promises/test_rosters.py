@@ -49,6 +49,12 @@ def test_a_signed_key_is_accepted_and_no_changed_one():
         verify(replace(hello, certificate=b"none"), {own.fingerprint})
 
 
+def test_a_copy_of_a_key_speaks_for_its_teacher():
+    """Whoever made the kits and kept the keys could be all teachers but one: policies list certificates, not people."""
+    own, copy = identity("north"), identity("north")
+    verify(copy.hello("lesson", b"k" * 32), {own.fingerprint}, root_of("root"))
+
+
 def test_the_name_is_part_of_what_is_signed():
     """Two names cannot share a signature, even where one key holds certificates for both."""
     north, south = identity("north"), identity("south")

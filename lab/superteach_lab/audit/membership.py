@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from superteach.errors import SuperteachError
 from superteach.promises.accounting import epsilon_of, mu_of
 from superteach.promises.ledger import Ledger
 from superteach.promises.terms import PromiseTerms
@@ -15,12 +17,14 @@ from superteach.types import Array
 from superteach_lab.audit.broken import lessons_let_pass
 from superteach_lab.audit.empirical import Measured, allowed_advantage, auc_of, measure, released, scores
 from superteach_lab.audit.evidence import known_rounds, sums_at
-from superteach_lab.audit.recovery import Found, found_rows, score
+from superteach_lab.audit.recovery import Found, candidates, found_rows, score
 from superteach_lab.audit.transcript import Subject, Transcript, listen
 
 MEMBER = "was this row there?"
 LESSONS = "20 lessons"
 TWENTY = 20
+FAR = 40.0
+"""Length of goals out of reach, in log-odds or deviations of targets: with 10 a lesson shows one row, with 40 seven."""
 
 
 def member(
@@ -61,7 +65,7 @@ def exact_evidence(without: Subject, row: tuple[Array, float], transcript: Trans
 
 
 def many_lessons(subject: Subject, promise: str, epsilon: float, delta: float) -> Found:
-    """Twenty lessons with other goals: rows pile up under "open"; a lifetime ledger ends them under "epsilon"."""
+    """Twenty lessons with other goals: rows pile up under "open" and "masked"; a ledger ends them under "epsilon"."""
     if promise == "epsilon":
         with tempfile.TemporaryDirectory() as folder:
             ledger = Ledger(Path(folder) / "ledger", epsilon, delta)
@@ -74,14 +78,29 @@ def many_lessons(subject: Subject, promise: str, epsilon: float, delta: float) -
             "and refused the rest"
         )
         return Found(LESSONS, promise, 0, subject.count, None, passed, said)
-    if promise in ("closed", "masked"):
-        why = "no number leaves a teacher" if promise == "closed" else "no sum over chosen rows leaves a teacher"
-        return Found(LESSONS, promise, 0, subject.count, None, 0, f"{why}, in however many lessons")
+    if promise == "closed":
+        said = "no number leaves a teacher, in however many lessons"
+        return Found(LESSONS, promise, 0, subject.count, None, 0, said)
     draw, rows = np.random.default_rng(0), []
     length = 0.5 * float(np.linalg.norm(subject.goal)) / np.sqrt(len(subject.goal))
     for _ in range(TWENTY):
-        one = replace(subject.small(), goal=subject.goal + length * draw.standard_normal(len(subject.goal)))
-        rows += found_rows(one, listen(one, "open", rounding="alone"))
+        away = draw.standard_normal(len(subject.goal))
+        if promise == "masked":
+            one = replace(subject, goal=far(subject, away), budget=1)
+            with suppress(SuperteachError):
+                rows += candidates(one, listen(one, "masked").transcript)
+        else:
+            one = replace(subject.small(), goal=subject.goal + length * away)
+            rows += found_rows(one, listen(one, "open", rounding="alone"))
     found, error = score(rows, subject.rows)
     said = f"{found:,} different rows of {subject.count:,} were read in {TWENTY} lessons"
+    if promise == "masked":
+        said += " with goals far away: few rows weigh anything in totals there, and nobody lied"
     return Found(LESSONS, promise, found, subject.count, error, TWENTY, said)
+
+
+def far(subject: Subject, direction: Array) -> Array:
+    """A goal in this direction that no lesson reaches, in units of columns and targets."""
+    width = subject.rows.shape[1]
+    units = np.append(1.0 / np.maximum(subject.rows.std(axis=0), 1e-300), np.ones(len(direction) - width))
+    return np.asarray(FAR * max(1.0, float(np.std(subject.targets))) * direction * units / np.sqrt(len(direction)))

@@ -26,19 +26,22 @@ UNCOVERED = {
     ),
     "epsilon": (
         "More colluding owners than the lesson allows for (a third of them, unless said otherwise): their share of the "
-        "noise would be known.",
+        "noise would be known. Whoever has copies of owners' keys, as the founder of a federation may, is all of them.",
         "An owner who puts back an old copy of the ledger, or deletes it, makes it forget what was spent.",
-        "A person with several rows: the number holds for one row; for m rows it is up to m times as large.",
+        "A person with several rows: the number holds for one row; for m rows it is up to m times as large. A row that two "
+        "owners hold is paid for by each of them, and one whose values change counts as new, unless a column names records.",
+        "That some rows took part in earlier lessons: how much ε is left is told when a lesson is announced.",
         "Facts about all rows together: a lesson is meant to show those.",
     ),
     "masked": (
         "Totals over two groups that differ by one row or one owner: their difference is that row, or that owner's sums. "
         "The attacks above did it.",
-        "All owners but one working together: they can subtract their own numbers from the total.",
-        "Questions outside the published script: exact totals answer whatever is asked. Owners must run the script "
-        "themselves.",
+        "All owners but one working together, or whoever has copies of their keys: they can subtract their own numbers "
+        "from the total.",
+        "Goals that are picked to read rows: with a goal far away totals are sums in which few rows weigh anything. The "
+        "attacks above did it, with honest owners and the published script.",
         "A coordinator or an owner who lies: wrong totals lead all owners to other prices, and the exact totals there are "
-        "heard by all.",
+        "heard by all. The attacks above did it. Promise masks to owners who trust each other and the coordinator.",
     ),
     "closed": ("Nothing is said about whether the goal was reached; that is the price of this promise.",),
     "open": ("Everything: single rows are shown.",),
@@ -59,6 +62,7 @@ NAMES = {
     "a fellow teacher that tells small lies": "Tell small lies as one of the owners, and listen where they lead",
     "a fellow teacher that tells large lies": "Tell large lies as one of the owners, and listen where they lead",
     "a fellow teacher that tells huge lies": "Tell huge lies as one of the owners, and listen where they lead",
+    "a fellow teacher that leads prices to single rows": "Lie as one of the owners, so that all choose a single row",
     "was this row there?": "Guess whether a known row took part, knowing all other rows",
     "20 lessons": "Go on for 20 lessons",
 }
@@ -73,8 +77,8 @@ def page_of(audit: Audit) -> Page:
         title,
         f"{subject.name}: {subject.count:,} rows of {owners} owners, {subject.rows.shape[1]} columns; "
         f"a lesson of {subject.budget:,} rows.",
-        "Attacks were run as programs against what left the owners of rows in this run. That they failed shows that these "
-        "attacks fail; the promise itself rests on the argument in the documentation.",
+        "Attacks were run as programs against what left the owners of rows in this run. Where they recovered nothing, these "
+        "attacks fail and others may not; the promise itself rests on the argument in the documentation.",
     )
     page.answer(*(_verdict(told, audit.accounted) for told in audit.promises))
     if audit.accounted is not None:

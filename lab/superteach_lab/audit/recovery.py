@@ -150,17 +150,22 @@ def _curvature(one: Round, numbers: Array) -> Array:
 
 def from_totals(subject: Subject, heard: Heard) -> Found:
     """Try the same on every curvature that totals hold, over whatever rows."""
-    learner, promise = Learner.of(subject.learner), heard.lesson.promise
-    matrices = list(curvatures(heard.transcript))
-    found: list[Array] = []
-    for (first, mapped), (second, _) in pairwise(matrices):
+    promise, seen = heard.lesson.promise, len(list(curvatures(heard.transcript)))
+    found = candidates(subject, heard.transcript)
+    rows, error = score(found, subject.rows)
+    said = f"{seen or 'no'} curvature was seen, and it takes two"
+    if seen > 1:
+        said = f"{seen} curvatures were seen; {len(found)} candidates came of them, {rows or 'none'} a row"
+    return Found("curvatures of all rows", promise, rows, subject.count, error, seen, said)
+
+
+def candidates(subject: Subject, transcript: Transcript) -> list[Array]:
+    """Candidates for rows, from all pairs of curvatures that follow each other."""
+    learner, found = Learner.of(subject.learner), list[Array]()
+    for (first, mapped), (second, _) in pairwise(curvatures(transcript)):
         if first.shape == second.shape:
             found += [row for unit in directions(first, second) if (row := mapped(unit, learner)) is not None]
-    rows, error = score(found, subject.rows)
-    said = f"{len(matrices) or 'no'} curvature was seen, and it takes two"
-    if len(matrices) > 1:
-        said = f"{len(matrices)} curvatures were seen; {len(found)} candidates came of them, {rows or 'none'} a row"
-    return Found("curvatures of all rows", promise, rows, subject.count, error, len(matrices), said)
+    return found
 
 
 Mapped = Callable[[Array, Learner], Array | None]

@@ -124,6 +124,8 @@ def attack(
     told.found += [crafted.deviate(subject, terms, name) for name in crafted.crafted_for(promise)]
     if promise == "epsilon":
         told.found += fellow.lead(subject, epsilon, delta)
+    if promise == "masked":
+        told.found.append(fellow.single_out(subject))
     if row is not None:
         local = PromiseTerms("epsilon", 1, epsilon, delta)
         told.found.append(membership.member(subject, promise, _transcript(noisy, told), row, local, runs)[0])

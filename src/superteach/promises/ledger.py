@@ -43,6 +43,8 @@ class Spent:
     squares: Array
     entries: list[Json]
     secret: str
+    names: list[str]
+    """Columns by which rows are known."""
 
     def by(self, keys: Keys) -> Array:
         """Return the μ² that these rows have spent; a row never seen has spent nothing."""
@@ -63,6 +65,14 @@ class Ledger:
         with self._locked() as spent:
             self._secret = bytes.fromhex(spent.secret)
 
+    def check_names(self, names: list[str]) -> None:
+        """Hold on to the columns by which rows are known; refuse others, by which all would have spent nothing."""
+        with self._locked() as spent:
+            if spent.names != names:
+                if len(spent.keys):
+                    raise QueryRefused("its ledger knows rows by other columns than now: its owner puts these back")
+                self._write(replace(spent, names=names))
+
     def keys(self, columns: Sequence[Raw]) -> Keys:
         """Make the rows' keys under this ledger's own secret; see `row_keys`."""
         return row_keys(columns, self._secret)
@@ -79,24 +89,18 @@ class Ledger:
     def spend(self, lesson: str, keys: Keys, mu: float, facts: Mapping[str, object]) -> bool:
         """Take a lesson's μ² from every row in it, on the disk when this returns, or refuse and take nothing.
 
-        False says that this very lesson was paid for before, and is not paid again. Its answers may have left: send the
-        same bytes again or none, for a second draw of noise would be a second release.
+        False says that a lesson of this name was paid for before, over whatever rows: who asks must not learn whether
+        they are the same. Its answers may have left, and a second draw of noise would be a second release.
         """
         if not 0 < mu < math.inf or not lesson:
             raise SettingError(f"lesson={lesson!r}, mu={mu!r}: a lesson has a name and spends a finite mu above 0")
         present = _once(keys)
         if present.dtype != np.uint64:
             raise SettingError(f"keys of type {present.dtype} are none: take the keys that Ledger.keys gives")
-        bill = {"lesson": lesson, "mu": float(mu), "rows": len(present), "of": _digest(present.tobytes())}
+        bill = {"lesson": lesson, "mu": float(mu), "rows": len(present)}
         with self._locked() as spent:
-            for entry in spent.entries:
-                if entry.get("lesson") == lesson:
-                    if all(entry[name] == value for name, value in bill.items()):
-                        return False
-                    raise QueryRefused(
-                        f"lesson {lesson!r} was paid for with mu={entry['mu']:g} over {entry['rows']} rows; now it "
-                        f"asks for mu={mu:g} over {len(present)} rows, or over other ones: give it another name"
-                    )
+            if any(entry.get("lesson") == lesson for entry in spent.entries):
+                return False
             most = float(spent.by(present).max(initial=0.0))
             if most + mu**2 > self.total * (1 + ROUNDING):
                 raise BudgetSpent(
@@ -141,7 +145,7 @@ class Ledger:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not os.fstat(lock).st_size:
                     if not self.path.exists():
-                        self._write(Spent(np.empty(0, np.uint64), np.empty(0), [], secrets.token_hex(32)))
+                        self._write(Spent(np.empty(0, np.uint64), np.empty(0), [], secrets.token_hex(32), []))
                     os.write(lock, MARK)
                     os.fsync(lock)
                 yield self._read()
@@ -161,16 +165,15 @@ class Ledger:
         head, _, body = content.partition(b"\n")
         stored = json.loads(head)
         keys, squares = np.frombuffer(body, "<u8").reshape(2, -1)
-        return Spent(
-            keys.astype(np.uint64), squares.view("<f8").astype(np.float64), stored["entries"], stored["secret"]
-        )
+        numbers = keys.astype(np.uint64), squares.view("<f8").astype(np.float64)
+        return Spent(*numbers, stored["entries"], stored["secret"], stored.get("names", []))
 
     def _write(self, spent: Spent, entry: Json | None = None) -> None:
         """Put a whole new file in place of the old one, on the disk when this returns."""
         if entry is not None:
             entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry}
         entries = [*spent.entries, *([entry] if entry else [])]
-        head = json.dumps({"secret": spent.secret, "entries": entries}).encode() + b"\n"
+        head = json.dumps({"secret": spent.secret, "names": spent.names, "entries": entries}).encode() + b"\n"
         content = head + spent.keys.astype("<u8").tobytes() + spent.squares.astype("<f8").tobytes()
         for cut in self.path.parent.glob(".ledger.*"):  # of a writer that was killed
             cut.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -37,6 +38,7 @@ SHORTEST, LONGEST = 1e-100, 1e150
 MOST_STEPS = 30
 """Newton steps to firmer fractions, at most; a dozen are usual."""
 Read = TypeVar("Read")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,29 +253,37 @@ def _firmer(teacher: Teacher, before: State, turn: Turn, metric: Array) -> State
 def _choose_alone(teacher: Teacher, query: queries.ChooseAlone, state: State, turn: Turn) -> Answer:
     """Choose for the goal as if there were nobody else; what became of it is for the owner alone."""
     size, asked = query.sizes[turn.position], query.alone
-    rows: Positions | None = np.arange(size, dtype=np.int64)
+    rows: Positions | None = np.arange(min(size, teacher.rows.count), dtype=np.int64)  # declared sizes may be rounded
     ended = True
     if 0 < size < teacher.rows.count:
         choose = extensions.load(extensions.ALONE, asked.inside)
         itself = teacher.under(Guard())  # what a teacher asks itself does not leave it
         part = asked.ridge if asked.ridge_per_row else asked.ridge * size / max(sum(query.sizes), 1)
         asked = replace(asked, ridge=part, seed=secrets.randbits(63))
+        rows, ended = choose(itself, known(state.loss, "loss"), state.scaling, size, asked)
+    if rows is None:
+        return _nothing(state)
+    told = "balance the goal" if ended else "do not balance the goal, or not for sure; these come near it"
+    return replace(state, chosen=rows, note=f"{len(rows)} rows chosen alone: they {told}"), np.zeros(0)
+
+
+def _nothing(state: State) -> Answer:
+    note = "these rows cannot teach this goal: none were chosen"
+    return replace(state, chosen=np.zeros(0, dtype=np.int64), note=note), np.zeros(0)
+
+
+def _quietly(choose: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Let nobody hear of a choice, not even that it failed: rows alone decide that. The owner's note and log say so."""
+
+    def handler(teacher: Teacher, query: queries.Query[object], state: State, turn: Turn) -> Answer:
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                rows, ended = choose(itself, known(state.loss, "loss"), state.scaling, size, asked)
-        except (
-            SuperteachError,
-            ArithmeticError,
-            np.linalg.LinAlgError,
-        ):  # only rows decide that, so nobody may hear of it
-            rows = None
-    if rows is None:
-        note = "these rows alone cannot teach this goal: none were chosen"
-        rows = np.zeros(0, dtype=np.int64)
-    else:
-        told = "balance the goal" if ended else "do not balance the goal, or not for sure; these come near it"
-        note = f"{len(rows)} rows chosen alone: they {told}"
-    return replace(state, chosen=rows, note=note), np.zeros(0)
+                return choose(teacher, query, state, turn)
+        except Exception:
+            _log.exception("%s: no rows could be chosen", query.name)
+            return _nothing(state)
+
+    return handler
 
 
 def _keep_quietly(teacher: Teacher, query: queries.KeepQuietly, state: State, turn: Turn) -> Answer:
@@ -344,12 +354,12 @@ HANDLERS: dict[type[queries.Query[object]], Callable[..., Answer]] = {
     queries.Pull: _pull,
     queries.PullChange: _pull_change,
     queries.Bend: _bend,
-    queries.Choose: _choose,
-    queries.ChooseAlone: _choose_alone,
-    queries.KeepQuietly: _keep_quietly,
+    queries.Choose: _quietly(_choose),
+    queries.ChooseAlone: _quietly(_choose_alone),
+    queries.KeepQuietly: _quietly(_keep_quietly),
     queries.Lengths: _lengths,
     queries.RowSquares: _row_squares,
     queries.DualPull: _dual_pull,
     queries.CountAbove: _count_above,
-    queries.KeepAbove: _keep_above,
+    queries.KeepAbove: _quietly(_keep_above),
 }

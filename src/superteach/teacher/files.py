@@ -138,13 +138,13 @@ def read_pool(
     return Pool(tuple(parts), columns, tuple(files), tuple(numbers))
 
 
-def read_columns(name: str, path: Path, column: str | None = None) -> list[Raw]:
+def read_columns(name: str, path: Path, column: str | None = None) -> dict[str, Raw]:
     """Read every column of a teacher's file as it is there, or the one named `column`."""
     source = open_source(name, path)
     if column is not None and column not in source.columns:
         raise DataError(f"{source.called} has no column {column!r}; it has {listed(list(source.columns))}")
     table = source.read(source.columns if column is None else [column])
-    return [values_of(one) for one in table.columns]
+    return {name: values_of(table.column(name)) for name in table.column_names}
 
 
 def check_places(places: list[Path], owner: str | None) -> None:

@@ -155,12 +155,12 @@ def check_part(part: Part, columns: Sequence[str], loss: Loss) -> None:
     check_finite(part, columns, [part])
     part.take_costs()
     if not loss.classifies:
-        _numbers(part, loss)
+        take_numbers(part, loss)
 
 
 def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = None) -> Teacher:
     if classes is None:
-        target: Raw = _numbers(part, loss)
+        target: Raw = take_numbers(part, loss, guard)
     elif len(classes) > 2:  # numbers from 0 on
         target = np.searchsorted(classes, part.take_target()).astype(np.int8 if len(classes) <= 128 else np.int64)
     else:
@@ -287,7 +287,8 @@ def _check_missing(part: Part, what: str, missing: Mask) -> None:
         raise DataError(f"teacher {part.name!r}: the {what} of {row} is NaN or infinity; drop such rows first")
 
 
-def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
+def take_numbers(part: Part, loss: Loss, guard: Guard | None = None) -> npt.NDArray[np.float64]:
+    """Return the owner's targets, checked; under a promise not for their sign: a refusal would tell that it is there."""
     target = part.take_target()
     if target.dtype.kind not in "biuf":
         try:
@@ -306,7 +307,7 @@ def _numbers(part: Part, loss: Loss) -> npt.NDArray[np.float64]:
     _check_missing(part, "target", ~np.isfinite(target))
     if np.abs(target).max() > MOST:
         raise DataError(f"teacher {part.name!r} has a target of {np.abs(target).max():g}, too large to be squared")
-    if isinstance(loss, Poisson) and target.min() < 0:
+    if isinstance(loss, Poisson) and target.min() < 0 and (guard is None or guard.terms.promise == "open"):
         raise DataError(
             f"teacher {part.name!r} has a negative target, {target.min():g}; Poisson regression needs counts of at least 0"
         )

@@ -130,11 +130,7 @@ class Site:
             _log.exception("a message could not be answered")
             verdict = f"failed: {type(error).__name__}"
             reply = wire.pack_no("failed", _told(error))
-        facts |= {
-            "bytes_out": len(reply),
-            "seconds": round(time.perf_counter() - started, 4),
-            "verdict": verdict,
-        }
+        facts |= {"bytes_out": len(reply), "seconds": round(time.perf_counter() - started, 4), "verdict": verdict}
         if verdict != "answered":
             _log.warning("%s: %s", facts.get("query", facts.get("kind", "message")), verdict)
         return self.guard.send(reply, facts)
@@ -202,7 +198,9 @@ class Site:
     def _keys(self) -> Keys:
         """Who each row is, from all that its owner's table has of it."""
         assert self.ledger is not None
-        return self.ledger.keys(self.holding.records(self.guard.policy.identity))
+        records = self.holding.records(self.guard.policy.identity)
+        self.ledger.check_names(list(records))
+        return self.ledger.keys(list(records.values()))
 
     def _begin(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
         header, declared = message.header, self.guard.policy.declared
@@ -218,14 +216,13 @@ class Site:
             hellos = [] if self.rosters is None else self.rosters.read(header["hellos"])
         except (InputError, KeyError, TypeError, ValueError) as error:
             raise QueryRefused(f"this lesson cannot be taught: {error}") from None
-        if (
-            script.terms.promise != known.promise
-            or script.rows[position] != declared.rows
-            or len(names) != len(script.rows)
-        ):
-            raise QueryRefused(
-                "the script is not the one of the hellos: promise, teachers and their rows must be the same"
-            )
+        agreed = known.promise, len(names), declared.rows
+        if (script.terms.promise, len(script.rows), *script.rows[position : position + 1]) != agreed:
+            raise QueryRefused("the script is not the one of the hellos: promise, teachers and rows must be the same")
+        labels, classes = declared.labels or (), header.get("classes")
+        told = classes if script.learner.loss.classifies else [one for one in labels if not isinstance(one, str)]
+        if not isinstance(told, list) or len(told) != len(labels) or any(one not in told for one in labels):
+            raise QueryRefused("the policy declares other label values than this lesson has, or texts, not numbers")
         if len(set(names)) < len(names):  # noise is shared out by places, and a place without a teacher adds none
             raise QueryRefused("the roster names a teacher twice")
         if script.terms.masked and self.rosters is not None and {hello.name for hello in hellos} != set(names):
@@ -236,8 +233,8 @@ class Site:
             bill = Bill(self.ledger, self._keys, known.name, about)
         guard = self.guard.under(script.terms, bill, self.rosters, known.name, hellos)
         if guard.masker is not None:
-            told = json.dumps([header[part] for part in ("script", "names", "columns", "classes")], sort_keys=True)
-            guard.masker.hear(told.encode(), message.arrays[0].tobytes())
+            order = json.dumps([header[part] for part in ("script", "names", "columns", "classes")], sort_keys=True)
+            guard.masker.hear(order.encode(), message.arrays[0].tobytes())
         teacher = self._teacher(header, 0, script.learner.loss.name, guard).under(guard)
         self._forget_others(known)
         known.follower = Follower(teacher, script, tuple(names), position, script.terms)
@@ -282,7 +279,8 @@ class Site:
         loss, columns = LOSSES.get(name), agreed["columns"]
         if loss is None:
             raise QueryRefused(f"no loss is named {name[:60]!r}")
-        return make_teacher(self.holding.part(columns, first), columns, loss(), agreed["classes"], guard)
+        checked = guard.terms.promise != "open"  # when it joined
+        return make_teacher(self.holding.part(columns, first), columns, loss(), agreed["classes"], guard, checked)
 
     def _ask(self, known: _Lesson, message: wire.Message, facts: Json) -> bytes:
         facts["query"] = message.header["query"][:60]
@@ -346,6 +344,5 @@ def _told(error: Exception) -> str:
     """Say what the coordinator hears of an accident: never a text that may quote a row."""
     if isinstance(error, DataError):
         return "its rows do not suit this lesson; its own log says why"
-    if isinstance(error, SuperteachError):
-        return f"{type(error).__name__}; its own log says more"
-    return f"an unexpected {type(error).__name__}; its own log says more"
+    kind = type(error).__name__
+    return f"{kind if isinstance(error, SuperteachError) else f'an unexpected {kind}'}; its own log says more"

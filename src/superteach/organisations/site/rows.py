@@ -19,10 +19,11 @@ import numpy.typing as npt
 from scipy import sparse
 
 from superteach.errors import QueryRefused, SettingError, listed
+from superteach.mathematics.losses import Squared
 from superteach.processes.disk import write_bytes
 from superteach.promises.policy import DECLARE, Label, Policy, schema_of
 from superteach.teacher.files import Pool, read_columns, read_pool
-from superteach.teacher.inputs import Part, check_finite, find_classes
+from superteach.teacher.inputs import Part, check_finite, find_classes, take_numbers
 from superteach.types import Json, Positions, Raw
 
 _BLOCK_ROWS = 1 << 14
@@ -58,10 +59,8 @@ class Holding:
                     f"[declared], drafted by  {DECLARE}"
                 )
             return
-        for what, here, told in (
-            ("columns", sorted(self.pool.columns), sorted(declared.columns)),
-            ("target", [self.target], [declared.target]),
-        ):
+        columns = "columns", sorted(self.pool.columns), sorted(declared.columns)
+        for what, here, told in (columns, ("target", [self.target], [declared.target])):
             if here != told:
                 odd = sorted(set(here) ^ set(told))
                 raise SettingError(
@@ -76,13 +75,15 @@ class Holding:
                     f"the file has the label {odd_labels[0]!r}, and the policy declares {list(declared.labels)}: mend "
                     "declared.labels, or the file"
                 )
+        else:
+            take_numbers(self.pool.parts[0], Squared())
         # Here, not when a lesson begins: who asks would learn of it.
         check_finite(self.pool.parts[0], self.pool.columns, self.pool.parts)
 
-    def records(self, identity: str | None) -> list[Raw]:
-        """Return all that the owner's table has of each row, or the one column that names it: for the ledger's keys."""
+    def records(self, identity: str | None) -> dict[str, Raw]:
+        """Return each row as the owner's table has it, by column, or the one column that names it: for the ledger's keys."""
         columns = read_columns(self.name, self.pool.files[0], identity)
-        return [column[self.pool.row_numbers[0]] for column in columns]
+        return {name: columns[name][self.pool.row_numbers[0]] for name in sorted(columns)}
 
     def seal(self, secret: bytes) -> str:
         """HMAC-SHA256 over columns, rows, targets and costs: who lacks the secret can compare two, and guess no row."""
@@ -185,10 +186,8 @@ def _rows(source: Path, numbers: npt.NDArray[np.int64]) -> bytes:
     from pyarrow import csv, parquet
 
     # Not pa.array, which imports pandas where it is installed.
-    sink, where = (
-        pa.BufferOutputStream(),
-        pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)]),
-    )
+    sink = pa.BufferOutputStream()
+    where = pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
     if source.suffix.lower() == ".parquet":
         parquet.write_table(parquet.ParquetFile(source).read().take(where), sink)
         return bytes(sink.getvalue())
