@@ -91,9 +91,7 @@ def test_rows_pile_up_over_lessons_without_noise(subject, monkeypatch):
     one = subject("synthetic")
     monkeypatch.setattr(membership, "TWENTY", 8)
     assert membership.many_lessons(one, "open", 1.0, 1e-6).rows > one.budget
-    assert (
-        membership.many_lessons(one, "masked", 1.0, 1e-6).rows >= 8
-    )  # few rows weigh anything
+    assert membership.many_lessons(one, "masked", 1.0, 1e-6).rows >= 8  # few rows weigh anything
     monkeypatch.undo()
     found = membership.many_lessons(one, "epsilon", 1.0, 1e-6)
     assert found.rows == 0
