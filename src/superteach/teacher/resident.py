@@ -138,10 +138,10 @@ class Residence:
         """
         self._enter()
         key = task.lesson, partition
-        table = _table(batches)
-        if not table.num_rows or (task.homes and partition not in task.homes):
-            return
         try:
+            table = _table(batches)
+            if not table.num_rows or (task.homes and partition not in task.homes):
+                return
             held = read_partition(table, task.layout, partition, pieces)
             if partition in task.homes and held.digest != task.homes[partition].digest:
                 raise DataError(CHANGED.format(partition=partition))
@@ -265,19 +265,25 @@ def read_partition(table: pa.Table, layout: Layout, partition: int, pieces: Sequ
     return _Resident(teachers, names, members, some, widths, digest, size)
 
 
-def read_pieces(pieces: Sequence[Piece], kinds: Mapping[str, str]) -> list[pa.RecordBatch]:
+def read_pieces(pieces: Sequence[Piece], kinds: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     """Read rows straight from their files, columns of these types; an error where files are not as the cluster saw them."""
-    found = []
     for piece in pieces:
         with parquet.ParquetFile(piece.path, memory_map=True) as stored:
+            there = {name.lower() for name in stored.schema_arrow.names}
+            if lacking := [name for name in kinds if name.lower() not in there]:
+                raise DataError(
+                    f"file {piece.path!r} has no column {lacking[0]!r}, which other files of the table have; write all "
+                    "files with the same columns"
+                )
             firsts, stop = _firsts(stored), piece.first + piece.rows
             groups = [group for group in range(stored.num_row_groups) if piece.first <= firsts[group] < stop]
             table = stored.read_row_groups(groups, list(kinds), use_threads=False)
         seen = {field.name: str(field.type) for field in table.schema}
         if seen != kinds or table.num_rows != piece.rows or firsts[groups[:1]].tolist() != [piece.first]:
-            raise DataError(f"file {piece.path!r} holds {table.num_rows} rows of {seen}, not {piece.rows} of {kinds}")
-        found += table.select(list(kinds)).to_batches()
-    return found
+            raise pa.ArrowTypeError(
+                f"file {piece.path!r} holds {table.num_rows} rows of {seen}, not {piece.rows} of {kinds}"
+            )
+        yield from table.select(list(kinds)).to_batches()
 
 
 def _firsts(stored: parquet.ParquetFile) -> Positions:
