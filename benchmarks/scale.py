@@ -185,28 +185,29 @@ def sparse_text(
         worked = time.process_time()
         learner.fit(X, y)
         fit = time.process_time() - worked
-        found = list[tuple[float, float]]()
+        found = list[tuple[float, float, int]]()
         with mock.patch.object(Matcher, "_round", _looked_at(Matcher._round, found)):
             worked = time.process_time()
             lesson = SuperTeacher(learner, learner.coef_[0] * 0.9, budget=0.05).fit(X, y).lesson_
-            took = time.process_time() - worked - sum(work for _, work in found)
+            took = time.process_time() - worked - sum(work for _, work, _ in found)
+        rounds = lesson.rounds - sum(one[2] for one in found)
         margin = "none" if lesson.certificate is None else lesson.certificate.margin
         table.rows.append(
             (
-                tolerance, fit, int(learner.n_iter_[0]), took, took / fit, lesson.rounds, lesson.pool_risk, found[-1][0],
+                tolerance, fit, int(learner.n_iter_[0]), took, took / fit, rounds, lesson.pool_risk, found[-1][0],
                 lesson.risk, margin, lesson.lower_bound, memory.peak() / 1e9,
             )
         )  # fmt: skip
     yield table
 
 
-def _looked_at(round_them: Callable[..., Any], found: list[tuple[float, float]]) -> Callable[..., Any]:
-    """Note the risk of fractions before they are rounded, and the processor time that it takes to find it."""
+def _looked_at(round_them: Callable[..., Any], found: list[tuple[float, float, int]]) -> Callable[..., Any]:
+    """Note the risk of fractions before they are rounded, and the processor time and rounds that it takes to find it."""
 
     def looking(self: Matcher, prices: Any, metric: Any, size: int, lacking: float) -> Any:
-        worked = time.process_time()
+        worked, asked = time.process_time(), len(self._room.federation.ledger)
         risk = metrics.risk(self._room.fit_priced(size, self._goal), self._goal)
-        found.append((risk, time.process_time() - worked))
+        found.append((risk, time.process_time() - worked, len(self._room.federation.ledger) - asked))
         return round_them(self, prices, metric, size, lacking)
 
     return looking
