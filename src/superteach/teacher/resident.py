@@ -218,7 +218,7 @@ class _Place:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part(Part):
+class _PlacedPart(Part):
     """One owner's rows of a partition."""
 
     place: _Place = _Place(0)
@@ -253,7 +253,7 @@ def read_partition(table: pa.Table, layout: Layout, partition: int, pieces: Sequ
     for name, rows in zip(names, members, strict=True):
         where = slice(None) if len(names) == 1 else rows
         paid = None if costs is None else costs[where]
-        part = _Part(str(name), features[where], target[where], costs=paid, place=called)
+        part = _PlacedPart(str(name), features[where], target[where], costs=paid, place=called)
         check_part(part, columns, loss)
         some.append(
             _told_labels(labels[np.bincount(part.target, minlength=len(labels)) > 0]) if loss.classifies else []
