@@ -82,7 +82,7 @@ $(FEDERATION): $(READY)
 	@touch $(FEDERATION)
 
 $(SPARK): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]' 'pyspark[connect]'
 	@touch $(SPARK)
 
 $(DOCS): $(READY)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,8 @@ from sklearn.preprocessing import normalize
 from benchmarks import memory, pools, scale_spark
 from benchmarks.table import Measurements, seconds, show
 from superteach import SuperTeacher, teach
+from superteach.coordinator import metrics
+from superteach.coordinator.methods.match import Matcher
 
 Case = Callable[[Path], Iterator[Measurements]]
 """Takes a folder for what it makes, and yields tables."""
@@ -161,30 +164,65 @@ def text(rows: int, width: int, each: int = 50, seed: int = 0) -> tuple[Any, Any
     return X, (signal + draw.logistic(scale=float(signal.std()), size=rows) > 0.0).astype(int)
 
 
-def sparse_text(folder: Path, rows: int = 1_000_000, width: int = 100_000) -> Iterator[Measurements]:
-    """Wide sparse rows: prices by L-BFGS, rounding row by row."""
+def sparse_text(
+    folder: Path, rows: int = 1_000_000, width: int = 100_000, tolerances: Sequence[float] = (1e-4,)
+) -> Iterator[Measurements]:
+    """Wide sparse rows: prices by L-BFGS, rounding row by row; goals by fits that stop sooner or later.
+
+    Fractions are what prices make of the lesson before whole rows are chosen. A proof that the goal is out of reach speaks
+    of fractions too: none can be found where these come near it.
+    """
     X, y = text(rows, width)
-    learner = LogisticRegression(fit_intercept=False, max_iter=1000)
-    worked = time.process_time()
-    learner.fit(X, y)
-    fit = time.process_time() - worked
-    goal = learner.coef_[0] * 0.9
-    worked = time.process_time()
-    lesson = SuperTeacher(learner, goal, budget=0.05).fit(X, y).lesson_
-    took = time.process_time() - worked
     table = Measurements(
         f"Sparse, {rows:,} × {width:,}, 50 entries a row, 5 % of the rows; processor seconds",
-        ("lbfgs fit, s", "its steps", "lesson, s", "lesson / fit", "rounds", "risk of all", "risk", "peak, GB"),
-    )
-    steps = int(learner.n_iter_[0])
-    table.rows.append((fit, steps, took, took / fit, lesson.rounds, lesson.pool_risk, lesson.risk, memory.peak() / 1e9))
+        (
+            "tol", "lbfgs fit, s", "its steps", "lesson, s", "lesson / fit", "rounds", "risk of all", "of fractions", "risk",
+            "proof's margin", "no risk below", "peak, GB",
+        ),
+    )  # fmt: skip
+    for tolerance in tolerances:
+        learner = LogisticRegression(fit_intercept=False, max_iter=1000, tol=tolerance)
+        worked = time.process_time()
+        learner.fit(X, y)
+        fit = time.process_time() - worked
+        found = list[tuple[float, float, int]]()
+        with mock.patch.object(Matcher, "_round", _looked_at(Matcher._round, found)):
+            worked = time.process_time()
+            lesson = SuperTeacher(learner, learner.coef_[0] * 0.9, budget=0.05).fit(X, y).lesson_
+            took = time.process_time() - worked - sum(work for _, work, _ in found)
+        rounds = lesson.rounds - sum(one[2] for one in found)
+        margin = "none" if lesson.certificate is None else lesson.certificate.margin
+        table.rows.append(
+            (
+                tolerance, fit, int(learner.n_iter_[0]), took, took / fit, rounds, lesson.pool_risk, found[-1][0],
+                lesson.risk, margin, lesson.lower_bound, memory.peak() / 1e9,
+            )
+        )  # fmt: skip
     yield table
+
+
+def _looked_at(round_them: Callable[..., Any], found: list[tuple[float, float, int]]) -> Callable[..., Any]:
+    """Note the risk of fractions before they are rounded, and the processor time and rounds that it takes to find it."""
+
+    def looking(self: Matcher, prices: Any, metric: Any, size: int, lacking: float) -> Any:
+        worked, asked = time.process_time(), len(self._room.federation.ledger)
+        risk = metrics.risk(self._room.fit_priced(size, self._goal), self._goal)
+        found.append((risk, time.process_time() - worked, len(self._room.federation.ledger) - asked))
+        return round_them(self, prices, metric, size, lacking)
+
+    return looking
+
+
+def sparse_small(folder: Path) -> Iterator[Measurements]:
+    """The same at a hundredth of the entries: a goal out of reach, and one that fractions come near."""
+    yield from sparse_text(folder, 100_000, 10_000, (1e-4, 1e-3))
 
 
 CASES: dict[str, Case] = {
     "in-process": in_process,
     "out-of-core": out_of_core,
     "sparse": sparse_text,
+    "sparse-small": sparse_small,
     "spark": scale_spark.run,
 }
 """Every case by its name; a case is added by a line here."""

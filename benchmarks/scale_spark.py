@@ -3,6 +3,7 @@
 python -m benchmarks.scale_spark               # 10,000,000 × 28: superteach[spark], Java, 5 GB of memory
 python -m benchmarks.scale_spark 1000000       # as many rows
 python -m benchmarks.scale_spark 1000000 kill  # a worker is killed in mid-lesson, beside a lesson where none is
+python -m benchmarks.scale_spark 200000 work   # processor time of each question, which a busy machine leaves alone
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -105,6 +107,58 @@ def run_killed(folder: Path, rows: int) -> Iterator[Measurements]:
     yield table
 
 
+def run_worked(folder: Path, rows: int) -> Iterator[Measurements]:
+    """Teach twice over Spark, and count what Java and the Python workers do for each question."""
+    place, session, load = _make(folder, rows), _session(), spark.SparkJobs.load
+    for lesson in ("first", "second"):
+        table = Measurements(
+            f"{rows:,} × {WIDTH} float32, {lesson} lesson: processor seconds by question (median)",
+            ("question", "asked", "Java", "Python workers", "all"),
+        )
+        found, before = dict[str, list[tuple[float, float]]](), list[tuple[float, float]]()
+
+        def note(entry: Entry, found: Any = found, before: Any = before) -> None:
+            now = _worked()
+            if before:  # what comes before the first question is reading
+                spent = now[0] - before[-1][0], now[1] - before[-1][1]
+                found.setdefault(entry.query, []).append(spent)
+            before.append(now)
+
+        def loaded(self: Any, task: Any, before: Any = before) -> Any:
+            told = load(self, task)
+            before.append(_worked())
+            return told
+
+        with mock.patch.object(spark.SparkJobs, "load", loaded):
+            _on_spark(session, place, note)
+        for query, spent in found.items():
+            java, python = (statistics.median(one[k] for one in spent) for k in (0, 1))
+            table.rows.append((query, len(spent), java, python, java + python))
+        yield table
+    session.stop()
+
+
+def _worked() -> tuple[float, float]:
+    """Processor seconds of all processes below this one by now: of Java, and of all others."""
+    parents, seconds, java = dict[int, int](), dict[int, float](), dict[int, bool]()
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, told = place.read_text().partition("(")[2].rpartition(") ")
+        except OSError:  # it has ended
+            continue
+        number, values = int(place.parent.name), told.split()
+        parents[number], java[number] = int(values[1]), name == "java"
+        seconds[number] = (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+
+    def below(one: int) -> bool:
+        while one in parents and one != os.getpid():
+            one = parents[one]
+        return one == os.getpid()
+
+    ours = [one for one in parents if one != os.getpid() and below(one)]
+    return sum(seconds[one] for one in ours if java[one]), sum(seconds[one] for one in ours if not java[one])
+
+
 def _session() -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = spark.session(MASTER)
@@ -184,5 +238,6 @@ def _out_of_core(place: Path, folder: Path) -> tuple[dict[str, float], float]:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="superteach-spark-") as home:
-        for table in (run_killed if "kill" in sys.argv else run)(Path(home), *map(int, sys.argv[1:2])):
+        how = {"kill": run_killed, "work": run_worked}.get(sys.argv[-1], run)
+        for table in how(Path(home), *map(int, sys.argv[1:2])):
             show(table)

@@ -8,18 +8,20 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
 from superteach.coordinator.teaching import teach
 from superteach.errors import DataError, MissingExtra, QueryRefused, TeachingError
 from superteach.goals import PerturbedFit
-from superteach.line.partitions import Layout, Task
+from superteach.line import wire
+from superteach.line.partitions import Layout, Piece, Task
 from superteach.losses import LOSSES, Logistic
 from superteach.mathematics.learner import Learner
 from superteach.queries import Census, Keep, Prepare
-from superteach.spark import open_table, session
-from superteach.teacher.resident import Residence
+from superteach.spark import open_table, reason_of, session
+from superteach.teacher.resident import Residence, check_taken, read_pieces
 from tests.line.test_queries import asked_of, talk_on
 
 WIDTH = 3
@@ -207,6 +209,7 @@ def test_rows_that_change_are_noticed(pool):
         ("y", None, "partition 2, column 'y', row 4: the value is missing"),
         ("y", 0.5, "teacher 'partition 2' has continuous labels such as 0.5"),
         ("y", 3.0, "the labels have 3 classes"),
+        ("y", np.nan, "partition 2, column 'y', row 4: the label is nan; drop or fill such rows first"),
     ],
 )
 def test_bad_rows_are_named_before_the_first_question(column, value, said, pool):
@@ -220,11 +223,89 @@ def test_bad_rows_are_named_before_the_first_question(column, value, said, pool)
         opened(Town(tables), Learner(Logistic()))
 
 
+@pytest.mark.parametrize("kind", ["text", "true or false", "numbers"])
+def test_labels_of_any_kind_have_one_sign_in_all_partitions(kind, pool):
+    """Also in partitions where one of both is missing: the sums are those of ±1 in one process."""
+    X, y = pool("logistic", 120, WIDTH, 1)
+    y = np.sort(y)
+    labels = {"text": np.where(y > 0, "yes", "no"), "true or false": y > 0, "numbers": np.where(y > 0, 7.0, -3.0)}[kind]
+    tables, parts = tables_of(X, labels)
+    assert {len(np.unique(y[a:b])) for a, b in parts} == {1, 2}
+    engine, local = opened(Town(tables), Learner(Logistic())), in_process(X, y, parts)
+    assert engine.sum(Census(), 1).tobytes() == local.sum(Census(), 1).tobytes()
+    found, expected = (
+        teach(st.Federation(one), Learner(Logistic()), PerturbedFit(3), budget=20, rounding="alone")
+        for one in (engine, local)
+    )
+    assert found.model.tobytes() == expected.model.tobytes()
+
+
+def test_chosen_rows_with_another_label_are_refused(pool):
+    X, y = pool("logistic", 60, WIDTH, 1)
+    layout = Layout(NAMES, "y", None, None, Logistic().settings())
+    table = tables_of(X, np.where(y > 0, 1.0, 5.0), 1)[0][0]
+    with pytest.raises(DataError, match=r"label 5\.0 is none of '0\.0', '1\.0', on which all partitions agreed"):
+        check_taken(table, layout, (0.0, 1.0), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("x1", None, "partition 3, column 'x1', row 24 (row group 2) of '{}': the value is missing; drop or fill"),
+        ("x1", np.nan, "teacher 'partition 3', column 'x1', row 24 (row group 2) of '{}': Input contains NaN"),
+        ("y", np.nan, "partition 3, column 'y', row 24 (row group 2) of '{}': the label is nan; drop or fill"),
+        ("x2", "gone", "file '{}' has no column 'x2', which other files of the table have; write all files"),
+    ],
+)
+def test_rows_of_files_are_named_by_file_and_row_group(column, value, said, pool, tmp_path):
+    """A partition of the second half of one file and the first of another, where the fault is."""
+    X, y = pool("logistic", 40, WIDTH, 1)
+    whole = tables_of(X, y, 1)[0][0]
+    parquet.write_table(whole, tmp_path / "a.parquet", row_group_size=10)
+    if value == "gone":
+        bad = whole.drop_columns([column])
+    else:
+        values = whole[column].to_pylist()
+        values[24] = value
+        bad = whole.set_column(whole.schema.get_field_index(column), column, pa.array(values, pa.float64()))
+    parquet.write_table(bad, path := tmp_path / "b.parquet", row_group_size=10)
+    pieces = [Piece(str(tmp_path / "a.parquet"), 20, 20), Piece(str(path), 0, 30)]
+    layout = Layout(NAMES, "y", None, None, Logistic().settings())
+    rows = read_pieces(pieces, {one.name: str(one.type) for one in whole.schema})
+    told = list(Residence().load(Task("lesson", layout, None), 3, rows, pieces))
+    facts = wire.read_reply(told[0].reply).facts
+    assert facts["kind"] == "DataError"
+    assert facts["error"].startswith(said.format(path))
+
+
 def test_an_empty_table_is_refused(pool):
     X, y = pool("logistic", 60, WIDTH, 1)
     tables, _ = tables_of(X, y)
     with pytest.raises(DataError, match="the table has no rows"):
         opened(Town([tables[1]]), Learner(Logistic()))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "An error occurred while calling o7.count.\n: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] "
+            "Encountered error while reading file file:///a/0.parquet.  SQLSTATE: KD001\n\tat java.lang.Thread.run",
+            "Encountered error while reading file file:///a/0.parquet; write the table anew",
+        ),
+        (
+            "a\nModuleNotFoundError: No module named 'superteach'\nb",
+            "ModuleNotFoundError: No module named 'superteach'; supe",
+        ),
+        (
+            "superteach.errors.DataError: partition 0 has other rows",
+            "superteach.errors.DataError: partition 0 has other rows",
+        ),
+        ("", "RuntimeError"),
+    ],
+)
+def test_errors_of_spark_are_told_by_their_reason(said, told):
+    assert reason_of(RuntimeError(said)).startswith(told)
 
 
 def test_without_pyspark_the_error_says_what_to_install(monkeypatch):

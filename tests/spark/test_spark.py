@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pyarrow as pa
@@ -265,6 +266,48 @@ def test_the_command_with_one_core(table, oracle, tmp_path, settings):
     assert sorted(parquet.read_table(tmp_path / "out/chosen/rows.parquet")["id"].to_pylist()) == oracle[1]
     assert sum(entry["rows"] for entry in stored["files"]) == oracle[0].size
     assert (tmp_path / "out/report.html").exists()
+
+
+CONNECTED = """
+import json, sys
+import numpy as np
+from pyspark.sql import SparkSession
+from sklearn.linear_model import LogisticRegression
+from superteach import spark
+
+session = SparkSession.builder.remote("local[2]").getOrCreate()
+frame, names = session.read.parquet(sys.argv[1]), ["x0", "x1", "x2"]
+found = []
+for owner in (None, "town"):
+    given = {"target": "ill", "features": names, "budget": 40, "owner": owner}
+    lesson, chosen = spark.teach(frame, LogisticRegression(fit_intercept=False), np.array([0.6, -0.4, 0.2]), **given)
+    found.append([lesson.model.tolist(), sorted(row.id for row in chosen.collect()), list(lesson.teachers)])
+print(json.dumps(found))
+session.stop()
+"""
+
+
+@pytest.mark.skipif(find_spec("grpc") is None, reason="Spark Connect is missing: pip install 'pyspark[connect]'")
+def test_the_same_lesson_through_spark_connect(table, oracle, tmp_path, settings):
+    """A server of its own on loopback, which this process starts and ends: no other interface may be listened on."""
+    place = tmp_path / "conf"
+    place.mkdir()
+    lines = (settings / "spark-defaults.conf").read_text(encoding="utf-8")
+    (place / "spark-defaults.conf").write_text(
+        f"{lines}spark.connect.grpc.binding.address 127.0.0.1\n", encoding="utf-8"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", CONNECTED, str(table)],
+        cwd=tmp_path,
+        env={**os.environ, "SPARK_CONF_DIR": str(place)},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    alone, owned = json.loads(run.stdout.splitlines()[-1])
+    assert alone[:2] == [oracle[0].model.tolist(), oracle[1]]
+    assert owned[2] == [f"town {k}" for k in range(5)]
+    assert len(owned[1]) == 40
 
 
 def test_without_java_the_error_names_it(monkeypatch):

@@ -42,32 +42,35 @@ _LABELS = 6
 
 @dataclass(eq=False)
 class _Resident:
-    """One partition: its rows by teacher, what they remember, and the reply given last."""
+    """One partition: its teachers, what they remember, and the reply given last."""
 
-    parts: list[Part]
+    teachers: list[Teacher]
     owners: list[str | int]
     """Whose they are, as owners are sorted by."""
     members: list[Positions]
     """Where each teacher's rows stand in the partition."""
-    columns: list[str]
+    labels: list[list[object]]
+    """Some label values of each teacher, smallest first."""
     widths: list[int]
     digest: int
     size: int
     """Bytes of memory that it takes, about."""
-    teachers: list[Teacher] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     after: int = 0
     """The asking that changed the states last."""
     told: tuple[tuple[int, int], list[bytes]] = ((0, 0), [])
     """Asking and attempt of the last replies, and these."""
 
-    def begin(self, layout: Layout, classes: Sequence[object] | None, firsts: Iterable[int]) -> None:
-        """Make teachers, now that the roster and both label values are known."""
-        loss, found = _loss(layout), []
-        for part, first in zip(self.parts, firsts, strict=True):
-            ids = np.arange(first, first + part.count, dtype=np.uint64)
-            found.append(make_teacher(replace(part, ids=ids), self.columns, loss, classes, Guard(), checked=True))
-        self.teachers, self.states, self.parts = found, [made.start() for made in found], []
+    def begin(self, classes: Sequence[object] | None, firsts: Iterable[int]) -> None:
+        """Number rows as the roster does, and turn signs where the larger of both labels is the only one here."""
+        if classes is not None and (strange := [one for some in self.labels for one in some if one not in classes]):
+            raise DataError(f"label {strange[0]!r} is none of {listed(classes)}, on which all partitions agreed")
+        turned = classes is not None and all(one == [classes[1]] for one in self.labels)
+        for teacher, first in zip(self.teachers, firsts, strict=True):
+            teacher.ids += np.uint64(first)
+            if turned:
+                np.negative(teacher.target, out=teacher.target)
+        self.states = [teacher.start() for teacher in self.teachers]
 
     def hear(self, task: Task, partition: int, asking: int, question: bytes, changes: bool) -> list[bytes]:
         """Answer one question, each teacher for itself."""
@@ -84,8 +87,8 @@ class _Resident:
         if self.told[0][0] == task.asking:
             return self.told[1]
         try:
-            if not self.teachers:
-                self.begin(task.layout, task.classes, [seat.first for seat in task.homes[partition].seats])
+            if not self.states:
+                self.begin(task.classes, [seat.first for seat in task.homes[partition].seats])
             for asking, question in task.journal:
                 self.hear(task, partition, asking, question, True)
             if task.question:
@@ -126,15 +129,20 @@ class Residence:
             elif held.told[0] != (task.asking, task.attempt):
                 yield from self._told(task, partition, held)
 
-    def load(self, task: Task, partition: int, batches: Iterable[pa.RecordBatch]) -> Iterator[Told]:
-        """Read a partition's rows and keep them; tell of them, or answer a question after the journal."""
+    def load(
+        self, task: Task, partition: int, batches: Iterable[pa.RecordBatch], pieces: Sequence[Piece] = ()
+    ) -> Iterator[Told]:
+        """Read a partition's rows and keep them; tell of them, or answer a question after the journal.
+
+        `pieces` are where the rows come from, if from files.
+        """
         self._enter()
         key = task.lesson, partition
-        table = _table(batches)
-        if not table.num_rows or (task.homes and partition not in task.homes):
-            return
         try:
-            held = read_partition(table, task.layout, partition)
+            table = _table(batches)
+            if not table.num_rows or (task.homes and partition not in task.homes):
+                return
+            held = read_partition(table, task.layout, partition, pieces)
             if partition in task.homes and held.digest != task.homes[partition].digest:
                 raise DataError(CHANGED.format(partition=partition))
         except SuperteachError as error:
@@ -149,10 +157,10 @@ class Residence:
         if partition in task.homes:
             yield from self._told(task, partition, held)
             return
-        for place, part in enumerate(held.parts):
-            facts: Json = {"name": part.name, "order": held.owners[place], "rows": part.count}
-            facts |= {"digest": held.digest, "widths": held.widths}
-            yield Told(partition, self.name, place, wire.pack_facts(facts | _labels(part)))
+        for place, teacher in enumerate(held.teachers):
+            facts: Json = {"name": teacher.name, "order": held.owners[place], "rows": teacher.rows.count}
+            facts |= {"digest": held.digest, "widths": held.widths, "labels": held.labels[place]}
+            yield Told(partition, self.name, place, wire.pack_facts(facts))
 
     def _told(self, task: Task, partition: int, held: _Resident) -> Iterator[Told]:
         self._held.move_to_end((task.lesson, partition))
@@ -190,58 +198,108 @@ CHANGED = (
 )
 
 
-def read_partition(table: pa.Table, layout: Layout, partition: int) -> _Resident:
-    """Read a partition's rows as parts, one for each owner, checked but for their labels."""
-    called = f"partition {partition}"
+@dataclass(frozen=True)
+class _Place:
+    """Names a partition and its rows: by file and row group where they come from files."""
+
+    partition: int
+    pieces: Sequence[Piece] = ()
+
+    def __str__(self) -> str:
+        return f"partition {self.partition}"
+
+    def row(self, number: int) -> str:
+        for piece in self.pieces:
+            if number < piece.rows:
+                row = piece.first + number
+                return f"row {row} (row group {_group_of(piece.path, row)}) of {piece.path!r}"
+            number -= piece.rows
+        return f"row {number}"
+
+
+@dataclass(frozen=True, eq=False)
+class _PlacedPart(Part):
+    """One owner's rows of a partition."""
+
+    place: _Place = _Place(0)
+
+    def row(self, place: int) -> str:
+        return self.place.row(place)
+
+
+def read_partition(table: pa.Table, layout: Layout, partition: int, pieces: Sequence[Piece] = ()) -> _Resident:
+    """Read a partition's rows as teachers, one for each owner: the larger label is +1, the smaller or only one −1."""
+    called = _Place(partition, pieces)
     features, widths = _matrix(table, layout, called)
     columns = layout.columns(widths)
-    target = _values(table, layout.target, called)
+    loss = _loss(layout)
+    labels = np.empty(0)
+    if loss.classifies:
+        labels, target = _labels(table, layout.target, called)
+    else:
+        target = _values(table, layout.target, called)
     costs = None if layout.costs is None else _values(table, layout.costs, called)
-    digest = zlib.crc32(_bytes(target), 0 if costs is None else zlib.crc32(_bytes(costs)))
+    digest = zlib.crc32(_bytes(target), zlib.crc32(b"" if costs is None else _bytes(costs), zlib.crc32(_bytes(labels))))
     for piece in (features.indptr, features.indices, features.data) if sparse.issparse(features) else features.T:
         digest = zlib.crc32(np.ascontiguousarray(piece).data, digest)
-    names: list[str | int] = [called]
+    names: list[str | int] = [str(called)]
     members: list[Positions] = [np.arange(table.num_rows)]
     if layout.owner is not None:
         owner = _values(table, layout.owner, called)
         owners, members = split_by_owner(owner)
         names = owners.tolist()
         digest = zlib.crc32(_bytes(owner), digest)
-    parts = [
-        Part(
-            str(name),
-            features if len(names) == 1 else features[rows],
-            target if len(names) == 1 else target[rows],
-            costs=costs if costs is None or len(names) == 1 else costs[rows],
+    teachers, some = [], []
+    for name, rows in zip(names, members, strict=True):
+        where = slice(None) if len(names) == 1 else rows
+        paid = None if costs is None else costs[where]
+        part = _PlacedPart(str(name), features[where], target[where], costs=paid, place=called)
+        check_part(part, columns, loss)
+        some.append(
+            _told_labels(labels[np.bincount(part.target, minlength=len(labels)) > 0]) if loss.classifies else []
         )
-        for name, rows in zip(names, members, strict=True)
-    ]
-    for part in parts:
-        check_part(part, columns, _loss(layout))
-    size = sum(_size(part.features) + _REMEMBERED * part.count for part in parts)
-    return _Resident(parts, names, members, columns, widths, digest, size)
+        if loss.classifies:
+            part = replace(part, target=np.where(part.target == 1, np.int8(1), np.int8(-1)))
+        teachers.append(make_teacher(part, columns, loss, (-1, 1), Guard(), checked=True))
+    size = _size(features) + _REMEMBERED * table.num_rows
+    return _Resident(teachers, names, members, some, widths, digest, size)
 
 
-def read_pieces(pieces: Sequence[Piece], kinds: Mapping[str, str]) -> list[pa.RecordBatch]:
+def read_pieces(pieces: Sequence[Piece], kinds: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     """Read rows straight from their files, columns of these types; an error where files are not as the cluster saw them."""
-    found = []
     for piece in pieces:
         with parquet.ParquetFile(piece.path, memory_map=True) as stored:
-            counts = [stored.metadata.row_group(group).num_rows for group in range(stored.num_row_groups)]
-            firsts, stop = np.cumsum([0, *counts]), piece.first + piece.rows
-            groups = [group for group in range(len(counts)) if piece.first <= firsts[group] < stop]
+            there = {name.lower() for name in stored.schema_arrow.names}
+            if lacking := [name for name in kinds if name.lower() not in there]:
+                raise DataError(
+                    f"file {piece.path!r} has no column {lacking[0]!r}, which other files of the table have; write all "
+                    "files with the same columns"
+                )
+            firsts, stop = _firsts(stored), piece.first + piece.rows
+            groups = [group for group in range(stored.num_row_groups) if piece.first <= firsts[group] < stop]
             table = stored.read_row_groups(groups, list(kinds), use_threads=False)
         seen = {field.name: str(field.type) for field in table.schema}
         if seen != kinds or table.num_rows != piece.rows or firsts[groups[:1]].tolist() != [piece.first]:
-            raise DataError(f"file {piece.path!r} holds {table.num_rows} rows of {seen}, not {piece.rows} of {kinds}")
-        found += table.select(list(kinds)).to_batches()
-    return found
+            raise pa.ArrowTypeError(
+                f"file {piece.path!r} holds {table.num_rows} rows of {seen}, not {piece.rows} of {kinds}"
+            )
+        yield from table.select(list(kinds)).to_batches()
+
+
+def _firsts(stored: parquet.ParquetFile) -> Positions:
+    """The first row of every row group, and of one behind the last."""
+    return np.cumsum([0, *(stored.metadata.row_group(group).num_rows for group in range(stored.num_row_groups))])
+
+
+def _group_of(path: str, row: int) -> int:
+    with parquet.ParquetFile(path) as stored:
+        return int(np.searchsorted(_firsts(stored), row, side="right")) - 1
 
 
 def check_taken(table: pa.Table, layout: Layout, classes: Sequence[object] | None, partition: int, mark: int) -> None:
     """Refuse chosen rows that are not those that were taught."""
     held = read_partition(table, layout, partition)
-    held.begin(layout, classes, [0] * len(held.parts))
+    held.begin(classes, [0] * len(held.teachers))
     for teacher in held.teachers:
         mark ^= _mark(teacher, np.arange(teacher.rows.count))
     if mark:
@@ -274,21 +332,40 @@ def _loss(layout: Layout) -> Loss:
     return LOSSES[str(settings.pop("name"))](**settings)
 
 
-def _labels(part: Part) -> dict[str, object]:
-    """Some values of the target, one that is no whole number first: all that can be wrong with labels shows."""
-    target = part.take_target()
-    if target.dtype.kind == "f":
-        broken = target[target != np.round(target)]
-        return {"labels": [*broken[:1].tolist(), *np.unique(target)[:_LABELS].tolist()]}
-    return {"labels": np.unique(target)[:_LABELS].tolist()}
+def _labels(table: pa.Table, name: str, called: _Place) -> tuple[Raw, Raw]:
+    """Label values, smallest first, and which of them each row has."""
+    found = pa.array(_values(table, name, called)).dictionary_encode()
+    labels, codes = np.unique(found.dictionary.to_numpy(zero_copy_only=False), return_inverse=True)
+    codes = codes[found.indices.to_numpy()]
+    if labels.dtype.kind not in "biufO":
+        raise DataTypeError(
+            f"column {name!r} has type {table.column(name).type}; labels are numbers, text or true/false"
+        )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        row = int(np.argmin(np.isfinite(labels)[codes]))
+        raise DataError(
+            f"{called}, column {name!r}, {called.row(row)}: the label is {labels[codes[row]]}; drop or fill such rows first"
+        )
+    return labels, codes
 
 
-def _values(table: pa.Table, name: str, called: str) -> Raw:
+def _told_labels(labels: Raw) -> list[object]:
+    """Some of these labels, one that is no whole number first: all that can be wrong with labels shows."""
+    broken = labels[labels != np.round(labels)] if labels.dtype.kind == "f" else labels[:0]
+    return [*broken[:1].tolist(), *labels[:_LABELS].tolist()]
+
+
+def _whole(table: pa.Table, name: str, called: _Place, what: str = "value") -> pa.ChunkedArray:
     """One column without a gap."""
     column = table.column(name)
     if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise DataError(f"{called}, column {name!r}, row {row}: the value is missing; drop or fill such rows first")
+        row = called.row(int(np.argmax(column.is_null().to_numpy())))
+        raise DataError(f"{called}, column {name!r}, {row}: the {what} is missing; drop or fill such rows first")
+    return column
+
+
+def _values(table: pa.Table, name: str, called: _Place) -> Raw:
+    column = _whole(table, name, called)
     if types.is_decimal(column.type):
         column = column.cast("float64")
     return np.asarray(column.to_numpy())
@@ -302,7 +379,7 @@ def _size(features: Matrix) -> int:
     return int(features.data.nbytes + features.indices.nbytes if sparse.issparse(features) else features.nbytes)
 
 
-def _matrix(table: pa.Table, layout: Layout, called: str) -> tuple[Matrix, list[int]]:
+def _matrix(table: pa.Table, layout: Layout, called: _Place) -> tuple[Matrix, list[int]]:
     """Rows × columns, and the width of each feature (0: a number): float32 where all are; sparse where a vector is."""
     kinds = [table.column(name).type for name in layout.features]
     if not any(types.is_struct(kind) for kind in kinds):
@@ -313,7 +390,7 @@ def _matrix(table: pa.Table, layout: Layout, called: str) -> tuple[Matrix, list[
             matrix[place] = _values(table, name, called)
         return matrix.T, [0] * len(kinds)
     blocks = [
-        _vectors(table.column(name), name, called)
+        _vectors(_whole(table, name, called, "vector"), name, called)
         if types.is_struct(kind)
         else _values(table, name, called).astype(np.float64)[:, None]
         for name, kind in zip(layout.features, kinds, strict=True)
@@ -324,11 +401,8 @@ def _matrix(table: pa.Table, layout: Layout, called: str) -> tuple[Matrix, list[
     return np.hstack(blocks).T.copy().T, widths
 
 
-def _vectors(column: pa.ChunkedArray, name: str, called: str) -> Matrix:
+def _vectors(column: pa.ChunkedArray, name: str, called: _Place) -> Matrix:
     """Vectors of Spark ML (type 0: size, indices, values; type 1: values alone) as rows, sparse where any is."""
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise DataError(f"{called}, column {name!r}, row {row}: the vector is missing; drop or fill such rows first")
     stored = column.combine_chunks()
     if isinstance(stored, pa.ChunkedArray):
         stored = stored.chunk(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyarrow import parquet
 
 from superteach import spark
-from superteach.errors import DataError, SettingError, shorten
+from superteach.errors import DataError, SettingError
 from superteach.faces.cli import screen
 from superteach.faces.cli.request import Request
 from superteach.mathematics.learner import Learner
@@ -34,7 +34,10 @@ def teach_spark(
         try:
             rows = session.read.parquet(table)
         except Exception as error:  # py4j and Java raise nearly anything
-            raise DataError(f"table {table!r} cannot be read as Parquet: {shorten(str(error))}") from None
+            why = spark.reason_of(error)
+            raise DataError(
+                f"{table!r} cannot be read as Parquet: {why}; name a Parquet file or a folder of such"
+            ) from None
         found = spark.teach_table(
             rows, student, goal, settings, request.target, request.owner, features, request.costs, watch=watch
         )
