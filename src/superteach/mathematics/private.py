@@ -25,7 +25,7 @@ from scipy.special import expit, logit
 from superteach.line.queries import Bend, Private, Pull, PullChange, Sketch, Widths
 from superteach.line.queries.common import upper_triangle
 from superteach.line.queries.private import BINS, COUNT, FIRST, SIDES, Cap, Release, pack_symmetric, read_symmetric
-from superteach.types import Array
+from superteach.types import Array, Positions
 
 WIDTHS, COUNTS, COSINES, SUMS, SQUARES, BENDS, CURVATURE = 0.03, 0.02, 0.02, 0.06, 0.07, 0.01, 0.03
 """Shares of the budget for units of columns; lengths, cosines with the goal, directions, squares and curvatures of rows; and
@@ -143,7 +143,7 @@ def agree(
     curved = Bend(before, cap, float(np.quantile(plan.strength * plan.bend(before)[2], 0.95)), CURVATURE)
     curvature, firmness = read_symmetric(ask(curved), len(model)), _firmness(plan, drawn, before, penalty)
     missing, deviation = (wanted - plan.target)[:-1], float(np.sqrt(variance))
-    ended = _stride(plan.rows, np.linalg.solve(bent, total - wanted)) < SHORT
+    ended = _stride(plan.rows, np.asarray(np.linalg.solve(bent, total - wanted), dtype=np.float64)) < SHORT
     return Settled(point, cap, missing, deviation, curvature, spread(curved.releases[0]), firmness, ended)
 
 
@@ -197,7 +197,7 @@ def _drawn(sketch: Sketch, told: Array, spread: Spread, rows: int) -> _StandIns:
     # Half of them mirror the other half, so that means are met.
     deviation = np.vstack([one := lots.standard_normal((half, width)), -one]) @ root.T
     octave = np.searchsorted(np.cumsum(share), lots.permutation((np.arange(half) + 0.5) / half))
-    octave = np.tile(np.minimum(octave, BINS - 1), 2)
+    octave = np.tile(np.minimum(octave, BINS - 1), 2).astype(np.int64)
     directions = means[octave] + deviation
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     sides = np.where(sides > CERTAIN * noise[1], sides, 0.0).reshape(BINS, SIDES)
@@ -207,7 +207,7 @@ def _drawn(sketch: Sketch, told: Array, spread: Spread, rows: int) -> _StandIns:
     return _StandIns(directions, lengths, sketch.most * np.maximum(curvature, 0.02 * curvature.max() + 1e-9)[octave])
 
 
-def _turned(directions: Array, goal: Array, octave: Array, sides: Array, lots: np.random.Generator) -> Array:
+def _turned(directions: Array, goal: Array, octave: Positions, sides: Array, lots: np.random.Generator) -> Array:
     """Rows turned until their cosines with the goal are those counted in their octave, of which `sides` has the shares.
 
     A margin decides how long a row pulls and how much of that is along the goal: with cosines drawn for themselves goals
@@ -292,8 +292,7 @@ def _firmness(plan: _Plan, drawn: _StandIns, point: Array, penalty: Array) -> fl
     Its square root: stand-ins know an octave's mean curvature alone. Over 129 lessons of eight kinds the root was too much
     for one of them, the factor itself for six.
     """
-    likely = plan.cap.scale * plan.rows[:, -1] / COUNT * expit(plan.cap.base + plan.rows @ point)
-    fractions = np.clip(likely, 1e-9, 1.0 - 1e-9)
+    fractions = np.clip(plan.cap.scale * plan.rows[:, -1] / COUNT * plan.bend(point)[2], 1e-9, 1.0 - 1e-9)
 
     def curvature(chosen: Array) -> Array:
         bent = (drawn.directions.T * (plan.weight * chosen * drawn.curvature)) @ drawn.directions
@@ -364,8 +363,6 @@ def _explained(bent: Array, left: Array, noise: float) -> Array:
 def _shrunk_towards(expected: Array, found: Array, noise: float) -> Array:
     """A symmetric matrix between what was expected and what was found with noise in each of its numbers."""
     values, axes = np.linalg.eigh(expected)
-    away, sizes = (
-        pack_symmetric(axes.T @ (found - expected) @ axes),
-        np.outer(values, values)[upper_triangle(len(values))],
-    )
-    return np.asarray(expected + axes @ read_symmetric(away * _kept(away, sizes, noise**2), len(values)) @ axes.T)
+    away, sizes = pack_symmetric(axes.T @ (found - expected) @ axes), np.outer(values, values)
+    kept = _kept(away, sizes[upper_triangle(len(values))], noise**2)
+    return np.asarray(expected + axes @ read_symmetric(away * kept, len(values)) @ axes.T)
