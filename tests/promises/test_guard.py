@@ -203,7 +203,7 @@ def test_caps_in_other_units_than_pulls_are_refused(pool):
     """Pulls are as long as `Sketch` took them; in other units a row would add more than noise covers."""
     teacher = teacher_of(60, pool).under(Guard(terms=PromiseTerms("epsilon")))
     state, _ = teacher.answer(Begin(Logistic(), 0.0), teacher.start(), TURN)
-    state, _ = teacher.answer(Sketch(np.ones(WIDTH), np.ones(WIDTH), 1.0, (0.1,) * 4), state, TURN)
+    state, _ = teacher.answer(Sketch(np.ones(WIDTH), np.ones(WIDTH), 1.0, (0.1,) * 5), state, TURN)
     point = np.zeros(WIDTH + 1)
     teacher.answer(Pull(point, Cap(np.ones(WIDTH), 1.0, 0.0, 1.0), 0.1), state, TURN)
     with pytest.raises(QueryRefused, match="other weights"):

@@ -70,7 +70,7 @@ def drawn(draw: np.random.Generator) -> Case:
     switch = float(draw.choice([0.0, 1.0])) * 10 ** draw.uniform(-3, 1)
     dual = DualCap(weights, float(np.exp2(draw.uniform(-30, 30))), draw.standard_normal(width), switch)
     asked = (
-        queries.Sketch(goal, weights, 2.0 * most * width, (0.1, 0.1, 0.1, 0.1)),
+        queries.Sketch(goal, weights, 2.0 * most * width, (0.1,) * 5),
         queries.Widths(columns, 0.1),
         queries.Pull(point, cap, 0.1, 0.1),
         queries.PullChange(point, after, cap, 0.1),
@@ -146,7 +146,7 @@ def test_a_sensitivity_a_quarter_too_small_is_found_out(kind, part, monkeypatch)
 def test_rows_that_doubles_cannot_square_pull_at_nothing(hold):
     """Once 29 columns of 1e-23 in float32 changed the sums by 10^15 times their sensitivity, and 1e-160 ended the lesson."""
     width = 29
-    sketch = queries.Sketch(np.ones(width), np.full(width, 2.0**30), 1.0, (0.1, 0.1, 0.1, 0.1))
+    sketch = queries.Sketch(np.ones(width), np.full(width, 2.0**30), 1.0, (0.1,) * 5)
     for size in (1e-23, 2.7e-23, 1e-22, 1.0, 1e18, 1e20, 1e30) + (() if "32" in hold else (1e-160, 2e-162, 1e99)):
         for loss, y in (("squared", 1.0), ("poisson", 3.0), ("logistic", 1.0)):
             changes = Case(loss, 0.0, width, hold, (sketch,)).changes(np.linspace(0.5, 1.0, width) * size, y)

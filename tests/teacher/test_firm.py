@@ -32,7 +32,7 @@ def chosen(request):
     teacher = Teacher("alone", X, y, np.arange(160))
     turn = Turn(0, 0, 2)
     state, _ = teacher.answer(Begin(Logistic(), 0.0), teacher.start(), turn)
-    state, _ = teacher.answer(Sketch(MODEL * weights, weights, 1.5, (0.25,) * 4), state, turn)
+    state, _ = teacher.answer(Sketch(MODEL * weights, weights, 1.5, (0.2,) * 5), state, turn)
     state, _ = teacher.answer(Choose(MODEL * weights, POINT, cap, PENALTY / weights**2), state, turn)
     # The same by hand, in units in which all columns are alike.
     X = X * weights
@@ -87,7 +87,7 @@ def test_the_sum_is_kept_or_nothing_is_changed(seed):
     cap, point, turn = Cap(np.ones(width), 0.6, 1.0, 0.9), draw.normal(size=width + 1), Turn(0, 0, 2)
     teacher = Teacher("alone", X, y, np.arange(rows))
     state, _ = teacher.answer(Begin(Logistic(), 0.0), teacher.start(), turn)
-    state, _ = teacher.answer(Sketch(model, np.ones(width), 1.5, (0.25,) * 4), state, turn)
+    state, _ = teacher.answer(Sketch(model, np.ones(width), 1.5, (0.2,) * 5), state, turn)
     state, _ = teacher.answer(Choose(model, point, cap, np.full(width, 0.5)), state, turn)
     pulls = (expit(-y * (X @ model)) * y)[:, None] * X
     capped = np.column_stack([pulls / cap.length, np.full(rows, COUNT)])
@@ -105,7 +105,7 @@ def test_a_row_of_any_size_is_no_error(huge):
     X[7] = huge
     teacher, turn = Teacher("alone", X, np.where(X[:, 0] > 0.0, 1.0, -1.0), np.arange(80)), Turn(0, 0, 2)
     state, _ = teacher.answer(Begin(Logistic(), 0.0), teacher.start(), turn)
-    state, _ = teacher.answer(Sketch(MODEL, WEIGHTS, 1.5, (0.25,) * 4), state, turn)
+    state, _ = teacher.answer(Sketch(MODEL, WEIGHTS, 1.5, (0.2,) * 5), state, turn)
     state, sealed = teacher.answer(Choose(MODEL, POINT, CAP, PENALTY), state, turn)
     assert len(sealed.numbers) == 0
     assert len(state.chosen) == pytest.approx(state.fractions.sum(), abs=1.0)

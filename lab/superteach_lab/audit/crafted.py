@@ -147,7 +147,7 @@ def _rescaled(who: Deviant) -> tuple[list[Array], str]:
     """Ask the script's own question by hand, with a cap in other units than pulls were taken in: nothing is capped then."""
     width, share = who.width, 0.05
     who.ask(Begin(who.learner.loss, who.learner.column))
-    who.ask(Sketch(who.subject.goal, np.ones(width), 1.0, (share, share, share, share)))
+    who.ask(Sketch(who.subject.goal, np.ones(width), 1.0, (share,) * 5))
     along = np.random.default_rng(4).standard_normal(width)
     cap = Cap(np.full(width, 1e9), 1.0, 0.0, 1.0)
     total = who.ask(Pull(np.append(along, 0.0), cap, share))
@@ -160,9 +160,9 @@ def _refunded(who: Deviant) -> tuple[list[Array], str]:
     width = who.width
     who.ask(Begin(who.learner.loss, who.learner.column))
     with suppress(SettingError):  # such noise cannot be drawn; but was the account changed?
-        who.ask(Sketch(who.subject.goal, np.ones(width), 1.0, (-9.0, 0.1, 0.1, 0.1)))
+        who.ask(Sketch(who.subject.goal, np.ones(width), 1.0, (-9.0, 0.1, 0.1, 0.1, 0.1)))
     for _ in range(8):
-        who.ask(Sketch(who.subject.goal, np.ones(width), 1.0, (0.2, 0.2, 0.2, 0.2)))
+        who.ask(Sketch(who.subject.goal, np.ones(width), 1.0, (0.2,) * 5))
     return [who.subject.rows[0]], "more was released than the lesson's ε pays for"
 
 

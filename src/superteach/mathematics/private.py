@@ -11,61 +11,44 @@ Everything here is computed from noisy totals, so every teacher computes the sam
 5. Every teacher then chooses by itself: of all fractions with its own sum at these prices those of rows that hold the model
    firmly (`firm_odds`), since the noise in the prices moves a firm lesson less. Nothing is said about that.
 
-What was estimated with noise is shrunk towards what was expected by as much as noise explains (James and Stein; steps
-direction by direction, as Tikhonov does).
+What was estimated with noise is shrunk towards what was expected by as much as noise explains (James and Stein).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
 
-from superteach.line.queries.private import (
-    BINS,
-    COUNT,
-    FIRST,
-    Bend,
-    Cap,
-    Private,
-    Pull,
-    PullChange,
-    Release,
-    Sketch,
-    Widths,
-    read_symmetric,
-)
-from superteach.types import Array
+from superteach.line.queries import Bend, Private, Pull, PullChange, Sketch, Widths
+from superteach.line.queries.common import upper_triangle
+from superteach.line.queries.private import BINS, COUNT, FIRST, SIDES, Cap, Release, pack_symmetric, read_symmetric
+from superteach.types import Array, Positions
 
-WIDTHS, COUNTS, SUMS, SQUARES, BENDS, CURVATURE = 0.03, 0.02, 0.06, 0.07, 0.01, 0.03
-"""Shares of the budget for units of columns; lengths, directions, squares and curvatures of rows; and the stated risk."""
-MANY_STEPS = ((0.01, 0.0), (0.01, 0.0), (0.015, 0.005), (0.02, 0.01), (0.04, 0.01), (0.5, 0.04))
-FEW_STEPS = ((0.03, 0.0), (0.1, 0.0), (0.53, 0.0))
-"""Shares of each measurement of the lesson's sum, and of how it bends. Cheap ones bring prices near, the last settles them.
-Many help where noise is small (half the risk with 30 columns and 500,000 rows), few where it is not (with 5,000 rows)."""
-PRECISE = 0.1
-"""Error of log-odds that the last measurement is planned to leave, below which there are many steps. With 0.03 goals that
-need long prices got few, and one lesson in seven of 30 columns and 500,000 rows ended 0.1 to 0.3 away; with 0.15 there is a
-tenth more risk in 5,000 rows."""
-CHANGES = (0.05, 0.03, 0.02, 0.02)
+WIDTHS, COUNTS, COSINES, SUMS, SQUARES, BENDS, CURVATURE = 0.03, 0.02, 0.02, 0.06, 0.07, 0.01, 0.03
+"""Shares of the budget for units of columns; lengths, cosines with the goal, directions, squares and curvatures of rows; and
+the stated risk."""
+STEPS = ((0.01, 0.0), (0.01, 0.0), (0.015, 0.005), (0.02, 0.01), (0.04, 0.01), (0.5, 0.04))
+"""Shares of measurements of the lesson's sum, and of how it bends. Cheap ones bring prices near, the last settles them."""
+CHANGES = (0.05, 0.03, 0.02)
 """Shares of the measurements of changes, whose noise falls with the step."""
-STANDINS = 2_048
+STANDINS = 4_096
 """Rows drawn from the sketch."""
 LIKELY = (0.6, 0.5, 0.42, 0.35, 0.28, 0.22, 0.17, 0.12, 0.08, 0.05)
 """Probabilities of a row at prices 0, of which the best planned one is taken."""
 CAPPED = (0.05, 0.1, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
 """Quantiles of the lengths of pulls at which they may be capped, of which the best planned one is taken."""
-LONG = 2.0
-"""Root mean square of log-odds over stand-ins beyond which planned prices are cut: longer ones are hard to settle."""
-STRIDE = 1.0
-"""The most by which one step changes log-odds, as root mean square over stand-ins."""
-DAMPED = (0.2, 0.05)
-"""Share of its mean that is added to every curvature of prices, where they are not precise and where they are: with 0.05 a
-quarter more risk in 5,000 rows, with 0.1 a third more with 30 columns and 500,000 rows, where weak directions matter."""
-USUAL = 0.5
-"""A usual step before it is measured, as root mean square of log-odds over stand-ins; twice or half of it change little."""
+FARTHEST = 20.0
+"""Root mean square of log-odds over stand-ins of the farthest planned prices: they run away where a goal is out of reach."""
+UNSURE = 4.0
+"""Power of 1 + the error of log-odds by which a planned risk grows: what first order leaves out. With 1 lessons of 5,000
+rows end up to a third farther away."""
+STRIDE, SHORT = 2.0, 0.5
+"""Most change of log-odds by a step, as root mean square over stand-ins, and the most left over where a risk is stated."""
+STIFF = 1e-3
+"""Share of its mean that is added to every curvature of prices; with 0.05 goals at the edge of reach end twice as far."""
 LEAST = 0.01
 """Least share of their largest that squares of rows in any direction have, beside what noise explains. With 0.1 stand-ins
 bent too much in weak directions, and steps there were a tenth of what they should be."""
@@ -77,7 +60,9 @@ MARGIN = 1.1
 CERTAIN = 5.0
 """Standard deviations that a count must exceed where one false octave would spoil all: once in three million counts."""
 SURE = 3.0
-"""Standard deviations of its noise that a count must exceed, or it is taken for 0."""
+"""Standard deviations of its noise that a number must exceed to be kept whatever others say; a count is 0 below."""
+EDGES = np.concatenate([-(sizes := np.exp2(0.5 * np.arange(1 - SIDES // 2, 1)))[::-1], [0.0], sizes])
+"""Where cells of cosines begin and end."""
 MIDDLES = np.exp2(np.arange(BINS) + FIRST - 0.5)
 """A length in each octave."""
 
@@ -116,12 +101,6 @@ class _Plan:
     target: Array
     strength: Array
     """What each stand-in adds to the learner's curvature when it is surely chosen, in units W."""
-    precise: bool = False
-    """Whether the last measurement will leave little noise in prices."""
-
-    def strongest(self, point: Array) -> float:
-        """A curvature that a row in twenty exceeds."""
-        return float(np.quantile(self.strength * expit(self.cap.base + self.rows @ point), 0.95))
 
     def bend(self, point: Array) -> tuple[Array, Array, Array]:
         """The sum over stand-ins, its derivative, and their probabilities."""
@@ -138,49 +117,37 @@ def agree(
     `spread` gives the standard deviation of a release's total. The first `free` coefficients have columns of rows, an
     intercept behind them has none. `most` bounds the loss's second derivative (1 where there is no bound).
     """
-    weights = np.ones(len(model))
-    counted = Widths(free, WIDTHS)
+    weights, counted = np.ones(len(model)), Widths(free, WIDTHS)
     found = ask(counted).reshape(free, BINS)
     weights[:free] = [1.0 / size_of(one, spread(counted.releases[0])) for one in found]
-    sketch = Sketch(model, weights, 2.0 * most * len(model), (COUNTS, SUMS, SQUARES, BENDS))
+    sketch = Sketch(model, weights, 2.0 * most * len(model), (COUNTS, COSINES, SUMS, SQUARES, BENDS))
     drawn = _drawn(sketch, ask(sketch), spread, rows)
     plan = _planned(drawn, weights, penalty, penalty * model, size, rows, spread)
     cap, point, width = plan.cap, plan.point, len(plan.point)
-    for share, bent_share in MANY_STEPS if plan.precise else FEW_STEPS:
+    for share, bent_share in STEPS:
         asked = Pull(point, cap, share, bent_share)
         told = ask(asked)
         total, variance = told[:width], spread(asked.releases[0]) ** 2
         bent = plan.bend(point)[1]
         if bent_share:
             bent = _shrunk_towards(bent, read_symmetric(told[width:], width), spread(asked.releases[1]))
-        bent = bent + np.eye(width) * (DAMPED[plan.precise] * np.trace(bent) / width)
-        # Of what is left, that which a likely step explains: a step as long as `USUAL`, against noise of this variance.
-        likely = variance / USUAL**2 * (plan.rows.T @ plan.rows) / STANDINS
-        wanted = total - bent @ np.linalg.solve(bent @ bent + likely, bent @ (total - plan.target))
+        bent = bent + np.eye(width) * (STIFF * np.trace(bent) / width)
+        wanted = total - _explained(bent, total - plan.target, variance)
         before, point = point, _moved(plan, point, bent, total - wanted)
     for share in CHANGES:
         changed = PullChange(before, point, cap, share)
-        total = total + ask(changed)
-        variance += spread(changed.releases[0]) ** 2
+        noise, foreseen = spread(changed.releases[0]) ** 2, bent @ (point - before)
+        total = total + foreseen + _explained(bent, ask(changed) - foreseen, noise)
+        variance += noise
         before, point = point, _moved(plan, point, bent, total - wanted)
-    curved = Bend(before, cap, plan.strongest(before), CURVATURE)
-    curvature = read_symmetric(ask(curved), len(model))
-    step = plan.rows @ (point - before)
-    return Settled(
-        point,
-        cap,
-        (wanted - plan.target)[:-1],
-        float(np.sqrt(variance)),
-        curvature,
-        spread(curved.releases[0]),
-        _firmness(plan, drawn, before, penalty),
-        bool(np.sqrt(np.mean(np.square(step))) < 0.5 * STRIDE),
-    )
+    curved = Bend(before, cap, float(np.quantile(plan.strength * plan.bend(before)[2], 0.95)), CURVATURE)
+    curvature, firmness = read_symmetric(ask(curved), len(model)), _firmness(plan, drawn, before, penalty)
+    missing, deviation = (wanted - plan.target)[:-1], float(np.sqrt(variance))
+    ended = _stride(plan.rows, np.asarray(np.linalg.solve(bent, total - wanted), dtype=np.float64)) < SHORT
+    return Settled(point, cap, missing, deviation, curvature, spread(curved.releases[0]), firmness, ended)
 
 
-def stated_risk(
-    found: Settled, penalty: Array, measure: Array, level: float = 0.95, draws: int = 4_000
-) -> float | None:
+def stated_risk(found: Settled, penalty: Array, measure: Array, level: float = 0.95) -> float | None:
     """A risk exceeded with a probability of at most 1 − `level`, from the noise alone; None where none can be stated.
 
     `measure` turns coefficients into raw units. The taught model misses the goal by H⁻¹ times what pulls lack, to first
@@ -192,13 +159,12 @@ def stated_risk(
     values, axes = np.linalg.eigh(found.curvature)
     lower = np.maximum(values - np.sqrt(width) * found.curvature_deviation, 0.1 * max(values.max(), 0.0))
     inverse = 1.0 / cap.weights
-    lower *= found.firmness
-    curvature = cap.scale * ((axes * lower) @ axes.T) * np.outer(inverse, inverse) + np.diag(penalty)
+    curvature = cap.scale * found.firmness * ((axes * lower) @ axes.T) * np.outer(inverse, inverse) + np.diag(penalty)
     try:
         moves = measure @ np.linalg.solve(curvature, np.diag(cap.scale * cap.length * inverse))
     except np.linalg.LinAlgError:
         return None
-    noise = np.random.default_rng(0).standard_normal((draws, width)) * found.deviation
+    noise = np.random.default_rng(0).standard_normal((4_000, width)) * found.deviation
     return MARGIN * float(np.quantile(np.linalg.norm((noise - found.missing) @ moves.T, axis=1), level))
 
 
@@ -213,37 +179,57 @@ class _StandIns:
 
 def _drawn(sketch: Sketch, told: Array, spread: Spread, rows: int) -> _StandIns:
     """Draw rows that look like the noisy sketch, the same ones everywhere."""
-    width = len(sketch.model)
-    noise = [spread(part) for part in sketch.releases]
+    width, noise = len(sketch.model), [spread(part) for part in sketch.releases]
     ends = np.cumsum([part.numbers for part in sketch.releases])
-    counts, sums, packed, bends = np.split(told, ends[:-1])
+    counts, sides, sums, packed, bends = np.split(told, ends[:-1])
     counts = sure_counts(counts, noise[0])
     share, members = counts / counts.sum(), np.maximum(counts, 1.0)
-    squares = _shrunk_towards(np.eye(width) / width, read_symmetric(packed, width) / rows, noise[2] / rows)
+    squares = _shrunk_towards(np.eye(width) / width, read_symmetric(packed, width) / rows, noise[3] / rows)
     means = sums.reshape(BINS, width) / members[:, None]
-    kept = np.array([_kept(one, width * (noise[1] / many) ** 2) for one, many in zip(means, members, strict=True)])
-    long = np.maximum(np.linalg.norm(means, axis=1) * kept, 1e-300)
-    means = means * (kept * np.minimum(1.0, 0.95 / long) * (counts > 0.0))[:, None]
+    kept = [_kept(one, np.ones(width), (noise[2] / many) ** 2) for one, many in zip(means, members, strict=True)]
+    means = means * np.array(kept) * (counts > 0.0)[:, None]
+    means /= np.maximum(1.0, np.linalg.norm(means, axis=1) / 0.95)[:, None]
     values, axes = np.linalg.eigh(squares - (means.T * share) @ means)
-    least = max(LEAST * values.max(), np.sqrt(width) * noise[2] / rows)
+    least = max(LEAST * values.max(), np.sqrt(width) * noise[3] / rows)
     root = axes * np.sqrt(np.maximum(values, least))
     curvature = np.clip(bends / members, 0.0, 1.0)
     lots, half = np.random.default_rng(0), STANDINS // 2
     # Half of them mirror the other half, so that means are met.
     deviation = np.vstack([one := lots.standard_normal((half, width)), -one]) @ root.T
     octave = np.searchsorted(np.cumsum(share), lots.permutation((np.arange(half) + 0.5) / half))
-    octave = np.tile(np.minimum(octave, BINS - 1), 2)
+    octave = np.tile(np.minimum(octave, BINS - 1), 2).astype(np.int64)
     directions = means[octave] + deviation
     directions /= np.linalg.norm(directions, axis=1)[:, None]
+    sides = np.where(sides > CERTAIN * noise[1], sides, 0.0).reshape(BINS, SIDES)
+    sides /= np.maximum(members, sides.sum(axis=1))[:, None]
+    directions = _turned(directions, sketch.model / sketch.weights, octave, sides, lots)
     lengths = MIDDLES[octave] * np.tile(np.exp2(lots.random(half) - 0.5), 2)
     return _StandIns(directions, lengths, sketch.most * np.maximum(curvature, 0.02 * curvature.max() + 1e-9)[octave])
+
+
+def _turned(directions: Array, goal: Array, octave: Positions, sides: Array, lots: np.random.Generator) -> Array:
+    """Rows turned until their cosines with the goal are those counted in their octave, of which `sides` has the shares.
+
+    A margin decides how long a row pulls and how much of that is along the goal: with cosines drawn for themselves goals
+    seemed to be within reach that were not.
+    """
+    goal = goal / max(float(np.linalg.norm(goal)), 1e-300)
+    cosine = directions @ goal
+    across = directions - np.outer(cosine, goal)
+    for one in np.unique(octave):
+        here = np.flatnonzero(octave == one)
+        cell = np.searchsorted(np.cumsum(sides[one]), lots.permutation((np.arange(len(here)) + 0.5) / len(here)))
+        here, cell = here[cell < SIDES], cell[cell < SIDES]  # others are in cells of which no count is certain
+        cosine[here] = lots.uniform(EDGES[cell], EDGES[cell + 1])
+    across *= (np.sqrt(1.0 - cosine**2) / np.maximum(np.linalg.norm(across, axis=1), 1e-300))[:, None]
+    return np.asarray(across + np.outer(cosine, goal))
 
 
 def _planned(
     drawn: _StandIns, weights: Array, penalty: Array, target: Array, size: float, rows: int, spread: Spread
 ) -> _Plan:
     """The cap and the share of likely rows that promise the least risk, on stand-ins."""
-    best, found, width, each = np.inf, None, len(target) + 1, rows / STANDINS
+    best, found, width, each = (True, np.inf), None, len(target) + 1, rows / STANDINS
     for quantile in CAPPED:
         length = float(np.quantile(drawn.lengths, quantile))
         kept = 1.0 / np.maximum(1.0, np.hypot(drawn.lengths / length, COUNT))
@@ -253,39 +239,44 @@ def _planned(
             there = min(size, likely * kept.mean() * rows)
             cap = Cap(weights, length, float(logit(likely)), float(there / (rows * likely * kept.mean())))
             aim = np.append(weights * target / length, COUNT * there) / cap.scale
+            point = _balanced(capped, cap.base, aim / each, point)
             plan = _Plan(cap, point, capped, each, aim, kept * drawn.curvature)
-            point = _balanced(plan)
-            plan = replace(plan, point=point)
             total, bent, chance = plan.bend(point)
-            noise = spread(Pull(point, cap, MANY_STEPS[-1][0]).releases[0])
+            noise = spread(Pull(point, cap, STEPS[-1][0]).releases[0])
             rough = noise * float(np.sqrt(np.mean(np.maximum(np.linalg.eigvalsh(bent), 1e-9) ** -2.0)))
             # The learner's curvature on the lesson in units W turns what pulls lack into a risk.
             strength = each * cap.scale * chance * plan.strength
             hessian = (drawn.directions.T * strength) @ drawn.directions + np.diag(penalty / weights**2)
             moves = cap.scale * length * weights[:, None] * np.linalg.inv(hessian)
-            risk = noise * (1.0 + rough) * np.linalg.norm(moves) + np.linalg.norm(moves @ (total - aim)[:-1])
-            long = float(np.sqrt(np.mean(np.square(capped @ point)))) / LONG
-            score = float(risk) * (1.0 + long**4) * (size / there) ** 2
-            if score < best:
-                best, found = score, replace(plan, precise=bool(rough < PRECISE))
+            missed, heard = np.linalg.norm(moves @ (total - aim)[:-1]), noise * np.linalg.norm(moves)
+            risk = float(heard * (1.0 + min(rough, 1.0)) ** UNSURE + missed) * (size / there) ** 2
+            # First order says too little of a goal that is not reached, so one that is comes before all others.
+            if (score := (bool(missed > heard), risk)) < best:
+                best, found = score, plan
     assert found is not None
     return found
 
 
-def _balanced(plan: _Plan) -> Array:
-    """Prices at which the stand-ins balance, or such as are not too long."""
-    point = plan.point
-    for _ in range(25):
-        total, bent, _ = plan.bend(point)
-        bent = bent + np.eye(len(point)) * (0.02 * np.trace(bent) / len(point))
-        step = np.linalg.solve(bent, total - plan.target)
-        length = float(np.linalg.norm(step))
-        point = point - step * min(1.0, 1.5 / max(length, 1e-300))
-        odds = float(np.sqrt(np.mean(np.square(plan.rows @ point))))
-        if odds > LONG:
-            return np.asarray(point * (LONG / odds))
-        if length < 1e-3:
+def _balanced(rows: Array, odds: Array | float, target: Array, point: Array) -> Array:
+    """Prices u at which Σ σ(odds + u'e_j) e_j is the target; where they run away, prices on the way."""
+
+    def value(at: Array) -> float:
+        return float(np.logaddexp(0.0, odds + rows @ at).sum() - target @ at)
+
+    for _ in range(40):
+        likely = expit(odds + rows @ point)
+        left, bent = likely @ rows - target, (rows.T * (likely * (1.0 - likely))) @ rows
+        step = np.linalg.solve(bent + np.eye(len(point)) * (1e-6 * np.trace(bent) / len(point) + 1e-12), left)
+        fall, here = 0.1 * float(step @ left), value(point)
+        if fall < 1e-7 * STANDINS:
             break
+        for part in np.exp2(-np.arange(12.0)):
+            new = point - part * step
+            if _stride(rows, new) <= FARTHEST and value(new) <= here - part * fall:
+                break
+        else:
+            break
+        point = new
     return point
 
 
@@ -301,10 +292,7 @@ def _firmness(plan: _Plan, drawn: _StandIns, point: Array, penalty: Array) -> fl
     Its square root: stand-ins know an octave's mean curvature alone. Over 129 lessons of eight kinds the root was too much
     for one of them, the factor itself for six.
     """
-    from scipy.optimize import minimize
-
-    likely = plan.cap.scale * plan.rows[:, -1] / COUNT * expit(plan.cap.base + plan.rows @ point)
-    fractions = np.clip(likely, 1e-9, 1.0 - 1e-9)
+    fractions = np.clip(plan.cap.scale * plan.rows[:, -1] / COUNT * plan.bend(point)[2], 1e-9, 1.0 - 1e-9)
 
     def curvature(chosen: Array) -> Array:
         bent = (drawn.directions.T * (plan.weight * chosen * drawn.curvature)) @ drawn.directions
@@ -316,24 +304,25 @@ def _firmness(plan: _Plan, drawn: _StandIns, point: Array, penalty: Array) -> fl
     pulls = np.column_stack([drawn.directions * drawn.lengths[:, None], np.ones(STANDINS)])
     pulls /= np.sqrt(np.mean(np.square(pulls), axis=0))
     target = fractions @ pulls
-
-    def relaxed(prices: Array) -> tuple[float, Array]:
-        at = odds + pulls @ prices
-        return float(np.logaddexp(0.0, at).sum() - target @ prices), expit(at) @ pulls - target
-
-    found = minimize(relaxed, np.zeros(pulls.shape[1]), jac=True, method="BFGS")
-    if np.linalg.norm(found.jac) > 1e-3 * np.linalg.norm(target):  # not balanced: nothing is known
+    chosen = expit(odds + pulls @ _balanced(pulls, odds, target, np.zeros(pulls.shape[1])))
+    if np.linalg.norm(chosen @ pulls - target) > 1e-3 * np.linalg.norm(target):  # not balanced: nothing is known
         return 1.0
-    gained = np.linalg.solve(before, curvature(expit(odds + pulls @ found.x)))
+    gained = np.linalg.solve(before, curvature(chosen))
     return float(np.sqrt(max(np.trace(gained) / len(gained), 1.0)))
 
 
+def _stride(rows: Array, step: Array) -> float:
+    """How far a step changes log-odds, as root mean square."""
+    return float(np.sqrt(np.mean(np.square(rows @ step))))
+
+
 def _moved(plan: _Plan, point: Array, bent: Array, left: Array) -> Array:
-    """Newton's step, no longer than `STRIDE`; the last bits are dropped, in which machines differ."""
-    step = np.linalg.solve(bent, left)
-    stride = float(np.sqrt(np.mean(np.square(plan.rows @ step))))
-    point = point - step * min(1.0, STRIDE / max(stride, 1e-300))
-    return np.asarray(np.round(point, 9))
+    """Newton's step, in weak directions cut to `STRIDE`; the last bits are dropped, in which machines differ."""
+    for push in (0.0, *np.exp2(np.arange(-20.0, 20.0))):
+        step = np.linalg.solve(bent + push * plan.weight * (plan.rows.T @ plan.rows), left)
+        if _stride(plan.rows, step) <= STRIDE:
+            break
+    return np.asarray(np.round(point - step, 9))
 
 
 def sure_counts(counts: Array, noise: float) -> Array:
@@ -345,9 +334,9 @@ def sure_counts(counts: Array, noise: float) -> Array:
 def size_of(counts: Array, noise: float) -> float:
     """Root mean square of a column, from counts by octave that surely are no noise: one false octave could be any size."""
     sure = np.where(counts > CERTAIN * noise, counts, 0.0)
-    return (
-        float(np.sqrt(sure @ MIDDLES**2 / sure.sum())) if sure.any() else quantile_of(sure_counts(counts, noise), 0.6)
-    )
+    if not sure.any():
+        return quantile_of(sure_counts(counts, noise), 0.6)
+    return float(np.sqrt(sure @ MIDDLES**2 / sure.sum()))
 
 
 def quantile_of(counts: Array, share: float) -> float:
@@ -358,13 +347,22 @@ def quantile_of(counts: Array, share: float) -> float:
     return float(MIDDLES[octave] * np.exp2(np.clip(within, 0.0, 1.0) - 0.5))
 
 
-def _kept(found: Array, noise: float) -> float:
-    """The part of a vector that noise of this expected square does not explain."""
-    return max(0.0, 1.0 - noise / max(float(np.sum(np.square(found))), 1e-300))
+def _kept(found: Array, sizes: Array, noise: float) -> Array:
+    """The part of each number that noise of this variance does not explain, where squares are likely to be as `sizes`."""
+    square = np.square(found)
+    likely = max(float(square.sum()) - len(found) * noise, 0.0) / max(float(sizes.sum()), 1e-300) * sizes
+    return np.maximum(likely / np.maximum(likely + noise, 1e-300), 1.0 - SURE**2 * noise / np.maximum(square, 1e-300))
+
+
+def _explained(bent: Array, left: Array, noise: float) -> Array:
+    """What of a sum noise does not explain, in the directions in which prices bend it."""
+    found = (axes := np.linalg.eigh(bent)[1]).T @ left
+    return np.asarray(axes @ (found * _kept(found, np.ones(len(found)), noise)))
 
 
 def _shrunk_towards(expected: Array, found: Array, noise: float) -> Array:
     """A symmetric matrix between what was expected and what was found with noise in each of its numbers."""
-    away = found - expected
-    width = len(expected)
-    return np.asarray(expected + away * _kept(away, 0.5 * width * (width + 1) * noise**2))
+    values, axes = np.linalg.eigh(expected)
+    away, sizes = pack_symmetric(axes.T @ (found - expected) @ axes), np.outer(values, values)
+    kept = _kept(away, sizes[upper_triangle(len(values))], noise**2)
+    return np.asarray(expected + axes @ read_symmetric(away * kept, len(values)) @ axes.T)

@@ -9,16 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from superteach.line.queries.private import (
-    BINS,
-    CountAbove,
-    DualCap,
-    DualPull,
-    Lengths,
-    RowSquares,
-    Widths,
-    read_symmetric,
-)
+from superteach.line.queries import CountAbove, DualPull, Lengths, RowSquares, Widths
+from superteach.line.queries.private import BINS, DualCap, read_symmetric
 from superteach.mathematics.private import Ask, Spread, quantile_of, size_of, sure_counts
 from superteach.mathematics.problem import DualProblem
 from superteach.types import Array

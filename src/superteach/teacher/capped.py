@@ -15,7 +15,7 @@ from superteach import extensions
 from superteach.errors import QueryRefused, SuperteachError
 from superteach.line import queries
 from superteach.line.messages import Turn
-from superteach.line.queries.private import BINS, COUNT, Cap, DualCap, bins_of, pack_symmetric
+from superteach.line.queries.private import BINS, COUNT, SIDES, Cap, DualCap, bins_of, pack_symmetric, sides_of
 from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.prices import metric_of
@@ -74,6 +74,7 @@ def _sketch(teacher: Teacher, query: queries.Sketch, state: State, turn: Turn) -
     slopes, bent, lengths = (np.empty(teacher.rows.count) for _ in range(3))
     pulls = Pulls(slopes, bent, lengths, query.weights)
     counts, sums, squares, bends = np.zeros(BINS), np.zeros((BINS, width)), np.zeros((width, width)), np.zeros(BINS)
+    sides, goal = np.zeros(BINS * SIDES), max(float(np.linalg.norm(query.model / query.weights)), SHORTEST)
     for where, block in teacher.rows.blocks(state.scaling):
         slope, curvature, long = _finite(loss, query, block, teacher.target[where])
         pulls.slope[where], pulls.curvature[where] = slope, curvature
@@ -81,11 +82,14 @@ def _sketch(teacher: Teacher, query: queries.Sketch, state: State, turn: Turn) -
         octave = bins_of(pulls.length[where])
         unit = slope / np.where(pulls.length[where] > 0.0, pulls.length[where], 1.0)
         counts += np.bincount(octave, minlength=BINS)
+        with np.errstate(over="ignore", invalid="ignore"):
+            along = np.nan_to_num(unit * block.times(query.model) / goal)
+        sides += np.bincount(octave * SIDES + sides_of(along), minlength=BINS * SIDES)
         bends += np.bincount(octave, np.clip(curvature * long / query.most, 0.0, 1.0), BINS)
         for one in np.unique(octave):
             sums[one] += query.weights * block.weighted_sum(unit * (octave == one))
         squares += np.outer(query.weights, query.weights) * block.gram(unit * unit)
-    return replace(state, pulls=pulls), np.concatenate([counts, sums.ravel(), pack_symmetric(squares), bends])
+    return replace(state, pulls=pulls), np.concatenate([counts, sides, sums.ravel(), pack_symmetric(squares), bends])
 
 
 def _finite(

@@ -29,6 +29,10 @@ COUNT = 0.3
 """s, the number that counts a row beside its pull of length up to 1; 0.2 and 0.5 end up to a tenth farther away."""
 
 
+SIDES = 32
+"""Cells of a cosine: half octaves of its size from 2^−8 on, 16 for each sign."""
+
+
 class Release(NamedTuple):
     """Some numbers of a reply: how far one row more or less can move them, and their share of the lesson's budget."""
 
@@ -56,6 +60,13 @@ def bins_of(lengths: Array) -> npt.NDArray[np.intp]:
     """Octaves of lengths."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.clip(np.floor(np.log2(lengths)) - FIRST + 1, 0, BINS - 1), dtype=np.intp)
+
+
+def sides_of(cosines: Array) -> npt.NDArray[np.intp]:
+    """Cells of cosines, from −1 to 1."""
+    with np.errstate(divide="ignore"):
+        size = np.clip(np.floor(2.0 * np.log2(np.abs(cosines))) + SIDES // 2, 0, SIDES // 2 - 1)
+    return np.asarray(SIDES // 2 + np.where(cosines > 0.0, size, -1 - size), dtype=np.intp)
 
 
 def pack_symmetric(matrix: Array) -> Array:
@@ -131,23 +142,23 @@ class Widths(Private):
 
 
 class Sketch(Private):
-    """Take pulls at the goal; count them by the octave of their length, add up directions, their squares and curvatures."""
+    """Take pulls at the goal; count them by length and cosine with the goal, add up directions, squares and curvatures."""
 
     model: Array
     weights: Array
     most: float
     """The most curvature that a row counts with, in units W."""
-    shares: tuple[float, float, float, float]
-    """Of counts, sums, squares and curvatures."""
+    shares: tuple[float, float, float, float, float]
+    """Of counts, counts by cosine, sums, squares and curvatures."""
     broadcast = "the goal, a weight per coefficient"
-    reply = "64 counts, 64 d sums, d(d + 1)/2 sums, 64 sums"
+    reply = "64 counts, 64 × 32 counts, 64 d sums, d(d + 1)/2 sums, 64 sums"
     exposure = "lengths and directions in which rows pull, by octave"
     changes = ("pulls",)
 
     @property
     def releases(self) -> tuple[Release, ...]:
         width = len(self.model)
-        sizes = BINS, BINS * width, width * (width + 1) // 2, BINS
+        sizes = BINS, BINS * SIDES, BINS * width, width * (width + 1) // 2, BINS
         return tuple(Release(size, 1.0, share) for size, share in zip(sizes, self.shares, strict=True))
 
 
