@@ -25,7 +25,7 @@ from superteach.line.queries import AskMoments, AskValues, Balance, Blocks, Boun
 from superteach.line.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
 from superteach.mathematics.problem import Quadratic
 from superteach.mathematics.solvers import LBFGS, Newton
-from superteach.mathematics.solvers.function import Ask, with_quadratic
+from superteach.mathematics.solvers.function import Ask, Curvatures, with_quadratic
 from superteach.mathematics.solvers.lbfgs import Curved
 from superteach.types import Array
 
@@ -39,6 +39,8 @@ LADDER = 0.5
 """Share of the lesson that is spread over octaves of strength in equal parts; the rest is spread over rows."""
 SLOW = 0.02
 """Share of the residual that a level must take away, where the goal is not balanced yet."""
+SLOWER = 0.5
+"""The same for rows drawn by lot and several outputs: where rows balance the goal a level takes away nearly all."""
 STEPS = 15
 """Newton steps at one level, at most."""
 SKETCHED = 32
@@ -179,9 +181,9 @@ def agree(
     plain = type(solver) is LBFGS
     enough = exact / np.sqrt(size)
     levels: list[Array] = []
-    reached, freedom, before, held = False, np.inf, np.inf, dict[bytes, Moments]()
+    reached, freedom, before, held = False, np.inf, np.inf, Curvatures()
     for softness in HARDER[:FEW] if thinned and plain else HARDER if begun is None else HARDER[FEW:]:
-        function = _Relaxation(ask, metric, target, size, unit, softness, outputs, held)
+        function = _Relaxation(ask, metric, target, size, unit, softness, outputs, curved and outputs == 1, held)
 
         def stop(here: Array, sums: Moments, whole: Moments, softness: float = softness) -> str | None:
             left = float(np.linalg.norm(whole.gradient))
@@ -195,9 +197,11 @@ def agree(
         left = float(np.linalg.norm(sums.gradient - function.wanted))
         freedom = np.inf if sums.curvature is None else float(sums.curvature[-1, -1]) * size
         reached = bool(left <= enough)
-        if reached or freedom < border * (width + 1) or left > (1.0 - SLOW) * before:
+        slow = SLOWER if curved and thinned else SLOW
+        if reached or freedom < border * (width + 1) or left > (1.0 - slow) * before:
             break
-        if plain and 2 * solution.steps > solver.max_steps:  # a harder level takes two to three times as many
+        # A harder level takes plain L-BFGS two to three times as many steps.
+        if (plain and 2 * solution.steps > solver.max_steps) or (curved and not solution.converged):
             break
         before = left
     if not reached and thinned and thin:  # rows left out by lot may balance what these cannot
@@ -241,7 +245,8 @@ class _Relaxation:
     unit: float
     softness: float
     outputs: int = 1
-    held: dict[bytes, Moments] = field(default_factory=dict)
+    rough: bool = False
+    held: Curvatures = field(default_factory=Curvatures)
     """The last curvature, which the next level begins with."""
     rows_add: str = "relax"
 
@@ -264,12 +269,8 @@ class _Relaxation:
     def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
         """The sums over the rows, and the same with the quadratic added: one round."""
         there = self.told(point)
-        told = self.held.get(there.tobytes()) if order == 2 else None
-        if told is None:
-            told = self.ask(AskMoments("relax", "drawn", there, order, self.outputs if order == 2 else 1))
-        if order == 2:
-            self.held.clear()
-            self.held[there.tobytes()] = told
+        outputs, rough = (self.outputs, self.rough) if order == 2 else (1, False)
+        told = self.held.of(self.ask, AskMoments("relax", "drawn", there, order, outputs, rough))
         sums = Moments(told.value, self._heard(told.gradient), None, self._heard_apart(told.blocks))
         if told.curvature is not None:
             sums = sums._replace(curvature=self._heard(self._heard(told.curvature).T))

@@ -48,7 +48,7 @@ SLOWEST = (0.05, 0.01)
 CLOSE, CLOSER = 0.2, 200
 """Share of a usual row's length that a rounding may leave before it is tried again with a lower limit; less in lessons of
 more than CLOSER rows, which have weak rows enough."""
-WEAK = 10.0
+WEAK = 100.0
 """How much free rows must differ along a residual to absorb it, in units of a row over the limit, where a goal of several
 outputs is out of reach. One lesson of 5,000 rows, 330 unknowns: 0.61 away after 134 s without it (limit 0.05), 0.14
 after 18 s with it and symmetric products, 0.17 after 8 s at 0.25. Two within reach ended 5 and 7 times farther away."""

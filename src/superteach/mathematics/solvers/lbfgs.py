@@ -11,7 +11,7 @@ from superteach.mathematics.solvers.descent import Solution, check_limits, desce
 from superteach.mathematics.solvers.function import Smooth, Stop
 from superteach.types import Array
 
-RENEWED = 15
+RENEWED = 30
 """Steps after which a curvature is asked for again: it costs about as much as that many gradients of a model of 15 columns
 for each output."""
 FLAT = 1e-9
