@@ -98,10 +98,8 @@ class Classroom:
         values, axes = np.linalg.eigh(gram * np.outer(unit, unit))
         flat = values <= DEPENDENT * values[-1]
         part = np.flatnonzero((np.abs(axes[:, flat]) > 1e-6).any(axis=1))
-        return [
-            "the intercept" if place == self.federation.features else self.federation.columns[int(place)]
-            for place in part
-        ]
+        names = [*self.federation.columns, "the intercept"]
+        return [names[place] for place in part]
 
     def fit_chosen(self, size: int, start: Array | None = None) -> Array:
         """Fit the learner on the chosen rows, beginning at `start` (default: the pool's model)."""
@@ -118,9 +116,10 @@ class Classroom:
 
     def _fit(self, count: int, rows: RowSet, start: Array, learner: Learner | None = None) -> Array:
         bends = self.bends * (count / self.rows) if self.wide else None
-        learner = self.learner if learner is None else learner
         held = self.held if rows == "all" and isinstance(self.solver, Curved) else None
-        return fit(self.federation, learner, count, rows, self.solver, start, self.row_square, bends, held).model
+        return fit(
+            self.federation, learner or self.learner, count, rows, self.solver, start, self.row_square, bends, held
+        ).model
 
 
 def enter(federation: Federation, learner: Learner, solver: object, standardize: bool) -> Classroom:

@@ -40,7 +40,7 @@ LADDER = 0.5
 SLOW = 0.02
 """Share of the residual that a level must take away, where the goal is not balanced yet."""
 SLOWER = 0.5
-"""The same for rows drawn by lot and several outputs: where rows balance the goal a level takes away nearly all."""
+"""The same for several outputs and rows drawn by lot: where these balance the goal, levels take away nearly all of it."""
 STEPS = 15
 """Newton steps at one level, at most."""
 SKETCHED = 32
@@ -148,9 +148,9 @@ def agree(
     thin: bool | None = True,
     solver: Newton | LBFGS | None = None,
     outputs: int = 1,
+    begun: Array | None = None,
     exact: float = BALANCED,
     border: float = 1.0,
-    begun: Array | None = None,
 ) -> Prices:
     """Take pulls at a model and find prices at which `size` rows balance the target, or come nearest to it.
 
@@ -168,10 +168,8 @@ def agree(
     longest = float(2.0 ** (present[-1] + 1 + SHORTEST)) if len(present) else 1.0
     lengths = 2.0 ** (2.0 * (np.arange(OCTAVES) + SHORTEST) + 1.0)
     probability = expit(odds)
-    usual = float(
-        np.sqrt((counts * probability * lengths)[idle:].sum() / max((counts * probability)[idle:].sum(), 1e-300))
-    )
-    usual = usual or 1.0  # where every row is idle
+    likely = (counts * probability)[idle:]
+    usual = float(np.sqrt((likely * lengths[idle:]).sum() / max(likely.sum(), 1e-300))) or 1.0  # 1: every row is idle
     unit = 1.0 / (usual * np.sqrt(size))
     few = float((counts * np.minimum(1.0, probability / LEAST)).sum()) < 0.5 * counts.sum()
     drawn = ask(Draw(odds, LEAST if thin is not False and few else 0.0, seed))
@@ -206,7 +204,7 @@ def agree(
         before = left
     if not reached and thinned and thin:  # rows left out by lot may balance what these cannot
         begun = point if plain else None
-        return agree(ask, model, target, metric, size, seed, False, solver, outputs, exact, border, begun)
+        return agree(ask, model, target, metric, size, seed, False, solver, outputs, begun, exact, border)
     mass = float((counts * expit(odds + levels[-1][-1]))[:idle].sum())
     aim, total = function.wanted[:-1] / unit, sums.gradient[:-1] / unit
     return Prices(tuple(levels), reached, aim, total, idle, mass, longest, usual, freedom)
@@ -311,13 +309,7 @@ def prove(ask: Ask, point: Array, target: Array, size: int) -> tuple[Array, floa
 
 
 def lower_bound(
-    ask: Ask,
-    direction: Array,
-    target: Array,
-    penalty: Array,
-    size: int,
-    measure: Array,
-    most: float,
+    ask: Ask, direction: Array, target: Array, penalty: Array, size: int, measure: Array, most: float
 ) -> float:
     """The largest ρ for which the proof still holds at every model within ρ of the goal: no lesson comes nearer.
 
@@ -329,10 +321,8 @@ def lower_bound(
     wanted = float(direction @ np.append(target, size))
     stiff = penalty * direction[:-1]
     if len(stiff) > len(measure):  # of several outputs: R meets each of them
-        stiff, measure_all = stiff.reshape(-1, len(measure)).T, measure if measure.ndim == 2 else measure[:, None]
-    else:
-        measure_all = measure
-    pull = float(np.linalg.norm(measure_all * stiff if measure.ndim == 1 else measure_all @ stiff))
+        stiff = stiff.reshape(-1, len(measure)).T
+    pull = float(np.linalg.norm(measure * stiff.T if measure.ndim == 1 else measure @ stiff))
     low, high = 0.0, 1.0
     for radii in (np.append(0.0, np.geomspace(1e-9, 1e9, 36)), None, None):
         tried = np.linspace(low, high, 33) if radii is None else radii

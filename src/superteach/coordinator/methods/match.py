@@ -39,9 +39,9 @@ HALVINGS = 3
 """Models between one that cannot be balanced and one that can, of which the nearest to the goal is taught."""
 INSIDE = 0.005
 """Share of a ball's radius by which the first of them lies inside it, to leave room for rounding; it doubles."""
-SHRINKS, EVENLY, SHORTEST, FINE = 0.8, 0.25, 0.05, 1.0 / 32.0
+SHRINKS, EVENLY, SHORTEST, FINE, LESS_FINE = 0.8, 0.25, 0.05, 1.0 / 64.0, 1.0 / 16.0
 """For many classes out of reach, shares of the way that are tried first, from no model and from that of rows weighted alike;
-the shortest model sθ* tried (shorter ones may be out of reach again); and how well the longest share is found."""
+the shortest model sθ* tried (shorter ones may be out of reach again); and how well the longest shares are found."""
 SHORT = 0.1
 """Share of what a goal out of reach lacks that rounding may leave: it adds half a percent."""
 MANY_DRAWN = 0.25
@@ -66,7 +66,6 @@ class Matcher(Search):
         usual = float(1e-6 * np.linalg.norm(room.scaling.raw(goal)))
         self._close = usual if settings.risk_target is None else settings.risk_target
         """The risk at which no other search is tried."""
-        self._pool_curvature: Array | None = None
         self._range: tuple[int, int] | None = None
         self._again = False
 
@@ -107,8 +106,8 @@ class Matcher(Search):
         low, high = min(size, low), max(size, high)
         if self._room.rows > small.EVERY:
             self._best_of_all(size)
-            return self._exchanged(low, high)
-        self.outcome = Outcome(f"every lesson of {low} to {high} rows was tried")
+        else:
+            self.outcome = Outcome(f"every lesson of {low} to {high} rows was tried")
         return self._exchanged(low, high)
 
     def _exchanged(self, low: int, high: int) -> Size:
@@ -171,7 +170,7 @@ class Matcher(Search):
         proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
         if not found.balanced and proof is None and found.freedom <= len(metric) + 1:
             # Few rows leave little freedom: harder prices may prove what softer ones, which rounding needs, do not.
-            harder = self._agree(self._goal, target, metric, size, border=0.0)
+            harder = self._agree(self._goal, target, metric, size, False, prices.BALANCED, 0.0)
             proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
             found = self._agree(self._goal, target, metric, size)
         found, risks = prices.take(federation.sum, found, metric, size), list[float]()
@@ -195,23 +194,15 @@ class Matcher(Search):
         return kept
 
     def _agree(
-        self,
-        model: Array,
-        target: Array,
-        metric: Array,
-        size: int,
-        thin: bool | None = False,
-        exact: float = prices.BALANCED,
-        border: float = 1.0,
+        self, model: Array, target: Array, metric: Array, size: int, thin: bool | None = False, *how: float
     ) -> Prices:
-        """Prices for pulls at a model, by whatever solver fits the learner's width and outputs."""
+        """Prices for pulls at a model, by the solver that fits the learner; `how` are `exact` and `border` of prices."""
         room = self._room
         curved = isinstance(room.solver, Curved)
         plain = LBFGS(max_steps=10 * prices.STEPS) if room.wide else None
         by = Curved(max_steps=(3 if room.wide else 4) * prices.STEPS) if curved else plain
         outputs = room.learner.outputs if curved and room.wide else 1
-        ask = room.federation.sum
-        return prices.agree(ask, model, target, metric, size, self._seed, thin, by, outputs, exact, border)
+        return prices.agree(room.federation.sum, model, target, metric, size, self._seed, thin, by, outputs, None, *how)
 
     def _penalty(self, size: int) -> Quadratic:
         learner = self._room.learner
@@ -223,13 +214,12 @@ class Matcher(Search):
 
     def _curvature_at_goal(self, size: int) -> Array:
         """The learner's curvature at the goal for a lesson drawn from the pool evenly; its diagonal for wide models."""
-        if self._pool_curvature is None:
-            self._pool_curvature = self._curvature("all", self._goal, self._room.held)
-        return self._with_penalty(self._pool_curvature * (size / self._room.rows), size)
+        return self._with_penalty(self._curvature("all", self._goal) * (size / self._room.rows), size)
 
-    def _curvature(self, rows: Literal["all", "priced"], model: Array, held: Curvatures) -> Array:
+    def _curvature(self, rows: Literal["all", "priced"], model: Array) -> Array:
         if self._room.wide:
             return self._room.bends
+        held = self._room.held if rows == "all" else Curvatures()
         sums = held.of(self._room.federation.sum, AskMoments("loss", rows, model, 2))
         assert sums.curvature is not None
         return sums.curvature
@@ -315,46 +305,44 @@ class Matcher(Search):
             room.federation.note(risks[-1])
             return self._prices_inside(model, size, metric)
 
-        def longest(base: Array, share: float, least: float) -> float:
-            """How much of the way from a model to the goal can be balanced, within FINE; 0 where it is less than `least`."""
+        def longest(base: Array, share: float, least: float, fine: float) -> float:
+            """How much of the way from a model to the goal can be balanced; 0 where it is less than `least`."""
             low, high, at, left = 0.0, 1.0, 1.0, lacking
-            while high - low > FINE and high > least and not room.late:
+            while high - low > fine and high > least and not room.late:
                 here = tried(base + share * (goal - base), metric)[0]
                 if here.balanced:
                     low, share = share, 0.5 * (share + high)
                     continue
-                # What is lacking grows about evenly along the way, so two models tell where it begins.
-                now = float(np.linalg.norm(here.aim - here.total))
-                begins = share - now * (at - share) / max(left - now, 0.05 * now)
-                at, left, high = share, now, max(low, min(share, begins + 0.5 * FINE))
+                # What is lacking grows about evenly along the way, so two models tell where it begins, if that is not far.
+                now, gap = float(np.linalg.norm(here.aim - here.total)), at - share
+                begins = share - now * gap / max(left - now, 0.05 * now)
+                at, left, high = share, now, min(share, begins + 0.5 * fine) if share - begins <= 0.5 * gap else share
+                begins = max(begins, share - 2.0 * gap, least)
                 share = begins if low < begins < high else 0.5 * (low + high)
             return low
 
         least = max(SHORTEST, 1.0 - near / length) if length else 1.0
-        share = longest(0.0 * goal, max(SHRINKS, least), least)
-        return *tried(share * goal if share > least else even + longest(even, EVENLY, 0.0) * (goal - even)), risks
+        if (share := longest(0.0 * goal, max(SHRINKS, least), least, FINE)) > least:
+            return *tried(share * goal), risks
+        return *tried(even + longest(even, EVENLY, 0.0, LESS_FINE) * (goal - even)), risks
 
     def _prices_inside(self, model: Array, size: int, metric: Array | None = None) -> tuple[Prices, Array]:
-        """Prices that balance another model than the goal, in a metric or in its own and then more exactly.
-
-        Those for several outputs are found with rows drawn by lot, if these are many.
-        """
+        """Prices that balance another model than the goal, in its own metric and more exactly where none is given."""
         room, exact = self._room, 1e-3 if metric is None else prices.BALANCED
         drawn = room.learner.outputs > 1 and size > MANY_DRAWN * prices.LEAST * room.rows
         if metric is None:
-            metric = self._metric_of(self._with_penalty(self._curvature("priced", model, Curvatures()), size))
+            metric = self._metric_of(self._with_penalty(self._curvature("priced", model), size))
         target = self._penalty(size).gradient(model)
-        found = self._agree(model, target, metric, size, None if drawn else False, exact=exact)
+        found = self._agree(model, target, metric, size, None if drawn else False, exact)
         return prices.take(room.federation.sum, found, metric, size), metric
 
     def _prices_at(self, model: Array, size: int) -> tuple[Prices, Array]:
         """Prices whose lesson brings the learner from a model as near to the goal as it can, to first order."""
-        federation = self._room.federation
-        curvature = self._with_penalty(self._curvature("priced", model, Curvatures()), size)
+        curvature = self._with_penalty(self._curvature("priced", model), size)
         aim = self._measure @ prices.inverse(curvature)
         target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
         found = self._agree(model, target, aim, size)
-        return prices.take(federation.sum, found, aim, size), aim
+        return prices.take(self._room.federation.sum, found, aim, size), aim
 
     def _proof(self, found: Prices, size: int) -> tuple[tuple[Array, float] | None, float]:
         """A proof that no lesson of this size teaches the goal, and a risk that none goes below; the best of all levels."""
@@ -398,8 +386,7 @@ class Matcher(Search):
         """Turn fractions, whose own lesson ends as far from the goal as `lacking`, into rows."""
         federation = self._room.federation
         if not self._together or metric.ndim == 1:
-            kept: Size = federation.sum(queries.RoundAlone(metric, self._seed))
-            return kept
+            return federation.sum(queries.RoundAlone(metric, self._seed))
         several, enough = self._room.learner.outputs > 1, rounding.close(size) * found.usual
         for slower in (rounding.SLOW_ENOUGH if lacking else rounding.SLOWEST) if several else rounding.SLOWER:
             weak = rounding.WEAK if several and lacking else 0.0
@@ -407,8 +394,7 @@ class Matcher(Search):
             short = several and np.linalg.norm(self._measure @ (metric.T @ left)) <= SHORT * lacking
             if short or np.linalg.norm(left) <= enough or not found.balanced or self._room.late:
                 break
-        kept = federation.sum(assign)
-        return kept
+        return federation.sum(assign)
 
     def _settled(
         self, found: Prices, metric: Array, size: int, limit: float, weak: float
