@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.linalg import eigvalsh
 from scipy.optimize import linprog
 from scipy.special import softmax
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
@@ -17,7 +18,8 @@ from superteach.coordinator.classroom import enter
 from superteach.errors import BudgetError, DataError, GoalError, LearnerError, QueryRefused, SettingError
 from superteach.goals import MaxAUC, PerturbedFit
 from superteach.line.messages import Turn
-from superteach.line.queries import AskMoments, Prepare
+from superteach.line.queries import AskMoments, Balance, Draw, Prepare
+from superteach.line.queries.match import OCTAVES
 from superteach.mathematics.several import Softmax
 from superteach.teacher import Teacher
 
@@ -244,3 +246,25 @@ def test_rows_weighted_alike_are_fitted_as_scikit_learn_does():
     theirs = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, y, sample_weight=np.full(400, 0.1))
     np.testing.assert_allclose(found[:, :-1], theirs.coef_, atol=1e-6)
     assert np.abs(found[:, :-1] - LogisticRegression(tol=1e-12).fit(X, y).coef_).max() > 0.05
+
+
+def test_rough_curvatures_are_near_the_whole_one():
+    """Summed over a part of the rows, weighted by how likely they were: no direction bends twice or half as much."""
+    X, y = pool(6000, classes=3)
+    teacher, turn = Teacher("all", X, np.searchsorted(NAMES, y).astype(float)), Turn(1, 0, 1)
+    width, state = 3 * (X.shape[1] + 1), teacher.start()
+    model = 0.3 * np.random.default_rng(0).standard_normal(width)
+    for query in (
+        Prepare(Softmax(3), 1.0, None, None),
+        Balance(model, np.ones(width)),
+        Draw(np.full(OCTAVES, -2.0), 0.0, 0),
+    ):
+        state, _ = teacher.answer(query, state, turn)
+    asked = [AskMoments("relax", "drawn", 0.1 * np.append(model, 1.0), 2, rough=rough) for rough in (False, True)]
+    whole, rough = (query.read(teacher.answer(query, state, turn)[1].values) for query in asked)
+    assert rough.value == whole.value
+    np.testing.assert_array_equal(rough.gradient, whole.gradient)
+    assert not np.array_equal(rough.curvature, whole.curvature)
+    flat = 1e-9 * np.trace(whole.curvature) * np.eye(width + 1)  # softmax does not bend where classes shift alike
+    ratios = eigvalsh(rough.curvature + flat, whole.curvature + flat)
+    assert 0.5 < ratios.min() <= ratios.max() < 2.0

@@ -14,6 +14,7 @@ from superteach.line.queries import AskMoments, Census, ClassCounts, ColumnSums,
 from superteach.mathematics.learner import Learner, fit
 from superteach.mathematics.problem import Scaling
 from superteach.mathematics.solvers import LBFGS, Newton
+from superteach.mathematics.solvers.function import Curvatures
 from superteach.mathematics.solvers.lbfgs import Curved
 from superteach.types import Array
 
@@ -41,6 +42,8 @@ class Classroom:
     deadline: float = np.inf
     """Reading of `time.perf_counter` after which nothing more is tried."""
     _pool: Array | None = field(default=None, repr=False)
+    held: Curvatures = field(default_factory=Curvatures, repr=False)
+    """The last curvature over all rows, of models with several outputs, where it costs as much as a dozen gradients."""
 
     @property
     def width(self) -> int:
@@ -95,10 +98,8 @@ class Classroom:
         values, axes = np.linalg.eigh(gram * np.outer(unit, unit))
         flat = values <= DEPENDENT * values[-1]
         part = np.flatnonzero((np.abs(axes[:, flat]) > 1e-6).any(axis=1))
-        return [
-            "the intercept" if place == self.federation.features else self.federation.columns[int(place)]
-            for place in part
-        ]
+        names = [*self.federation.columns, "the intercept"]
+        return [names[place] for place in part]
 
     def fit_chosen(self, size: int, start: Array | None = None) -> Array:
         """Fit the learner on the chosen rows, beginning at `start` (default: the pool's model)."""
@@ -115,8 +116,10 @@ class Classroom:
 
     def _fit(self, count: int, rows: RowSet, start: Array, learner: Learner | None = None) -> Array:
         bends = self.bends * (count / self.rows) if self.wide else None
-        learner = self.learner if learner is None else learner
-        return fit(self.federation, learner, count, rows, self.solver, start, self.row_square, bends).model
+        held = self.held if rows == "all" and isinstance(self.solver, Curved) else None
+        return fit(
+            self.federation, learner or self.learner, count, rows, self.solver, start, self.row_square, bends, held
+        ).model
 
 
 def enter(federation: Federation, learner: Learner, solver: object, standardize: bool) -> Classroom:

@@ -18,7 +18,7 @@ from superteach.line.queries import Moments, RowSet
 from superteach.mathematics.losses import Logistic, Loss, Poisson, Squared, SquaredHinge
 from superteach.mathematics.problem import MOST, ridge_penalty
 from superteach.mathematics.several import EVERY_LOSS, SquaredLabel, SquaredTargets, spread
-from superteach.mathematics.solvers.function import Function, Sums
+from superteach.mathematics.solvers.function import Curvatures, Function, Sums
 from superteach.mathematics.solvers.lbfgs import LBFGS, Curved
 from superteach.mathematics.solvers.newton import Newton
 from superteach.types import Array, Json, is_number
@@ -256,16 +256,18 @@ def fit(
     start: Array,
     row_square: float = 1.0,
     bends: Array | None = None,
+    held: Curvatures | None = None,
 ) -> Fit:
     """Fit the learner on all rows or on the chosen ones (count of them), from sums.
 
     `row_square` is the mean of ‖x_j‖²: the terms of the gradient add up to at most √(2 Σℓ · Σ‖x‖²) for a
     loss with curvature at most 1, and what lies many digits below that is rounding. `bends` is about what the
-    losses of these rows bend along each coefficient, where the model is too wide for more.
+    losses of these rows bend along each coefficient, where the model is too wide for more; `held` what is known of more.
     """
     penalty = ridge_penalty(learner.penalty(count), len(start), learner.free_intercept, learner.outputs)
     apart = isinstance(solver, Curved) and solver.apart
-    function = Function(federation.sum, "loss", rows, penalty, learner.outputs if apart else 1)
+    held = Curvatures() if held is None else held
+    function = Function(federation.sum, "loss", rows, penalty, learner.outputs if apart else 1, held)
 
     def terms(sums: Moments) -> float:
         return float(np.sqrt(2.0 * (abs(sums.value) + 1e-3 * count) * count * row_square))
@@ -291,7 +293,7 @@ def fit(
         reached = 1e-10 if isinstance(solver, Newton) else 1e-8
         if not norm <= reached * terms(solution.sums):
             if np.any(start):  # a start far out, such as the model of other rows, may lead nowhere
-                return fit(federation, learner, count, rows, solver, np.zeros_like(start), row_square, bends)
+                return fit(federation, learner, count, rows, solver, np.zeros_like(start), row_square, bends, held)
             raise TeachingError(
                 f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
                 "scaled columns are the usual cause; try standardize=True"

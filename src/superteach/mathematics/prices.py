@@ -25,7 +25,7 @@ from superteach.line.queries import AskMoments, AskValues, Balance, Blocks, Boun
 from superteach.line.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
 from superteach.mathematics.problem import Quadratic
 from superteach.mathematics.solvers import LBFGS, Newton
-from superteach.mathematics.solvers.function import Ask, with_quadratic
+from superteach.mathematics.solvers.function import Ask, Curvatures, with_quadratic
 from superteach.mathematics.solvers.lbfgs import Curved
 from superteach.types import Array
 
@@ -39,6 +39,8 @@ LADDER = 0.5
 """Share of the lesson that is spread over octaves of strength in equal parts; the rest is spread over rows."""
 SLOW = 0.02
 """Share of the residual that a level must take away, where the goal is not balanced yet."""
+SLOWER = 0.5
+"""The same for several outputs and rows drawn by lot: where these balance the goal, levels take away nearly all of it."""
 STEPS = 15
 """Newton steps at one level, at most."""
 SKETCHED = 32
@@ -146,9 +148,9 @@ def agree(
     thin: bool | None = True,
     solver: Newton | LBFGS | None = None,
     outputs: int = 1,
+    begun: Array | None = None,
     exact: float = BALANCED,
     border: float = 1.0,
-    begun: Array | None = None,
 ) -> Prices:
     """Take pulls at a model and find prices at which `size` rows balance the target, or come nearest to it.
 
@@ -166,10 +168,8 @@ def agree(
     longest = float(2.0 ** (present[-1] + 1 + SHORTEST)) if len(present) else 1.0
     lengths = 2.0 ** (2.0 * (np.arange(OCTAVES) + SHORTEST) + 1.0)
     probability = expit(odds)
-    usual = float(
-        np.sqrt((counts * probability * lengths)[idle:].sum() / max((counts * probability)[idle:].sum(), 1e-300))
-    )
-    usual = usual or 1.0  # where every row is idle
+    likely = (counts * probability)[idle:]
+    usual = float(np.sqrt((likely * lengths[idle:]).sum() / max(likely.sum(), 1e-300))) or 1.0  # 1: every row is idle
     unit = 1.0 / (usual * np.sqrt(size))
     few = float((counts * np.minimum(1.0, probability / LEAST)).sum()) < 0.5 * counts.sum()
     drawn = ask(Draw(odds, LEAST if thin is not False and few else 0.0, seed))
@@ -179,9 +179,9 @@ def agree(
     plain = type(solver) is LBFGS
     enough = exact / np.sqrt(size)
     levels: list[Array] = []
-    reached, freedom, before, held = False, np.inf, np.inf, dict[bytes, Moments]()
+    reached, freedom, before, held = False, np.inf, np.inf, Curvatures()
     for softness in HARDER[:FEW] if thinned and plain else HARDER if begun is None else HARDER[FEW:]:
-        function = _Relaxation(ask, metric, target, size, unit, softness, outputs, held)
+        function = _Relaxation(ask, metric, target, size, unit, softness, outputs, curved and outputs == 1, held)
 
         def stop(here: Array, sums: Moments, whole: Moments, softness: float = softness) -> str | None:
             left = float(np.linalg.norm(whole.gradient))
@@ -195,14 +195,16 @@ def agree(
         left = float(np.linalg.norm(sums.gradient - function.wanted))
         freedom = np.inf if sums.curvature is None else float(sums.curvature[-1, -1]) * size
         reached = bool(left <= enough)
-        if reached or freedom < border * (width + 1) or left > (1.0 - SLOW) * before:
+        slow = SLOWER if curved and thinned else SLOW
+        if reached or freedom < border * (width + 1) or left > (1.0 - slow) * before:
             break
-        if plain and 2 * solution.steps > solver.max_steps:  # a harder level takes two to three times as many
+        # A harder level takes plain L-BFGS two to three times as many steps.
+        if (plain and 2 * solution.steps > solver.max_steps) or (curved and not solution.converged):
             break
         before = left
     if not reached and thinned and thin:  # rows left out by lot may balance what these cannot
         begun = point if plain else None
-        return agree(ask, model, target, metric, size, seed, False, solver, outputs, exact, border, begun)
+        return agree(ask, model, target, metric, size, seed, False, solver, outputs, begun, exact, border)
     mass = float((counts * expit(odds + levels[-1][-1]))[:idle].sum())
     aim, total = function.wanted[:-1] / unit, sums.gradient[:-1] / unit
     return Prices(tuple(levels), reached, aim, total, idle, mass, longest, usual, freedom)
@@ -241,7 +243,8 @@ class _Relaxation:
     unit: float
     softness: float
     outputs: int = 1
-    held: dict[bytes, Moments] = field(default_factory=dict)
+    rough: bool = False
+    held: Curvatures = field(default_factory=Curvatures)
     """The last curvature, which the next level begins with."""
     rows_add: str = "relax"
 
@@ -264,12 +267,8 @@ class _Relaxation:
     def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
         """The sums over the rows, and the same with the quadratic added: one round."""
         there = self.told(point)
-        told = self.held.get(there.tobytes()) if order == 2 else None
-        if told is None:
-            told = self.ask(AskMoments("relax", "drawn", there, order, self.outputs if order == 2 else 1))
-        if order == 2:
-            self.held.clear()
-            self.held[there.tobytes()] = told
+        outputs, rough = (self.outputs, self.rough) if order == 2 else (1, False)
+        told = self.held.of(self.ask, AskMoments("relax", "drawn", there, order, outputs, rough))
         sums = Moments(told.value, self._heard(told.gradient), None, self._heard_apart(told.blocks))
         if told.curvature is not None:
             sums = sums._replace(curvature=self._heard(self._heard(told.curvature).T))
@@ -310,13 +309,7 @@ def prove(ask: Ask, point: Array, target: Array, size: int) -> tuple[Array, floa
 
 
 def lower_bound(
-    ask: Ask,
-    direction: Array,
-    target: Array,
-    penalty: Array,
-    size: int,
-    measure: Array,
-    most: float,
+    ask: Ask, direction: Array, target: Array, penalty: Array, size: int, measure: Array, most: float
 ) -> float:
     """The largest ρ for which the proof still holds at every model within ρ of the goal: no lesson comes nearer.
 
@@ -328,10 +321,8 @@ def lower_bound(
     wanted = float(direction @ np.append(target, size))
     stiff = penalty * direction[:-1]
     if len(stiff) > len(measure):  # of several outputs: R meets each of them
-        stiff, measure_all = stiff.reshape(-1, len(measure)).T, measure if measure.ndim == 2 else measure[:, None]
-    else:
-        measure_all = measure
-    pull = float(np.linalg.norm(measure_all * stiff if measure.ndim == 1 else measure_all @ stiff))
+        stiff = stiff.reshape(-1, len(measure)).T
+    pull = float(np.linalg.norm(measure * stiff.T if measure.ndim == 1 else measure @ stiff))
     low, high = 0.0, 1.0
     for radii in (np.append(0.0, np.geomspace(1e-9, 1e9, 36)), None, None):
         tried = np.linspace(low, high, 33) if radii is None else radii

@@ -27,10 +27,9 @@ THIN, AMPLE = 0.25, 1_000
 """Rows with a smaller fraction become 0 or THIN, by lot, so that about n/THIN rows stay in play, and AMPLE where the lesson
 is small: with 1/8 rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
 IN_PLAY, IN_GRAM = 400_000, 4e9
-"""Rows that stay in play at most, of an owner who rounds alone or of all who round together, half of them strong: lots
-decide the others first, and what they leave is absorbed like that of a block. Lessons of 1 and 10 million rows of
-10⁹ × 28 took 7.6 and 76 s of rounding without a limit, 1.0 and 2.3 s with it, and ended equally near (2.4e-9). Rows times
-the square of unknowns are at most IN_GRAM, a fraction of a second for each round."""
+"""Rows that stay in play at most, of an owner who rounds alone or of all who round together, half strong: lots decide
+the others first, and what they leave is absorbed like that of a block. Lessons of 1 and 10 million rows of 10⁹ × 28 took 7.6
+and 76 s without a limit, 1.0 and 2.3 s with it, and ended equally near. Rows times unknowns² are at most IN_GRAM."""
 TILT = 8.0
 """Square of the change in log-odds that free rows may need after a block, by estimate. With 4 there are a tenth
 more rounds and risks a third higher; without a limit on the longest rows one lesson in five of 100 columns went astray."""
@@ -48,10 +47,9 @@ SLOWEST = (0.05, 0.01)
 CLOSE, CLOSER = 0.2, 200
 """Share of a usual row's length that a rounding may leave before it is tried again with a lower limit; less in lessons of
 more than CLOSER rows, which have weak rows enough."""
-WEAK = 10.0
+WEAK = 100.0
 """How much free rows must differ along a residual to absorb it, in units of a row over the limit, where a goal of several
-outputs is out of reach. One lesson of 5,000 rows, 330 unknowns: 0.61 away after 134 s without it (limit 0.05), 0.14
-after 18 s with it and symmetric products, 0.17 after 8 s at 0.25. Two within reach ended 5 and 7 times farther away."""
+outputs is out of reach. Of 5,000 rows, 330 unknowns, 0.29 is left after 4.1 s; with 10, 0.25 after 7.9 s."""
 SPENT = 0.5
 """Freedom per unknown below which nothing can be absorbed, and the rest is settled at once."""
 SHARE = 0.6

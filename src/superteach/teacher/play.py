@@ -25,21 +25,13 @@ from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
 from superteach.teacher import ranks
-from superteach.teacher.rows import (
-    Block,
-    LiftedBlock,
-    Rows,
-    SparseBlock,
-    length_of,
-    over_outputs,
-    pull_squares,
-    pulls_mapped,
-)
+from superteach.teacher.rows import Block, LiftedBlock, SparseBlock, length_of, over_outputs, pull_squares, pulls_mapped
 from superteach.teacher.state import Answer, State, known
 from superteach.types import Array, Matrix, Positions
 
 if TYPE_CHECKING:
     from superteach.teacher import Teacher
+    from superteach.teacher.rows import Rows
 
 
 COST = 8.0
@@ -140,9 +132,8 @@ def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> Ans
             slope[..., where] = some
         drawing = Drawing(teacher.rows, None, slope, _odds(teacher, query, pulls, slice(None)))
     slack = np.maximum(-drawing.odds[:], 0.0).sum()
-    return replace(state, drawing=drawing, fractions=None, play=None), np.array(
-        [drawing.rows.count, slack], dtype=np.float64
-    )
+    reply = np.array([drawing.rows.count, slack], dtype=np.float64)
+    return replace(state, drawing=drawing, fractions=None, play=None), reply
 
 
 def _slopes(state: State, count: int) -> Array:
@@ -230,8 +221,7 @@ def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn:
     mass = float(fractions[octave[drawing.positions(np.arange(len(fractions)))] < idle_class].sum())
     counted = mass < 4.0 * np.sqrt(free)
     rows = max(round(float(fractions.sum())), 0)
-    thin = rounding.thinning(rows)
-    most = rounding.in_play(query.metric)
+    thin, most = rounding.thinning(rows), rounding.in_play(query.metric)
     begun, idle = _bring(teacher, state, query.metric, idle_class, counted, None, thin, most, query.seed)
     target = _sum_of(drawing, state, query.metric, None, fractions, counted)
     chosen = close_alone(query, turn, begun, idle, target, rows, counted)
@@ -281,8 +271,7 @@ def _settled_alone(begun: InPlay, target: Array, rows: int, idle: int, lots: np.
 def show(teacher: Teacher, query: queries.Show, state: State, turn: Turn) -> Answer:
     """Show all rows and targets."""
     reply = np.zeros((sum(query.counts), query.columns))
-    identity = np.eye(query.width)
-    blocks = [block.mapped(identity) for _, block in teacher.rows.blocks(state.scaling)]
+    blocks = [block.mapped(np.eye(query.width)) for _, block in teacher.rows.blocks(state.scaling)]
     mine = slots(query.counts, turn.position, teacher.rows.count)
     chosen = np.zeros(teacher.rows.count)
     if state.chosen is not None:

@@ -18,27 +18,14 @@ from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.methods import small
 from superteach.coordinator.methods.outcome import Outcome, Search
 from superteach.lesson import Certificate
-from superteach.line.queries import (
-    AskMoments,
-    Assign,
-    Choose,
-    Count,
-    Gather,
-    Moments,
-    Play,
-    Recall,
-    RoundAlone,
-    Settle,
-    Show,
-    Size,
-    Take,
-    Tally,
-)
+from superteach.line import queries
+from superteach.line.queries import AskMoments, Moments, Size
 from superteach.line.queries.match import Instruction, Report
 from superteach.mathematics import prices, rounding
 from superteach.mathematics.losses import Squared, Weighted
 from superteach.mathematics.prices import Prices
 from superteach.mathematics.problem import Quadratic, ridge_penalty
+from superteach.mathematics.solvers.function import Curvatures
 from superteach.mathematics.solvers.lbfgs import LBFGS, Curved
 from superteach.settings import Settings
 from superteach.types import Array
@@ -51,9 +38,9 @@ HALVINGS = 3
 """Models between one that cannot be balanced and one that can, of which the nearest to the goal is taught."""
 INSIDE = 0.005
 """Share of a ball's radius by which the first of them lies inside it, to leave room for rounding; it doubles."""
-SHRINKS, FAR, SHORTEST, SURE = 0.8, 5.0, 0.05, 1.03
-"""Factor between models sθ* that are tried for many classes out of reach, twice while FAR usual rows are lacking; the
-shortest of them (shorter ones may be out of reach again); and the factor within which the longest is found."""
+SHRINKS, EVENLY, SHORTEST, FINE, LESS_FINE = 0.8, 0.25, 0.05, 1.0 / 64.0, 1.0 / 16.0
+"""For many classes out of reach, shares of the way that are tried first, from no model and from that of rows weighted alike;
+the shortest model sθ* tried (shorter ones may be out of reach again); and how well the longest shares are found."""
 SHORT = 0.1
 """Share of what a goal out of reach lacks that rounding may leave: it adds half a percent."""
 MANY_DRAWN = 0.25
@@ -78,7 +65,6 @@ class Matcher(Search):
         usual = float(1e-6 * np.linalg.norm(room.scaling.raw(goal)))
         self._close = usual if settings.risk_target is None else settings.risk_target
         """The risk at which no other search is tried."""
-        self._pool_curvature: Array | None = None
         self._range: tuple[int, int] | None = None
         self._again = False
 
@@ -119,8 +105,8 @@ class Matcher(Search):
         low, high = min(size, low), max(size, high)
         if self._room.rows > small.EVERY:
             self._best_of_all(size)
-            return self._exchanged(low, high)
-        self.outcome = Outcome(f"every lesson of {low} to {high} rows was tried")
+        else:
+            self.outcome = Outcome(f"every lesson of {low} to {high} rows was tried")
         return self._exchanged(low, high)
 
     def _exchanged(self, low: int, high: int) -> Size:
@@ -128,16 +114,16 @@ class Matcher(Search):
         room, federation = self._room, self._room.federation
         federation.stage = "small pool"
         every = room.rows <= small.EVERY
-        counts = tuple(int(count) for count in federation.sum(Count(federation.teachers)))
+        counts = tuple(int(count) for count in federation.sum(queries.Count(federation.teachers)))
         width, learner = len(self._goal), room.learner
-        shown = federation.sum(Show(counts, width, learner.weighted))
+        shown = federation.sum(queries.Show(counts, width, learner.weighted))
         design, target, taken = shown[:, :width], shown[:, width], shown[:, width + 1]
         if learner.weighted:
             learner = replace(learner, loss=Weighted(learner.loss, shown[:, width + 2]))
         pool = small.SmallPool(design, target, learner, self._goal, self._measure)
         search = small.every_subset if every else partial(small.exchange, chosen=taken > 0.5)
         chosen = search(pool, low=low, high=high)
-        kept: Size = federation.sum(Take(counts, tuple(map(bool, chosen))))
+        kept: Size = federation.sum(queries.Take(counts, tuple(map(bool, chosen))))
         objective = np.append(self.outcome.objective, self._predicted(kept))
         self.outcome = replace(self.outcome, objective=objective)
         if self.outcome.certificate is not None and low < high:
@@ -161,10 +147,10 @@ class Matcher(Search):
             risk = np.inf if refused else self._risk(kept)
             if best is None or risk < best[0]:
                 best = risk, kept, self.outcome
-                federation.sum(Recall("search", True))
+                federation.sum(queries.Recall("search", True))
         self._seed = base
         assert best is not None
-        federation.sum(Recall("search", False))
+        federation.sum(queries.Recall("search", False))
         _, kept, self.outcome = best
         return kept
 
@@ -183,7 +169,7 @@ class Matcher(Search):
         proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
         if not found.balanced and proof is None and found.freedom <= len(metric) + 1:
             # Few rows leave little freedom: harder prices may prove what softer ones, which rounding needs, do not.
-            harder = self._agree(self._goal, target, metric, size, border=0.0)
+            harder = self._agree(self._goal, target, metric, size, False, prices.BALANCED, 0.0)
             proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
             found = self._agree(self._goal, target, metric, size)
         found, risks = prices.take(federation.sum, found, metric, size), list[float]()
@@ -207,23 +193,15 @@ class Matcher(Search):
         return kept
 
     def _agree(
-        self,
-        model: Array,
-        target: Array,
-        metric: Array,
-        size: int,
-        thin: bool | None = False,
-        exact: float = prices.BALANCED,
-        border: float = 1.0,
+        self, model: Array, target: Array, metric: Array, size: int, thin: bool | None = False, *how: float
     ) -> Prices:
-        """Prices for pulls at a model, by whatever solver fits the learner's width and outputs."""
+        """Prices for pulls at a model, by the solver that fits the learner; `how` are `exact` and `border` of prices."""
         room = self._room
         curved = isinstance(room.solver, Curved)
         plain = LBFGS(max_steps=10 * prices.STEPS) if room.wide else None
         by = Curved(max_steps=(3 if room.wide else 4) * prices.STEPS) if curved else plain
         outputs = room.learner.outputs if curved and room.wide else 1
-        ask = room.federation.sum
-        return prices.agree(ask, model, target, metric, size, self._seed, thin, by, outputs, exact, border)
+        return prices.agree(room.federation.sum, model, target, metric, size, self._seed, thin, by, outputs, None, *how)
 
     def _penalty(self, size: int) -> Quadratic:
         learner = self._room.learner
@@ -235,14 +213,13 @@ class Matcher(Search):
 
     def _curvature_at_goal(self, size: int) -> Array:
         """The learner's curvature at the goal for a lesson drawn from the pool evenly; its diagonal for wide models."""
-        if self._pool_curvature is None:
-            self._pool_curvature = self._curvature("all", self._goal)
-        return self._with_penalty(self._pool_curvature * (size / self._room.rows), size)
+        return self._with_penalty(self._curvature("all", self._goal) * (size / self._room.rows), size)
 
     def _curvature(self, rows: Literal["all", "priced"], model: Array) -> Array:
         if self._room.wide:
             return self._room.bends
-        sums: Moments = self._room.federation.sum(AskMoments("loss", rows, model, 2))
+        held = self._room.held if rows == "all" else Curvatures()
+        sums = held.of(self._room.federation.sum, AskMoments("loss", rows, model, 2))
         assert sums.curvature is not None
         return sums.curvature
 
@@ -270,7 +247,7 @@ class Matcher(Search):
         if ball is not None:
             return self._into_ball(*ball, size)
         if room.learner.outputs > 1 and room.learner.loss.classifies and not room.wide:
-            return self._shrunk(size)
+            return self._shrunk(found, metric, size)
         trail = [(self._goal, found, metric)]
         for _ in range(0 if room.wide else APPROACHES):
             model = room.fit_priced(size, model)
@@ -311,7 +288,7 @@ class Matcher(Search):
             risks.append(float(np.linalg.norm(model - self._goal)))
         return found, metric, risks
 
-    def _shrunk(self, size: int) -> tuple[Prices, Array, list[float]]:
+    def _shrunk(self, found: Prices, metric: Array, size: int) -> tuple[Prices, Array, list[float]]:
         """The same for many classes: the longest model sθ*, s < 1, that can be balanced. It predicts the goal's classes.
 
         All rows, weighted alike to `size`, balance a model too. Where that one predicts more like the goal, models between
@@ -320,45 +297,51 @@ class Matcher(Search):
         room, goal, risks = self._room, self._goal, list[float]()
         even = room.fit_evenly(size, goal)
         near, length = (metrics.apart(room.federation, one, goal, room.learner.outputs) for one in (even, 0.0 * goal))
-        low, high, share = 0.0, 1.0, max(SHRINKS, 1.0 - near / length) if length else SHRINKS
+        lacking = float(np.linalg.norm(found.aim - found.total))
 
-        def tried(model: Array) -> tuple[Prices, Array]:
+        def tried(model: Array, metric: Array | None = None) -> tuple[Prices, Array]:
             risks.append(metrics.risk(room.scaling.raw(model), room.scaling.raw(goal)))
             room.federation.note(risks[-1])
-            return self._prices_inside(model, size)
+            return self._prices_inside(model, size, metric)
 
-        while high > SURE * low and high >= SHORTEST and (low or (1.0 - high) * length < near) and not room.late:
-            found, metric = tried(share * goal)
-            low, high = (share, high) if found.balanced else (low, share)
-            far = float(np.linalg.norm(found.aim - found.total)) > FAR * found.usual
-            share = float(np.sqrt(low * high)) if low else high * SHRINKS ** (1 + far)
-        if low and (1.0 - low) * length <= near:
-            return (found, metric, risks) if found.balanced else (*tried(low * goal), risks)
-        low, high = 0.0, 1.0
-        for _ in range(HALVINGS):
-            found, metric = tried(even + 0.5 * (low + high) * (goal - even))
-            low, high = (0.5 * (low + high), high) if found.balanced else (low, 0.5 * (low + high))
-            if room.late:
-                break
-        return (found, metric, risks) if found.balanced else (*tried(even + low * (goal - even)), risks)
+        def longest(base: Array, share: float, least: float, fine: float) -> float:
+            """How much of the way from a model to the goal can be balanced; 0 where it is less than `least`."""
+            low, high, at, left = 0.0, 1.0, 1.0, lacking
+            while high - low > fine and high > least and not room.late:
+                here = tried(base + share * (goal - base), metric)[0]
+                if here.balanced:
+                    low, share = share, 0.5 * (share + high)
+                    continue
+                # What is lacking grows about evenly along the way, so two models tell where it begins, if that is not far.
+                now, gap = float(np.linalg.norm(here.aim - here.total)), at - share
+                begins = share - now * gap / max(left - now, 0.05 * now)
+                at, left, high = share, now, min(share, begins + 0.5 * fine) if share - begins <= 0.5 * gap else share
+                begins = max(begins, share - 2.0 * gap, least)
+                share = begins if low < begins < high else 0.5 * (low + high)
+            return low
 
-    def _prices_inside(self, model: Array, size: int) -> tuple[Prices, Array]:
-        """Prices that balance another model than the goal; for several outputs with rows drawn by lot, if these are many."""
-        room = self._room
+        least = max(SHORTEST, 1.0 - near / length) if length else 1.0
+        if (share := longest(0.0 * goal, max(SHRINKS, least), least, FINE)) > least:
+            return *tried(share * goal), risks
+        return *tried(even + longest(even, EVENLY, 0.0, LESS_FINE) * (goal - even)), risks
+
+    def _prices_inside(self, model: Array, size: int, metric: Array | None = None) -> tuple[Prices, Array]:
+        """Prices that balance another model than the goal, in its own metric and more exactly where none is given."""
+        room, exact = self._room, 1e-3 if metric is None else prices.BALANCED
         drawn = room.learner.outputs > 1 and size > MANY_DRAWN * prices.LEAST * room.rows
-        metric = self._metric_of(self._with_penalty(self._curvature("priced", model), size))
+        if metric is None:
+            metric = self._metric_of(self._with_penalty(self._curvature("priced", model), size))
         target = self._penalty(size).gradient(model)
-        found = self._agree(model, target, metric, size, None if drawn else False, exact=1e-3)
+        found = self._agree(model, target, metric, size, None if drawn else False, exact)
         return prices.take(room.federation.sum, found, metric, size), metric
 
     def _prices_at(self, model: Array, size: int) -> tuple[Prices, Array]:
         """Prices whose lesson brings the learner from a model as near to the goal as it can, to first order."""
-        federation = self._room.federation
         curvature = self._with_penalty(self._curvature("priced", model), size)
         aim = self._measure @ prices.inverse(curvature)
         target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
         found = self._agree(model, target, aim, size)
-        return prices.take(federation.sum, found, aim, size), aim
+        return prices.take(self._room.federation.sum, found, aim, size), aim
 
     def _proof(self, found: Prices, size: int) -> tuple[tuple[Array, float] | None, float]:
         """A proof that no lesson of this size teaches the goal, and a risk that none goes below; the best of all levels."""
@@ -402,8 +385,7 @@ class Matcher(Search):
         """Turn fractions, whose own lesson ends as far from the goal as `lacking`, into rows."""
         federation = self._room.federation
         if not self._together or metric.ndim == 1:
-            kept: Size = federation.sum(RoundAlone(metric, self._seed))
-            return kept
+            return federation.sum(queries.RoundAlone(metric, self._seed))
         several, enough = self._room.learner.outputs > 1, rounding.close(size) * found.usual
         for slower in (rounding.SLOW_ENOUGH if lacking else rounding.SLOWEST) if several else rounding.SLOWER:
             weak = rounding.WEAK if several and lacking else 0.0
@@ -411,32 +393,33 @@ class Matcher(Search):
             short = several and np.linalg.norm(self._measure @ (metric.T @ left)) <= SHORT * lacking
             if short or np.linalg.norm(left) <= enough or not found.balanced or self._room.late:
                 break
-        kept = federation.sum(assign)
-        return kept
+        return federation.sum(assign)
 
-    def _settled(self, found: Prices, metric: Array, size: int, limit: float, weak: float) -> tuple[Assign, Array]:
+    def _settled(
+        self, found: Prices, metric: Array, size: int, limit: float, weak: float
+    ) -> tuple[queries.Assign, Array]:
         """Settle all rows together: which of the last ones to take, and what is left of the way to the goal."""
         federation = self._room.federation
         counted = found.idle_mass < 4.0 * np.sqrt(found.freedom)
         # A search that is repeated shall not find the same rows again: fewer take part, other ones each time.
         thin = rounding.THIN if self._again else rounding.thinning(size)
-        play = Play(metric, found.longest, found.idle, counted, thin, self._seed)
+        play = queries.Play(metric, found.longest, found.idle, counted, thin, self._seed)
         target = np.append(found.aim if found.balanced else found.total, size * counted)
         start = federation.sum(play)
 
         def ask(order: Instruction) -> Report:
-            asked = Settle(order.tilt, order.cut, order.root, order.residual, order.take_back, self._seed)
+            asked = queries.Settle(order.tilt, order.cut, order.root, order.residual, order.take_back, self._seed)
             report = federation.sum(asked)
             # A residual r in units of M moves the model by M'r.
-            left = self._measure @ metric.T @ (target - report.total)[:-1]
+            left = self._measure @ (metric.T @ (target - report.total)[:-1])
             self._trace.append(float(np.linalg.norm(left)))
             federation.note(self._trace[-1])
             return report
 
         last = rounding.settle(ask, start, target, found.longest, federation.teachers, 0, rounding.ENOUGH, limit, weak)
-        tally = federation.sum(Tally(federation.teachers))
+        tally = federation.sum(queries.Tally(federation.teachers))
         free, settled, idle = (tuple(map(int, column)) for column in tally.T)
-        shown = federation.sum(Gather(free, play.width))
+        shown = federation.sum(queries.Gather(free, play.width))
         rows, fractions, residual = shown[:, :-1], shown[:, -1], target - last.total
         missing = size - sum(settled)
         least, most = (missing if counted else max(0, missing - sum(idle))), max(missing, 0)
@@ -445,7 +428,7 @@ class Matcher(Search):
         taken = rounding.finish(rows, fractions, residual, least, most, draw, lacking, starts, limit, weak)
         left = (residual + fractions @ rows - taken @ rows)[:-1] + lacking
         fill = rounding.deal(missing - int(taken.sum()), idle)
-        return Assign(free, tuple(map(bool, taken)), fill), left
+        return queries.Assign(free, tuple(map(bool, taken)), fill), left
 
     def _predicted(self, kept: Size) -> float:
         """The risk to first order: H⁻¹ times the gradient at the goal, over the chosen rows."""
@@ -466,7 +449,7 @@ class QuietMatcher(Matcher):
         return self._once(size)
 
     def _round(self, found: Prices, metric: Array, size: int, lacking: float) -> Size:
-        self._room.federation.sum(Choose(self._goal, found.point, None, self._penalty(size).diagonal))
+        self._room.federation.sum(queries.Choose(self._goal, found.point, None, self._penalty(size).diagonal))
         return Size(size, 0)
 
     def _predicted(self, kept: Size) -> float:

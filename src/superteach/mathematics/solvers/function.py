@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
@@ -47,6 +47,19 @@ class Smooth(Protocol):
         """Values at point + s·direction for every step s; one round."""
 
 
+class Curvatures(dict[bytes, Moments]):
+    """The last sums with a curvature, by their point: who asks for them again there is told the same."""
+
+    def of(self, ask: Ask, query: AskMoments) -> Moments:
+        """Ask, or remember."""
+        here = query.point.tobytes()
+        told = (self.get(here) if query.order == 2 else None) or ask(query)
+        if query.order == 2:
+            self.clear()
+            self[here] = told
+        return told
+
+
 @dataclass(frozen=True, eq=False)
 class Function:
     """Σ_j f_j(x_j'p) + ½ p'diag(a)p − b'p, whose sum is asked for and whose quadratic is known."""
@@ -57,10 +70,12 @@ class Function:
     smooth: Quadratic
     outputs: int = 1
     """Curvature is asked for output by output where there are several."""
+    held: Curvatures = field(default_factory=Curvatures)
 
     def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
         """The sums over the rows, and the same with the quadratic added: one round."""
-        sums = self.ask(AskMoments(self.rows_add, self.rows, point, order, self.outputs if order == 2 else 1))
+        asked = AskMoments(self.rows_add, self.rows, point, order, self.outputs if order == 2 else 1)
+        sums = self.held.of(self.ask, asked)
         return sums, with_quadratic(sums, self.smooth, point)
 
     def values(self, point: Array, direction: Array, steps: Array) -> Array:
