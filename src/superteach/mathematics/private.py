@@ -55,8 +55,6 @@ bent too much in weak directions, and steps there were a tenth of what they shou
 FIRM, FIRMEST = 2.0, 4.0
 """Log-odds that a row gains for each mean leverage that it has, and the most of them that count. With 1 lessons of 5,000
 rows and 10 columns end a tenth farther away, with 0 two and a half times as far."""
-MARGIN = 1.1
-"""Factor on the stated risk for what first order and rounding leave out: without it 50 of 53 lessons were covered."""
 CERTAIN = 5.0
 """Standard deviations that a count must exceed where one false octave would spoil all: once in three million counts."""
 SURE = 3.0
@@ -131,7 +129,7 @@ def agree(
         bent = plan.bend(point)[1]
         if bent_share:
             bent = _shrunk_towards(bent, read_symmetric(told[width:], width), spread(asked.releases[1]))
-        bent = bent + np.eye(width) * (STIFF * np.trace(bent) / width)
+        bent = bent + np.eye(width) * (STIFF * abs(np.trace(bent)) / width + 1e-9)  # wrong totals leave nothing to bend
         wanted = total - _explained(bent, total - plan.target, variance)
         before, point = point, _moved(plan, point, bent, total - wanted)
     for share in CHANGES:
@@ -165,7 +163,7 @@ def stated_risk(found: Settled, penalty: Array, measure: Array, level: float = 0
     except np.linalg.LinAlgError:
         return None
     noise = np.random.default_rng(0).standard_normal((4_000, width)) * found.deviation
-    return MARGIN * float(np.quantile(np.linalg.norm((noise - found.missing) @ moves.T, axis=1), level))
+    return float(np.quantile(np.linalg.norm((noise - found.missing) @ moves.T, axis=1), level))
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +320,7 @@ def _moved(plan: _Plan, point: Array, bent: Array, left: Array) -> Array:
         step = np.linalg.solve(bent + push * plan.weight * (plan.rows.T @ plan.rows), left)
         if _stride(plan.rows, step) <= STRIDE:
             break
-    return np.asarray(np.round(point - step, 9))
+    return np.asarray(np.round(point - step * min(1.0, STRIDE / max(_stride(plan.rows, step), 1e-300)), 9))
 
 
 def sure_counts(counts: Array, noise: float) -> Array:
@@ -350,7 +348,7 @@ def quantile_of(counts: Array, share: float) -> float:
 def _kept(found: Array, sizes: Array, noise: float) -> Array:
     """The part of each number that noise of this variance does not explain, where squares are likely to be as `sizes`."""
     square = np.square(found)
-    likely = max(float(square.sum()) - len(found) * noise, 0.0) / max(float(sizes.sum()), 1e-300) * sizes
+    likely = max(float(square.sum()) - len(found) * noise, 0.0) * (sizes / max(float(sizes.sum()), 1e-300))
     return np.maximum(likely / np.maximum(likely + noise, 1e-300), 1.0 - SURE**2 * noise / np.maximum(square, 1e-300))
 
 
