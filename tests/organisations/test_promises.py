@@ -197,7 +197,7 @@ def test_the_same_step_again_is_the_same_bytes(town):
     here.line.change = twice
     teach(here, "epsilon")
     assert seen == [reply for _, data, reply in here.line.sent if wire.unpack(data).kind != "hello"]
-    assert lesson_at(here.sites["north"]).follower.number == 12
+    assert lesson_at(here.sites["north"]).follower.number == 14
     said = wire.read_reply(here.sites["north"].answer(wire.pack("step", {"lesson": "lesson", "number": 3})))
     assert "is over" in said.reason
 
