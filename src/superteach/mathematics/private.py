@@ -287,8 +287,8 @@ def firm_odds(fractions: Array, leverage: Array) -> Array:
 def _firmness(plan: _Plan, drawn: _StandIns, point: Array, penalty: Array) -> float:
     """Factor on the learner's curvature by which stand-ins hold the model more firmly once teachers have chosen.
 
-    Its square root: stand-ins know an octave's mean curvature alone. Over 129 lessons of eight kinds the root was too much
-    for one of them, the factor itself for six.
+    Over 201 lessons of five kinds (5,000 to 100,000 rows, 10 and 30 columns, raw units, ridge) the bound with it was
+    exceeded twice.
     """
     fractions = np.clip(plan.cap.scale * plan.rows[:, -1] / COUNT * plan.bend(point)[2], 1e-9, 1.0 - 1e-9)
 
@@ -306,7 +306,7 @@ def _firmness(plan: _Plan, drawn: _StandIns, point: Array, penalty: Array) -> fl
     if np.linalg.norm(chosen @ pulls - target) > 1e-3 * np.linalg.norm(target):  # not balanced: nothing is known
         return 1.0
     gained = np.linalg.solve(before, curvature(chosen))
-    return float(np.sqrt(max(np.trace(gained) / len(gained), 1.0)))
+    return max(float(np.trace(gained)) / len(gained), 1.0)
 
 
 def _stride(rows: Array, step: Array) -> float:
