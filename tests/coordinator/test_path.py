@@ -203,3 +203,13 @@ def test_one_class_alone_is_refused_or_passed_over(pool):
 def test_match_walks_fewer_sizes_than_the_others():
     """Each size costs it a whole search."""
     assert len(find("match").fractions) < len(find("dual").fractions) == len(selection.PATH_FRACTIONS)
+
+
+def test_a_goal_that_puts_all_rows_into_one_class_is_named():
+    """No lot brings the other class then, so the search ends after two tries and says where to look."""
+    draw = np.random.default_rng(0)
+    X = draw.standard_normal((1_500, 3))
+    y = (X[:, 0] + draw.standard_normal(1_500) > 0.0).astype(int)
+    teacher = st.SuperTeacher(LogisticRegression(), [1.0, 0.0, 0.0, -30.0], budget=150)
+    with pytest.raises(BudgetError, match=r"single class.*the goal predicts the same for all rows"):
+        teacher.fit(X, y)

@@ -98,7 +98,10 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
             if len(sizes) > 1:
                 chooser.remember()
     if best is None:
-        raise BudgetError(f"budget={sizes[0]}: the chosen {refusal}; raise the budget, or use budget='best'")
+        raise BudgetError(
+            f"budget={sizes[0]}: the chosen {refusal}; look whether the goal predicts the same for all rows (its intercept?), "
+            "raise the budget, or use budget='best'"
+        )
     if len(sizes) > 1:
         chooser.go_back()
     return Walk(*best, tuple(sorted(points, key=lambda point: point.size)))

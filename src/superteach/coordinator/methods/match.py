@@ -46,8 +46,9 @@ SHORT = 0.1
 MANY_DRAWN = 0.25
 """Share of all rows that lots must leave, or all take part. On rows like covertype's they leave 0.4, and lessons end as near
 in half the time; of Fashion-MNIST's 60,000 rows a lesson of 1,000 leaves 0.13, and would end twice as far away."""
-LUCKLESS = 8
-"""Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes."""
+LUCKLESS, IN_VAIN = 8, 200
+"""Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes. Where that many rows
+were chosen in vain no lot brings the other class: such a goal puts all rows into one."""
 _GOLDEN = 0x9E3779B97F4A7C15
 """2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated lots."""
 STARTS = 8
@@ -133,15 +134,15 @@ class Matcher(Search):
     def _best_of_all(self, size: int) -> Size:
         base, federation = self._seed, self._room.federation
         best: tuple[float, Size, Outcome] | None = None
-        tries = self._restarts
-        for attempt in range(self._restarts + LUCKLESS):
+        tries, most = self._restarts, self._restarts + min(LUCKLESS, IN_VAIN // size)
+        for attempt in range(most):
             if attempt and (attempt >= tries or self._room.late or (best and best[0] <= self._close)):
                 break
             self._seed, self._again = (base + attempt * _GOLDEN) % 2**64, attempt > 0
             kept = self._once(size)
             refused = self._room.refuses(kept) is not None
             # Where a class is missing, other lots may bring rows of both.
-            tries += refused and tries < self._restarts + LUCKLESS
+            tries += refused and tries < most
             if tries == 1:
                 return kept
             risk = np.inf if refused else self._risk(kept)
