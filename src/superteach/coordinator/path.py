@@ -99,8 +99,8 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
                 chooser.remember()
     if best is None:
         raise BudgetError(
-            f"budget={sizes[0]}: the chosen {refusal}; look whether the goal predicts the same for all rows (its intercept?), "
-            "raise the budget, or use budget='best'"
+            f"budget={sizes[0]}: the chosen {refusal}; look whether the goal predicts the same for all rows (its "
+            "intercept?), raise the budget, or use budget='best'"
         )
     if len(sizes) > 1:
         chooser.go_back()

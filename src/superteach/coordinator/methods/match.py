@@ -47,8 +47,8 @@ MANY_DRAWN = 0.25
 """Share of all rows that lots must leave, or all take part. On rows like covertype's they leave 0.4, and lessons end as near
 in half the time; of Fashion-MNIST's 60,000 rows a lesson of 1,000 leaves 0.13, and would end twice as far away."""
 LUCKLESS, IN_VAIN = 8, 200
-"""Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes. Where that many rows
-were chosen in vain no lot brings the other class: such a goal puts all rows into one."""
+"""Searches with other lots, where the learner refuses a lesson: a classifier needs rows of both classes. Where 200
+rows were chosen in vain no lot brings the other class: such a goal puts all rows into one."""
 _GOLDEN = 0x9E3779B97F4A7C15
 """2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated lots."""
 STARTS = 8
