@@ -72,11 +72,11 @@ class TeacherLost(TeachingError):
 
     told = "teacher {teacher} is lost: {reason}"
 
-    def __init__(self, teacher: str, reason: str, resumable: bool = False) -> None:
-        """Name the teacher, why it is lost, and whether the lesson can go on from its journal."""
+    def __init__(self, teacher: str, reason: str, resumable: bool = False, when: float | None = None) -> None:
+        """Name the teacher, why it is lost, whether the lesson can go on from its journal, and when that was noticed."""
         super().__init__(self.told.format(teacher=teacher, reason=reason))
         self.teacher, self.reason, self.resumable = teacher, reason, resumable
-        self.when = time.time()
+        self.when = time.time() if when is None else when
 
 
 class BadReply(TeacherLost):

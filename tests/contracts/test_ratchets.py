@@ -12,7 +12,7 @@ import superteach
 ROOT = Path(superteach.__file__).parent
 SOURCES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 
-MOST_LINES = 24_600
+MOST_LINES = 24_450
 """Asked for: 12,000, of all rooms together. 14,280 before promises (2,700), Spark (1,060), devices (950), rows on disk
 (1,000), pipelines and names (1,070), many classes (500), operations of federations (1,020), sets of goals and `drop` (600),
 rehearsals and a logger (300)."""
