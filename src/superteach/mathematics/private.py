@@ -55,6 +55,9 @@ bent too much in weak directions, and steps there were a tenth of what they shou
 FIRM, FIRMEST = 2.0, 4.0
 """Log-odds that a row gains for each mean leverage that it has, and the most of them that count. With 1 lessons of 5,000
 rows and 10 columns end a tenth farther away, with 0 two and a half times as far."""
+MARGIN = 1.1
+"""Factor on the stated risk for what first order and rounding leave out: without it the bound covered 8 of 10 lessons of ten
+teachers with 500,000 rows, and 8 of 9 of ridge regression."""
 CERTAIN = 5.0
 """Standard deviations that a count must exceed where one false octave would spoil all: once in three million counts."""
 SURE = 3.0
@@ -163,7 +166,7 @@ def stated_risk(found: Settled, penalty: Array, measure: Array, level: float = 0
     except np.linalg.LinAlgError:
         return None
     noise = np.random.default_rng(0).standard_normal((4_000, width)) * found.deviation
-    return float(np.quantile(np.linalg.norm((noise - found.missing) @ moves.T, axis=1), level))
+    return MARGIN * float(np.quantile(np.linalg.norm((noise - found.missing) @ moves.T, axis=1), level))
 
 
 @dataclass(frozen=True, eq=False)
