@@ -33,8 +33,10 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
     penalty, given = ("C", C) if kind in INVERSE else ("alpha", alpha)
     strength = 1.0 if given is None else given
     estimators = {"logistic": LogisticRegression, "svc": LinearSVC, "ridge": Ridge, "poisson": PoissonRegressor}
-    if kind not in estimators:
+    if kind == "huber":
         return Learner(Huber(), strength, "free" if intercept else "none")
+    if kind not in estimators:
+        raise SettingError(f"learner {kind!r} is not known; there are {', '.join((*estimators, 'huber'))}")
     return estimators[kind](**{penalty: strength, "fit_intercept": intercept})
 
 
