@@ -8,6 +8,12 @@ import signal
 from collections import Counter
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, so that a change is judged by what it changed; HYPOTHESIS_PROFILE=search draws others.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     # Tests run side by side, one for each core, on pools so small that threads of linear algebra only wait for each

@@ -5,19 +5,27 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import asynchronous, dual, imports, match, memory, promises, scale
+from benchmarks import asynchronous, dual, imports, match, memory, pipelines, privacy, promises, scale, small
 from benchmarks.table import show
 
 BENCHMARKS = {
     "dual": dual.run,
     "asynchronous": asynchronous.run,
     "match": match.run,
+    "small": small.run,
     "memory": memory.run,
+    "privacy": privacy.run,
     "promises": promises.run,
     "imports": imports.run,
 }
-PARTS = {f"promises.{name}": part for name, part in promises.PARTS.items()}
+PARTS = {
+    f"{name}.{part}": table
+    for name, parts in (("privacy", privacy.PARTS), ("promises", promises.PARTS))
+    for part, table in parts.items()
+}
 """Single tables, measured where they are named."""
+NAMED = {"pipelines": pipelines.run, "out-of-reach": pipelines.out_of_reach}
+"""Benchmarks on published tables, run where they are named: $SUPERTEACH_DATA names the tables' folder."""
 
 
 def main() -> None:
@@ -27,16 +35,19 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="name", help=f"any of {', '.join(BENCHMARKS | PARTS)} (default: all)"
+        "names",
+        nargs="*",
+        metavar="name",
+        help=f"any of {', '.join(BENCHMARKS | NAMED | PARTS)} (default: all of our own data)",
     )
     parser.add_argument("--quick", action="store_true", help="leave out the largest pools")
     arguments = parser.parse_args()
-    known = BENCHMARKS | PARTS
+    known = BENCHMARKS | NAMED | PARTS
     unknown = [name for name in arguments.names if name not in known]
     if unknown:
         parser.error(f"no benchmark named {unknown[0]!r}; there are {', '.join(known)}")
     for name in arguments.names or BENCHMARKS:
-        for table in [PARTS[name](arguments.quick)] if name in PARTS else BENCHMARKS[name](arguments.quick):
+        for table in [PARTS[name](arguments.quick)] if name in PARTS else (BENCHMARKS | NAMED)[name](arguments.quick):
             show(table)
 
 

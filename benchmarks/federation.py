@@ -207,7 +207,7 @@ def _census(home: Path) -> Measurements:
     if there["model"] != here["model"]:
         raise RuntimeError("the two lessons differ")
     return Measurements(
-        f"match, 5,000 of {there['rows']:,} rows of {len(LARGE)} states, {len(COLUMNS)} columns: "
+        f"match, 5,000 of {there['pool_rows']:,} rows of {len(LARGE)} states, {len(COLUMNS)} columns: "
         "the same model to the last bit",
         (
             "where",

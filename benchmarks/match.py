@@ -154,7 +154,9 @@ def _unreachable(quick: bool) -> Measurements:
     )
     for seed in range(100, 102 if quick else 110):
         X, y, owner = make_regression_pool(5_000, 10, 10, noise=0.0, random_state=seed)
-        teacher = SuperTeacher(_learner("ridge", 5_000), PerturbedFit(seed), budget=(11, 100), random_state=seed)
+        teacher = SuperTeacher(
+            _learner("ridge", 5_000), PerturbedFit(seed), budget=(11, 100), measure="coefficients", random_state=seed
+        )
         lesson = teacher.fit(X, y, groups=owner).lesson_
         bound, risk = lesson.lower_bound, lesson.risk
         over = risk / bound if bound else float("nan")

@@ -182,7 +182,7 @@ def _states() -> Measurements:
         sides = [X[some] @ model[:-1] + model[-1] > 0.0 for model in (wanted, truth if some.all() else fitted(some))]
         table.rows.append(
             (
-                goal, promise, f"{epsilon:g}" if promise == "epsilon" else "", len(one.teachers), one.rows, one.size,
+                goal, promise, f"{epsilon:g}" if promise == "epsilon" else "", len(one.teachers), one.pool_rows, one.size,
                 one.risk, bound, f"{100 * one.consistency:.4g} %", one.pool_risk,
                 f"{100 * np.mean(sides[0] == sides[1]):.3g} %", one.seconds,
             )

@@ -27,7 +27,7 @@ TRANSCRIPTS = ("command-line.md",)
 OUTPUTS = ("add-a-loss.md", "goals.md")
 """Pages on which an indented block right after a Python block is what that block prints."""
 _COMMAND = re.compile(r"^    \$ (superteach (?:[^\n]*\\\n)*[^\n]*)\n((?:    (?!\$ )[^\n]*\n)*)", re.MULTILINE)
-_BLOCK = re.compile(r"^```python\n(.*?)^```\n\n((?:    [^\n]*\n)+)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```python\n((?:(?!```)[^\n]*\n)*)```\n\n((?:    [^\n]*\n)+)", re.MULTILINE)
 _EXAMPLE = re.compile(r"^    \$ python (examples/(\w+)\.py)\n((?:    [^\n]*\n)*)", re.MULTILINE)
 
 
@@ -121,7 +121,7 @@ def story() -> None:
     agree = {
         name: float(np.mean(model.predict(X) == wanted)) for name, model in (("all", everything), ("lesson", teacher))
     }
-    print(f"{lesson.size} of {lesson.rows} patients: {lesson.verdict}; all rows: {lesson.pool_risk:.2f}")
+    print(f"{lesson.size} of {lesson.pool_rows} patients: {lesson.verdict}; all rows: {lesson.pool_risk:.2f}")
     print(
         f"sex: {everything.coef_[0, 1]:.2f} with all rows, {teacher.coef_[0, 1]:.4f} with the lesson; agreement {agree}"
     )
@@ -130,7 +130,7 @@ def story() -> None:
         left, right = figure.subplots(1, 2, sharey=True)  # type: ignore[attr-defined]
         places = np.arange(len(names))
         for panel, model, colour, title in (
-            (left, everything, COLOURS[1], f"Before: trained on all {lesson.rows} patients"),
+            (left, everything, COLOURS[1], f"Before: trained on all {lesson.pool_rows} patients"),
             (right, teacher, COLOURS[2], f"After: trained on {lesson.size} that three clinics chose"),
         ):
             panel.barh(places, goal.coef_[0], height=0.72, color="#D9DDE2", label="the model that is wanted")

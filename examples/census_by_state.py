@@ -32,7 +32,7 @@ goal = clone(learner).fit(X[~away], data.target[~away])
 
 teacher = SuperTeacher(learner, goal, method="match", budget=0.01)
 lesson = teacher.fit(X[away], data.target[away], groups=data.groups[away]).lesson_
-print(f"{lesson.size:,} of {lesson.rows:,} rows of {len(lesson.teachers)} states: {lesson.verdict}")
+print(f"{lesson.size:,} of {lesson.pool_rows:,} rows of {len(lesson.teachers)} states: {lesson.verdict}")
 print(f"all their rows: {lesson.pool_risk:.3g}")
 
 names, owner = np.unique(data.groups[away], return_inverse=True)

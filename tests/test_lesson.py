@@ -23,7 +23,7 @@ LEARNERS = {
 }
 ARRAYS = ("model", "goal", "objective", "gap", "coef")
 VALUES = (
-    "intercept", "size", "rows", "risk", "consistency", "pool_risk", "path", "ledger", "seconds", "reason",
+    "intercept", "size", "pool_rows", "risk", "consistency", "pool_risk", "path", "ledger", "seconds", "reason",
     "converged", "teachers", "settings", "offset", "fraction", "ratio", "rounds", "bytes",
 )  # fmt: skip
 ROWS = 400
@@ -71,6 +71,18 @@ def test_save_and_load_round_trip(kind, method, taught, tmp_path):
     for name in VALUES:
         assert getattr(back, name) == getattr(lesson, name), name
     assert back.as_dict() == lesson.as_dict()
+
+
+def test_a_path_may_be_a_folder(taught, tmp_path, monkeypatch):
+    lesson = taught().lesson_
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    for place in (".", tmp_path / "there"):
+        lesson.save(place)
+        lesson.report(place)
+        assert st.Lesson.load(place).risk == st.Lesson.load(tmp_path / place / "lesson.json").risk == lesson.risk
+        assert "</html>" in (tmp_path / place / "report.html").read_text(encoding="utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lesson.json", "report.html", "there"]
 
 
 def test_a_path_may_be_a_string(taught, tmp_path):
@@ -215,7 +227,7 @@ def test_a_lesson_at_a_glance(taught, tmp_path):
     teacher = taught()
     lesson = teacher.lesson_
     assert repr(lesson).count("\n") == 0
-    assert len(repr(lesson)) < 120
+    assert len(repr(lesson)) < 140
     assert f"{lesson.size} of {ROWS} rows" in repr(lesson)
     shown = lesson._repr_html_()
     assert shown.startswith("<table>")

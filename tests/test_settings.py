@@ -31,7 +31,7 @@ SOME = {
 def test_every_face_has_every_setting():
     """A setting is declared in one file."""
     assert list(Given.__annotations__) == NAMES
-    assert set(st.SuperTeacher().get_params()) == {"learner", "goal", "verbose", "engine", *NAMES}
+    assert set(st.SuperTeacher().get_params()) == {"learner", "goal", "positive", "verbose", "engine", *NAMES}
     options = inspect.signature(takes(Request)(lambda request: None)).parameters
     assert set(NAMES) <= set(options)
     for name in NAMES:
@@ -75,6 +75,7 @@ WRONG = {
     "solver": "simplex",
     "standardize": 1,
     "rounding": "apart",
+    "measure": "labels",
     "restarts": 0,
     "seconds": -1,
     "solver_seconds": 0.0,

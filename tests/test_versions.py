@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+
 import pytest
 
+import superteach
 from superteach.errors import QueryRefused, SettingError
 from superteach.line import wire
 from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
 from superteach.organisations import agreement
 from superteach.organisations.unfinished import Unfinished
-from superteach.versions import VERSION, misfit
+from superteach.versions import SOURCE, VERSION, misfit, version_of
 
 
 @pytest.mark.parametrize(("one", "two"), [("0.1.0", "0.1.9"), ("1.2.3", "1.2"), (VERSION, VERSION)])
@@ -50,3 +58,43 @@ def test_a_journal_of_another_version_is_not_taken_up(tmp_path):
     assert head["version"] == VERSION
     with pytest.raises(SettingError, match=r"begun by 9\.9\.0: versions work together"):
         place.go_on({**head, "version": "9.9.0"}, {"teachers": ["a"]})
+
+
+TEACH = """
+import json
+import superteach as st
+from sklearn.linear_model import LogisticRegression
+X, y, owner = st.datasets.make_classification_pool(120, 2, 2, random_state=0)
+goal = st.goals.PerturbedFit(0)
+for method in ("match", "oblivious"):
+    lesson = st.SuperTeacher(LogisticRegression(), goal, budget=30, method=method).fit(X, y, groups=owner).lesson_
+print(json.dumps([st.__version__, lesson.versions, lesson.size]))
+"""
+
+
+@pytest.fixture
+def uninstalled(tmp_path):
+    """Folders from which to import: the sources, and everything that is installed but superteach."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for place in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+        for one in Path(place).iterdir():
+            if "superteach" not in one.name and not (packages / one.name).exists():
+                (packages / one.name).symlink_to(one)
+    return [str(Path(superteach.__file__).parents[1]), str(packages)]
+
+
+def test_sources_that_are_not_installed_teach(uninstalled):
+    """Also with a method whose part a teacher finds by name."""
+    code = f"import sys; sys.path[:0] = {uninstalled!r}\n{TEACH}"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    version, versions, size = json.loads(done.stdout)
+    assert (version, versions["superteach"], size) == (SOURCE, SOURCE, 30)
+
+
+def test_sources_have_the_version_of_a_build_without_tags():
+    """So that both work with each other."""
+    built = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert built["tool"]["hatch"]["version"]["fallback-version"] == SOURCE
+    assert version_of("no-such-package") == "unknown"

@@ -11,11 +11,13 @@ SuperteachError
 ├── QueryRefused                 a teacher will not answer this query
 │   └── BudgetSpent              … because its rows have no ε left for it
 ├── TeachingError (RuntimeError) the work began and cannot go on
+│   ├── NotConverged             a fit of the learner did not converge
 │   └── TeacherLost              a teacher does not answer any more
 │       └── BadReply             … or answers with something that is no answer
 └── MissingExtra (ImportError)   an optional dependency is not installed
 """
 
+import difflib
 import time
 from typing import TYPE_CHECKING
 
@@ -67,6 +69,10 @@ class TeachingError(SuperteachError, RuntimeError):
     """The work began and cannot go on."""
 
 
+class NotConverged(TeachingError):
+    """A fit of the learner that did not converge."""
+
+
 class TeacherLost(TeachingError):
     """A teacher does not answer any more."""
 
@@ -107,6 +113,12 @@ def shorten(text: str, most: int = 300) -> str:
 def counted(number: int, *words: str) -> str:
     """Count things by their plural and singular: 1 teacher, 5 teachers, 2 queries."""
     return f"{number:,} {words[0] if number != 1 else words[-1] if len(words) > 1 else words[0][:-1]}"
+
+
+def suggestion(name: object, known: "Sequence[object]") -> str:
+    """Say which of the known names a wrong one may have been meant for; nothing where none is close."""
+    close = difflib.get_close_matches(name, list(map(str, known)), 1) if isinstance(name, str) else []
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def listed(columns: "Sequence[object]") -> str:

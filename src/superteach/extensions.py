@@ -22,6 +22,11 @@ SCRIPTS = "superteach.scripts"
 DATASETS = "superteach.datasets"
 """Loaders of published data."""
 
+_OWN = (
+    EntryPoint("match", "superteach.coordinator.alone:by_match", ALONE),
+    EntryPoint("prices", "superteach.coordinator.promised:Script", SCRIPTS),
+)
+"""Parts of superteach itself, found in sources that are not installed too."""
 LABORATORY = {
     COMMANDS: ("audit", "compare", "reproduce"),
     METHODS: ("oblivious-minlp",),
@@ -42,8 +47,8 @@ _EXTRAS = {METHODS: "minlp", ALONE: "minlp"}
 
 @cache
 def parts(group: str) -> dict[str, EntryPoint]:
-    """Entry points of a group by name."""
-    return {entry.name: entry for entry in entry_points(group=group)}
+    """Parts of a group by name."""
+    return {entry.name: entry for entry in (*_OWN, *entry_points(group=group)) if entry.group == group}
 
 
 def load(group: str, name: str) -> Any:

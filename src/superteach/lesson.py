@@ -15,7 +15,8 @@ import numpy as np
 
 from superteach.errors import DataError, LearnerError, SettingError, reason_of, shorten
 from superteach.processes.disk import write_text
-from superteach.types import Array, Foreign, Json, Labels, Positions, Raw
+from superteach.types import Array, Foreign, Json, Label, Labels, Positions, Raw
+from superteach.versions import VERSION, version_of
 from superteach.words import Words
 
 TAUGHT = 0.01
@@ -47,6 +48,8 @@ class PathPoint:
     size: int
     fraction: float
     risk: float
+    distance: float = math.nan
+    """Distance to the goal in the lesson's measure, by which sizes are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,8 @@ class Lesson:
     """θ* in the same units."""
     intercept: bool
     size: int
-    rows: int
+    pool_rows: int
+    """Rows of all teachers, of which `size` were chosen."""
     risk: float
     """‖θ_S − θ*‖."""
     consistency: float
@@ -101,11 +105,27 @@ class Lesson:
     certificate: Certificate | None = None
     """Set where the goal is proved to be out of reach for a lesson of this size (method "match")."""
     lower_bound: float = 0.0
-    """A risk that no lesson can go below, where one is proved."""
+    """A distance, in the lesson's measure, that no lesson can go below, where one is proved."""
+    optimal: bool = False
+    """Whether all lessons that the budget allows were covered, and none is nearer (pools of up to about 30 rows)."""
     prediction_distance: float = math.nan
     """Root mean square of x'(θ_S − θ*) over the pool: risk in units that do not depend on those of columns."""
     prediction_spread: float = math.nan
     """Root mean square of the goal's predictions around their mean, to set the distance beside."""
+    classifies: bool = False
+    """Whether the learner predicts labels: agreement is then a share of rows, else r²."""
+    pool_agreement: float = math.nan
+    """Agreement with the goal's predictions of the learner trained on every row."""
+    pool_distance: float = math.nan
+    """Distance of its predictions from the goal's."""
+    random_agreement: float = math.nan
+    """Agreement of the learner trained on about as many random rows; NaN where no model belongs to those drawn."""
+    random_distance: float = math.nan
+    """Distance of its predictions from the goal's."""
+    unseen_directions: int = 0
+    """Directions v with x'v = 0 for every row, along which the goal was moved; 0: it was not."""
+    goal_shift: float = 0.0
+    """How far it was moved, in raw coefficients."""
     cost: float | None = None
     """What the chosen rows cost their owners in all, where owners gave costs."""
     interruptions: tuple[Json, ...] = ()
@@ -122,6 +142,8 @@ class Lesson:
     """Versions of what computed the lesson."""
     columns: tuple[str, ...] = ()
     """Names of the coefficients, the intercept's not among them; empty where columns have none."""
+    classes: tuple[Label, ...] = ()
+    """Labels of a classifier, in the order of its outputs; of two, the positive one is last. Empty: not known."""
     pool_model: Array | None = None
     """The learner's model on every row, in the same units; None where nobody has fitted it."""
     model_: Foreign = None
@@ -129,10 +151,11 @@ class Lesson:
 
     def __repr__(self) -> str:
         """One line."""
-        told = f"risk {self.risk:.3g}, all rows {self.pool_risk:.3g}" if self.delivered else "nobody has looked at it"
+        near = f"{self._agreements}, risk {self.risk:.2g}" if self.delivered else "nobody has looked at it"
         count = len(self.teachers)
-        by = f"method {self.settings.get('method', '?')!r}, {count} teacher{'s' * (count != 1)}"
-        return f"Lesson({self.size} of {self.rows} rows, {told}, {by})"
+        near += "" if self.positive is None else f", positive {self.positive!r}"
+        by = f"{self.settings.get('method', '?')!r}, {count} teacher{'s' * (count != 1)}"
+        return f"Lesson({self.size} of {self.pool_rows} rows, {near}, {by})"
 
     def _repr_html_(self) -> str:
         """Show the lesson in a notebook: verdict, sizes, risks."""
@@ -155,9 +178,10 @@ class Lesson:
 
         return frame_of(self, what)
 
-    def named(self, columns: Sequence[object]) -> Lesson:
-        """Return the same lesson, with names for its coefficients where columns have names."""
-        return replace(self, columns=tuple(map(str, columns)) if all(isinstance(one, str) for one in columns) else ())
+    def named(self, columns: Sequence[object], classes: Labels | None = None) -> Lesson:
+        """Return the same lesson, with names for its coefficients where columns have names, and with its labels."""
+        names = tuple(map(str, columns)) if all(isinstance(one, str) for one in columns) else ()
+        return replace(self, columns=names, classes=() if classes is None else tuple(np.asarray(classes).tolist()))
 
     def with_model(self, estimator: Foreign, classes: Labels | None) -> Lesson:
         """Return the same lesson, with the taught model as a fitted estimator like the one given (a Learner: without)."""
@@ -177,8 +201,10 @@ class Lesson:
             except (ValueError, TypeError, OverflowError) as error:
                 fault = f"{type(model).__name__} cannot be fitted on labels such as {shorten(repr(classes), 60)}"
                 raise LearnerError(f"{fault}: {reason_of(error)}") from None
-        model.coef_ = np.reshape(self.coef, np.shape(model.coef_)).copy()
-        offset = np.reshape(self.offset, np.shape(model.intercept_))
+        # scikit-learn's coefficients speak for the larger label, these for the positive one.
+        sign = -1.0 if self.positive is not None and labels[0] == model.classes_[1] else 1.0
+        model.coef_ = sign * np.reshape(self.coef, np.shape(model.coef_))
+        offset = sign * np.reshape(self.offset, np.shape(model.intercept_))
         model.intercept_ = offset.copy() if offset.ndim else float(offset)
         if self.columns:
             model.feature_names_in_ = np.array(self.columns, dtype=object)
@@ -207,9 +233,14 @@ class Lesson:
         return float(self.model[-1]) if self.intercept else 0.0
 
     @property
+    def positive(self) -> Label | None:
+        """The label that scores above 0 predict; None: no labels, more than two, or not known."""
+        return self.classes[1] if len(self.classes) == 2 else None
+
+    @property
     def fraction(self) -> float:
         """|S|/N."""
-        return self.size / self.rows
+        return self.size / self.pool_rows
 
     @property
     def ratio(self) -> float:
@@ -219,8 +250,8 @@ class Lesson:
         return self.risk / self.pool_risk
 
     @property
-    def predicted_risk(self) -> float | None:
-        """The risk that the linearised model expected; None for methods without one."""
+    def predicted_distance(self) -> float | None:
+        """The distance that the linearised model expected, in the lesson's measure; None for methods without one."""
         given = self.words.exact and len(self.objective) and math.isfinite(self.objective[-1])
         return float(self.objective[-1]) if given else None
 
@@ -233,35 +264,76 @@ class Lesson:
         return bool(self.prediction_distance <= TAUGHT * self.prediction_spread)
 
     @property
+    def measure(self) -> str:
+        """What distance to the goal the lesson made small: of "predictions" over the pool, or of "coefficients"."""
+        return str(self.settings.get("measure", "coefficients"))
+
+    @property
+    def distance(self) -> float:
+        """Distance to the goal in the lesson's measure."""
+        return self.prediction_distance if self.measure == "predictions" else self.risk
+
+    @property
     def verdict(self) -> str:
-        """In one sentence, whether the goal was taught and what is proved about it."""
+        """In one sentence: whether the goal was taught, what is proved, and how near predictions and coefficients come."""
         stated = "no risk can be stated"
         if self.stated_risk is not None:
             stated = f"its risk is at most {self.stated_risk:.2g}, with a probability of 95 %"
         if not self.delivered:
             return f"nobody has looked at the lesson; {stated}"
-        beside = f" (stated beforehand: {stated})" if self.promise == "epsilon" else ""
-        apart = ""
-        if math.isfinite(self.prediction_distance):
-            far, spread = self.prediction_distance, self.prediction_spread
-            apart = f"; predictions differ by {far:.2g}, of a spread of {spread:.2g}"
+        found = f"{self._predictions}; coefficients end {self.risk:.2g} from the goal's"
         if self.certificate is not None:
-            bound = f", and none can be nearer than {self.lower_bound:.4g}" if self.lower_bound else ""
-            return (
-                f"no {self.size} of these {self.rows} rows can teach this goal exactly; "
-                f"the nearest model found is at distance {self.risk:.4g}{bound}{self.certificate.reach}{apart}{beside}"
-            )
-        if not self.words.exact:
-            told = f"the taught model is at distance {self.risk:.4g} from the goal"
+            proved = f"no {self.size} of these {self.pool_rows} rows can teach this goal exactly"
+            found = f"{proved}; the nearest lesson found has {found}"
+            if self.lower_bound:
+                found += f"; no lesson comes nearer than {self.lower_bound:.2g} in {self.measure}"
+            found += self.certificate.reach
+        elif not self.words.exact:
+            found = f"the taught model has {found}"
         elif self.taught:
-            told = f"the goal is taught to within {self.risk:.2g}{apart}"
+            found = f"the goal is taught: {found}"
         else:
-            told = f"the nearest model found is at distance {self.risk:.4g}{apart}; there is no proof either way"
-        expected = self.predicted_risk
-        if expected is not None and self.risk > 1e-12 * float(np.linalg.norm(self.goal)):
-            surprising = not 1.0 / SURPRISE <= expected / self.risk <= SURPRISE
-            told += f" (the linearised model promised {expected:.2g})" * surprising
-        return told + beside
+            proof = "no other lesson is nearer, by proof" if self.optimal else "there is no proof either way"
+            found = f"the nearest lesson found has {found}; {proof}"
+        expected = self.predicted_distance
+        if expected is not None and self.distance > 1e-12 * (self.prediction_spread or 1.0) and not self.certificate:
+            surprising = not 1.0 / SURPRISE <= expected / self.distance <= SURPRISE
+            found += f" (the linearised model promised {expected:.2g} in {self.measure})" * surprising
+        if self.unseen_directions:
+            found += f"; {self.moved}"
+        return found + (f" (stated beforehand: {stated})" if self.promise == "epsilon" else "")
+
+    @property
+    def moved(self) -> str:
+        """Say how the goal was moved where rows do not see every direction; empty where it was not."""
+        many = self.unseen_directions
+        if not many:
+            return ""
+        where = "a direction" if many == 1 else f"{many} directions"
+        return (
+            f"the goal was first moved by {self.goal_shift:.2g} along {where} in which no row of the pool differs from 0 "
+            "(such as dummies that add up to the intercept): its predictions stay the same"
+        )
+
+    @property
+    def _predictions(self) -> str:
+        """Say how predictions agree with the goal's, beside all rows and random rows."""
+        text = self._agreements.replace("random rows", "as many random rows").replace(
+            "agreement", "of the goal's predictions"
+        )
+        if not math.isfinite(self.prediction_distance):
+            return text
+        far, spread = self.prediction_distance, self.prediction_spread
+        return f"{text}, scores {far:.2g} apart on average (their spread is {spread:.2g})"
+
+    @property
+    def _agreements(self) -> str:
+        """Agreement with the goal's predictions: of the lesson, and of all rows and random rows where they were measured."""
+        write = percent_of if self.classifies else decimals
+        beside = {"all rows": self.pool_agreement, "random rows": self.random_agreement}
+        known = [f"{name} {write(share)}" for name, share in beside.items() if math.isfinite(share)]
+        own = f"{write(self.consistency)} agreement" if self.classifies else f"r² {write(self.consistency)}"
+        return own + (f" ({', '.join(known)})" if known else "")
 
     @property
     def rounds(self) -> int:
@@ -278,13 +350,13 @@ class Lesson:
         own = {
             one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.name not in ("intercept", "model_")
         }
-        derived = {name: getattr(self, name) for name in ("fraction", "ratio", "rounds", "bytes")}
+        derived = {name: getattr(self, name) for name in ("fraction", "ratio", "rounds", "bytes", "positive")}
         return own | {"model": {"coef": self.coef.tolist(), "intercept": _plain(self.offset)}} | derived
 
     def save(self, path: str | Path) -> None:
-        """Write the lesson as JSON; the file appears whole or not at all."""
+        """Write the lesson as JSON, in a folder as lesson.json; the file appears whole or not at all."""
         with _writing(path):
-            write_text(Path(path), to_json(self.as_dict()))
+            write_text(_file(path, "lesson.json"), to_json(self.as_dict()))
 
     def report(
         self,
@@ -295,7 +367,7 @@ class Lesson:
         contributions: Mapping[str, int] | None = None,
         title: str = "Lesson report",
     ) -> None:
-        """Write the lesson as one HTML page to read or send.
+        """Write the lesson as one HTML page to read or send, in a folder as report.html.
 
         `against` sets lessons beside it: one, a list, or a dict by name. `columns` names the coefficients.
         `contributions`, chosen rows by teacher, is for whoever has them: the lesson has only their sum.
@@ -305,13 +377,13 @@ class Lesson:
         columns = self.columns or None if columns is None else columns
         page = page_of(self, title=title, against=against, columns=columns, contributions=contributions)
         with _writing(path):
-            page.write(path)
+            page.write(_file(path, "report.html"))
 
     @classmethod
     def load(cls, path: str | Path) -> Lesson:
-        """Read a lesson that `save` wrote."""
+        """Read a lesson that `save` wrote, lesson.json of a folder."""
         try:
-            return cls._read(json.loads(Path(path).read_text(encoding="utf-8")))
+            return cls._read(json.loads(_file(path, "lesson.json").read_text(encoding="utf-8")))
         except OSError as error:
             raise DataError(f"the lesson {str(path)!r} cannot be read: {reason_of(error)}; check the path") from None
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -329,18 +401,39 @@ class Lesson:
         words = Words(**told | {"unused": tuple(told.get("unused", ()))})
         values |= {"model": whole, "intercept": intercept, "words": words}
         values |= {name: np.array(values[name], dtype=np.float64) for name in ("model", "goal", "objective", "gap")}
+        for point in stored["path"]:
+            point["distance"] = math.nan if point.get("distance") is None else point["distance"]
         values["path"] = tuple(PathPoint(**point) for point in stored["path"])
         values["ledger"] = tuple(Entry(**entry) for entry in stored["ledger"])
         if (proof := stored["certificate"]) is not None:
             values["certificate"] = Certificate(**proof | {"direction": np.array(proof["direction"])})
         if values.get("pool_model") is not None:
             values["pool_model"] = np.array(values["pool_model"], dtype=np.float64)
-        for name in ("teachers", "interruptions", "columns"):
+        for name in ("teachers", "interruptions", "columns", "classes"):
             values[name] = tuple(values.get(name, ()))
-        unknown = ("risk", "consistency", "pool_risk", "prediction_distance", "prediction_spread")
-        for name in unknown:  # null where they are not finite, or not known
+        # Numbers are null where they are not finite, or not known.
+        for name in (one.name for one in fields(cls) if one.type == "float"):
             values[name] = math.nan if values.get(name) is None else values[name]
         return cls(**values)
+
+
+def decimals(share: float, scale: float = 1.0) -> str:
+    """Write a number near 1 with as many digits as tell it from 1."""
+    if not math.isfinite(share):
+        return "–"
+    miss = scale * abs(1.0 - share)
+    digits = max(2 if scale == 1.0 else 1, -math.floor(math.log10(miss))) if miss else 0
+    return f"{round(scale * share, digits) + 0.0:.{digits}f}"
+
+
+def percent_of(share: float) -> str:
+    """Write a share as a percentage; 100 % means all."""
+    return f"{decimals(share, 100.0)} %"
+
+
+def _file(path: str | Path, name: str) -> Path:
+    """Return the file that a path means: itself, or the one of that name in a folder."""
+    return Path(path) / name if Path(path).is_dir() else Path(path)
 
 
 @contextmanager
@@ -378,10 +471,9 @@ def _finite(value: object) -> object:
 
 def versions() -> dict[str, str]:
     """Name the versions of what computes a lesson."""
-    from importlib.metadata import version
-
-    packages = ("superteach", "numpy", "scipy", "scikit-learn")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    packages = ("numpy", "scipy", "scikit-learn")
+    others = {name: version_of(name) for name in packages}
+    return {"python": platform.python_version(), "superteach": VERSION, **others}
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,6 +497,7 @@ def write_lesson(folder: Path, taught: Taught, columns: Sequence[str], target: s
             "coef": lesson.coef.tolist(),
             "intercept": _plain(lesson.offset),
             "classes": None if taught.classes is None else taught.classes.tolist(),
+            "positive": lesson.positive,
             "learner": learner,
         }
         write_json(folder / "model.json", model)

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from superteach.lesson import Lesson
 
 FIGURES = (
-    *("size", "rows", "fraction", "risk", "pool_risk", "ratio", "consistency", "prediction_distance", "lower_bound"),
+    *(
+        "size",
+        "pool_rows",
+        "fraction",
+        "risk",
+        "pool_risk",
+        "ratio",
+        "consistency",
+        "prediction_distance",
+        "lower_bound",
+    ),
     *("stated_risk", "cost", "rounds", "bytes", "seconds"),
 )
 """Metrics of a lesson, by its attributes; what a promise leaves unknown is left out."""
@@ -39,6 +49,8 @@ def log_lesson(lesson: Lesson, *, folder: str = "superteach") -> None:
         if math.isfinite(point.risk):
             mlflow.log_metric("risk_by_size", point.risk, step=point.size)
     mlflow.set_tags({"superteach.verdict": lesson.verdict, "superteach.promise": lesson.promise})
+    if lesson.positive is not None:
+        mlflow.set_tag("superteach.positive", lesson.positive)
     with tempfile.TemporaryDirectory(prefix="superteach-") as place:
         lesson.save(Path(place) / "lesson.json")
         lesson.report(Path(place) / "report.html")

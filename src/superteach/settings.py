@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from superteach.mathematics.solvers import LBFGS, Block, Newton
 
 Budget = int | float | str | tuple[Any, Any]
+MEASURES = ("predictions", "coefficients")
 ROUNDINGS = ("together", "alone")
 SOLVERS = ("newton", "lbfgs", "block")
 BUDGETS = "give a count, a fraction in (0, 1], a range (low, high) of either, 'best', or 'smallest' with risk_target="
@@ -104,10 +105,11 @@ def check_whole(least: int) -> Callable[[str, object], int]:
     return check
 
 
-def _word(choices: Sequence[str], between: str = " and ") -> Callable[[str, object], str]:
+def _word(choices: Sequence[str]) -> Callable[[str, object], str]:
     def check(name: str, value: object) -> str:
         if not isinstance(value, str) or value not in choices:
-            raise SettingError(f"{name}={value!r} is not known; there are {between.join(map(repr, choices))}")
+            *others, last = map(repr, choices)
+            raise SettingError(f"{name}={value!r} is not known; there are {', '.join(others)} and {last}")
         return str(value)
 
     return check
@@ -137,7 +139,7 @@ def _seed(name: str, value: object) -> int:
 
 
 def _method(name: str, value: object) -> str:
-    found = _word(methods.names(), ", ")(name, value)
+    found = _word(methods.names())(name, value)
     methods.find(found)  # here rather than after the first query, where a package is missing
     return found
 
@@ -181,6 +183,8 @@ class Settings:
     risk_target : the risk at which a lesson is good enough ("match" stops there; None: 1e-6 of the goal).
     sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
     solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
+    measure : what is nearest where a goal cannot be taught exactly, and what "best" compares: "predictions" (root mean
+        square difference of predictions over the pool) or "coefficients" (the paper's ‖θ_S − θ*‖).
     standardize : teach on standardised columns; goal and model stay in raw units.
     rounding : how "match" turns fractions into rows: "together" (by sums over teachers; nearest to the goal), or "alone"
         (each teacher by itself once prices are agreed on, as in a federation and under every promise but "open").
@@ -211,6 +215,13 @@ class Settings:
     goal_weight: float | None = _setting(None, "Pull towards the goal (1000; regression 2000).", _number(0.0))
     solver: Newton | LBFGS | Block | None = _setting(
         None, "Solver of the dual (default newton; lbfgs for very wide data).", _solver, choices=SOLVERS
+    )
+    measure: str = _setting(
+        "predictions",
+        "Distance to the goal that counts where it is out of reach: of predictions over the pool, or of coefficients (the "
+        "paper's).",
+        _word(MEASURES),
+        choices=MEASURES,
     )
     standardize: bool = _setting(False, "Teach on standardised columns; the model stays in raw units.", _truth)
     rounding: str = _setting(
@@ -286,6 +297,7 @@ class Given(TypedDict, total=False):
     sparsity: float | None
     goal_weight: float | None
     solver: Newton | LBFGS | Block | None
+    measure: str
     standardize: bool
     rounding: str
     restarts: int
@@ -308,7 +320,9 @@ def of_options(given: Mapping[str, Any]) -> Settings:
         raise type(error)(in_options(str(error))) from None
 
 
-_GOALS = {"PerturbedFit": "perturbed", "MaxAUC": "max-auc", "FromData": "from-data:FILE"}
+WITHOUT = "without:"
+"""How a command line begins to name the fit without some columns."""
+_GOALS = {"PerturbedFit": "perturbed", "MaxAUC": "max-auc", "FromData": "from-data:FILE", "Without": f"{WITHOUT}COLUMN"}
 _VALUE = r"(\([^()]*\)|'[^']*'|[\w.+-]*\w(?:\([^()]*\))?|)"
 """A value as Python writes it: a pair, a text, a number, a word or a call."""
 
@@ -320,7 +334,7 @@ def in_options(text: str) -> str:
         text = re.sub(rf"(?<![\w-]){one.name}={_VALUE}", partial(_spoken, option), text)
     text = re.sub(r"\w+\((C|alpha)=([^()]*)\) cannot be taught: \1 must", r"--\1 \2 cannot be taught: it must", text)
     text = re.sub(
-        r"goals?[=.](PerturbedFit|MaxAUC|FromData)(\([^()]*\))?", lambda one: f"--goal {_GOALS[one[1]]}", text
+        r"goals?[=.](PerturbedFit|MaxAUC|FromData|Without)(\([^()]*\))?", lambda one: f"--goal {_GOALS[one[1]]}", text
     )
     return re.sub(r"\ban int\b", "a whole number", text)
 

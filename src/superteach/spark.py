@@ -28,10 +28,12 @@ import pyarrow as pa
 
 from superteach import errors
 from superteach.coordinator.federation import Federation
+from superteach.coordinator.goals.written import positive_label
 from superteach.coordinator.teaching import teach as _teach
 from superteach.engines.inprocess import shares_of
 from superteach.engines.spark import Jobs, Spark
 from superteach.errors import DataError, DataTypeError, MissingExtra, SettingError, TeachingError, listed, shorten
+from superteach.labels import DEFAULT, PositiveLabel
 from superteach.lesson import Entry, Lesson, Taught
 from superteach.line import wire
 from superteach.line.partitions import Layout, Member, Piece, Task, Told
@@ -106,16 +108,19 @@ def teach(
     costs: str | None = None,
     worker_bytes: int | None = None,
     watch: Callable[[Entry], None] | None = None,
+    positive: object = None,
     **settings: Unpack[Given],
 ) -> tuple[Lesson, DataFrame]:
     """Teach from a DataFrame; return the lesson and the chosen rows, with all their columns.
 
     Without `owner` every partition is a teacher; with it every owner is, and its rows are sent to one partition. Features
-    are numbers or vectors of Spark ML. `worker_bytes` bounds the memory for rows in each Python worker.
+    are numbers or vectors of Spark ML. `worker_bytes` bounds the memory for rows in each Python worker. `positive` is the
+    label that coefficients speak for (None: the one that the goal names, else the larger).
     """
     given: Given = {"rounding": "alone", **settings}
     told = Settings(**given)
-    found = teach_table(df, learner, lambda *_: goal, told, target, owner, features, costs, worker_bytes, watch)
+    chosen = positive_label(goal, PositiveLabel(positive))
+    found = teach_table(df, learner, lambda *_: goal, told, target, owner, features, costs, worker_bytes, watch, chosen)
     return found.taught.lesson, found.chosen
 
 
@@ -140,6 +145,7 @@ def teach_table(
     costs: str | None = None,
     worker_bytes: int | None = None,
     watch: Callable[[Entry], None] | None = None,
+    positive: PositiveLabel = DEFAULT,
 ) -> TaughtTable:
     """Do the same with a goal that is made once the columns and both label values are known."""
     student = Learner.of(learner)
@@ -147,7 +153,7 @@ def teach_table(
     frame, held = _settled(df, layout)
     jobs = SparkJobs(df.sparkSession, frame, layout)
     try:
-        engine, classes, columns = open_table(jobs, Task(uuid.uuid4().hex, layout, worker_bytes), student)
+        engine, classes, columns = open_table(jobs, Task(uuid.uuid4().hex, layout, worker_bytes), student, positive)
         try:
             wanted, federation = goal(columns, classes), Federation(engine, watch)
             lesson = _teach(federation, student, wanted, settings, classes=classes, columns=columns)
@@ -164,7 +170,9 @@ def teach_table(
     return TaughtTable(Taught(lesson, classes, rows), chosen, columns, engine.roster)
 
 
-def open_table(jobs: Jobs, task: Task, student: Learner) -> tuple[Spark, Raw | None, list[str]]:
+def open_table(
+    jobs: Jobs, task: Task, student: Learner, positive: PositiveLabel = DEFAULT
+) -> tuple[Spark, Raw | None, list[str]]:
     """Have all partitions read; settle the roster, the label values and the columns."""
     found = [(one, wire.read_reply(one.reply).facts) for one in sorted(jobs.load(task))]
     for _, facts in found:
@@ -183,9 +191,9 @@ def open_table(jobs: Jobs, task: Task, student: Learner) -> tuple[Spark, Raw | N
             )
     classes = None
     if student.loss.classifies:
-        classes = find_classes(
-            [Part(facts["name"], np.empty((0, 0)), np.array(facts["labels"])) for _, facts in found], most=2
-        )
+        labels = [Part(facts["name"], np.empty((0, 0)), np.array(facts["labels"])) for _, facts in found]
+        classes = find_classes(labels, most=2)
+    classes = positive.last(classes)
     roster = [Member(one.partition, one.place, facts["name"], facts["rows"]) for one, facts in found]
     homes = {one.partition: (one.worker, facts["digest"]) for one, facts in found}
     columns = task.layout.columns(widths)

@@ -18,6 +18,8 @@ Positions = npt.NDArray[np.int64]
 """Row numbers within one teacher, or owners of rows."""
 Mask = npt.NDArray[np.bool_]
 """One truth value per row."""
+Label = bool | float | str
+"""One value of labels."""
 Labels = Raw | Sequence[float | str]
 """The two values of labels, the second of them positive."""
 Foreign = Any

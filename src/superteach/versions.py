@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
-VERSION = version("superteach")
+SOURCE = "0.1.0.dev0"
+"""The version of sources that nobody has installed: that of a build which finds no tag (pyproject.toml)."""
+
+
+def version_of(package: str, otherwise: str = "unknown") -> str:
+    """Return the version that is installed of a package; `otherwise` where nothing says which it is."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return otherwise
+
+
+VERSION = version_of("superteach", SOURCE)
 
 
 def misfit(who: str, one: str, other: str, two: str) -> str | None:

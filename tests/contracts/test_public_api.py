@@ -43,6 +43,7 @@ ERRORS = {
     "QueryRefused": (Exception,),
     "BudgetSpent": (superteach.errors.QueryRefused,),
     "TeachingError": (RuntimeError,),
+    "NotConverged": (superteach.errors.TeachingError,),
     "TeacherLost": (superteach.errors.TeachingError,),
     "BadReply": (superteach.errors.TeacherLost,),
     "MissingExtra": (ImportError,),

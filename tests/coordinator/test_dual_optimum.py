@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,13 +13,10 @@ from superteach.coordinator.methods import dual
 from superteach.losses import LOSSES
 from superteach.mathematics.problem import DualProblem
 from superteach.solvers import LBFGS, Newton
+from tests.oracles import solve_tightly
 
 ROWS, FEATURES, RIDGE = 300, 5, 1.5
 SPARSITY = 0.02
-PRECISE = {
-    **dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas", "tol_ktratio"), 1e-11),
-    "max_iter": 500,
-}
 COLUMNS = {"none": 0.0, "free": 1.0, "penalised": 2.5}
 SOLVERS = {"newton": Newton(), "lbfgs": LBFGS()}
 
@@ -122,10 +118,7 @@ def conic_case(X: np.ndarray, y: np.ndarray, kind: str, intercept: str, goal_wei
         constraints += [cp.sum(alpha) == 0]
     pull = RIDGE / 2 * cp.sum_squares(v) + goal_weight * cp.sum_squares(v - goal[: kept.shape[1]])
     objective = separable + cp.sum(cp.multiply(threshold, cp.abs(alpha))) + pull
-    with warnings.catch_warnings():
-        # CLARABEL may stall short of 1e-11; how exact it is shows in the comparison of F and α below.
-        warnings.simplefilter("ignore", UserWarning)
-        cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL, **PRECISE)
+    solve_tightly(cp.Problem(cp.Minimize(objective), constraints))
     problem = DualProblem(RIDGE, goal, goal_weight, free)
     best = clipped(kind, alpha.value, y)
     built = Case(kind, X, y, rows, constant, problem, sparsity, threshold, best, float("nan"))
@@ -151,7 +144,7 @@ def check(case: Case, trace: dual.Trace, tolerance: float) -> None:
     alpha = alpha_at(case, trace.point)
     assert trace.objective[-1] == pytest.approx(case.objective(alpha), rel=1e-8)
     assert trace.objective[-1] == pytest.approx(case.optimum, rel=1e-6)
-    assert np.abs(alpha - case.alpha).max() <= 1e-4 * np.abs(case.alpha).max()
+    np.testing.assert_allclose(alpha, case.alpha, rtol=0.0, atol=1e-4 * np.abs(case.alpha).max())
     assert trace.gap[-1] <= tolerance * abs(trace.objective[-1])
     # The conic optimum is feasible, so it lies above the true one: what it rejects is a real error.
     rounding = 1e-11 * (size + np.abs(trace.objective))

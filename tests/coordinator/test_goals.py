@@ -18,8 +18,7 @@ from superteach.errors import DataError, GoalError, SettingError
 from superteach.goals import CheckedGoal, FromData, Goal, MaxAUC, PerturbedFit
 from superteach.losses import Huber
 from superteach.queries import QUERIES
-
-TIGHT = {"tol": 1e-12, "max_iter": 100_000}
+from tests.oracles import TIGHT
 
 
 def room_of(federation_of, X, y, K=3, learner=None, standardize=False):
@@ -345,3 +344,19 @@ def test_an_object_that_is_no_goal_is_told_what_one_is(pool, federation_of):
     with pytest.raises(GoalError, match=r"an object with vector\(classroom\), got object"):
         st.teach(federation, LogisticRegression(), object())
     assert federation.ledger == ()
+
+
+@pytest.mark.parametrize("size", [1e3, 1e6])
+def test_several_classes_are_fitted_for_goals_far_out(size, pool):
+    """Their fits begin at the goal, where nothing bends."""
+    X, y = pool("logistic", 120, 3, 0)
+    y = np.where(y > 0.0, 2, X[:, 0] > 0.5)
+    goal = np.zeros((3, 4))
+    goal[0, 0] = size
+    teacher = st.SuperTeacher(LogisticRegression(), goal, budget=30).fit(X, y)
+    chosen = teacher.sample_indices_
+    assert len(chosen) == 30
+    for rows, model in ((chosen, teacher.lesson_.model), (np.arange(120), teacher.lesson_.pool_model)):
+        refit = LogisticRegression(solver="newton-cg", **TIGHT).fit(X[rows], y[rows])
+        expected = np.column_stack([refit.coef_, refit.intercept_])
+        np.testing.assert_allclose(model.reshape(3, 4), expected, atol=1e-5)

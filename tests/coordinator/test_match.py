@@ -176,13 +176,13 @@ def test_alone_means_a_teachers_own_sum(pool):
 
 @pytest.mark.parametrize("intercept", ["none", "free"])
 def test_what_was_predicted_is_what_was_taught(intercept, pool):
-    """With squared loss one Newton step from the goal is exact, so the last predicted risk is the risk."""
+    """With squared loss one Newton step from the goal is exact, so the last predicted distance is the distance."""
     X, y = pool("squared", 900, 4, 11)
     parts = np.array_split(np.arange(900), 4)
     engine = st.InProcess([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
     learner = st.Learner(Squared(), 1.0, intercept)
     lesson = st.teach(st.Federation(engine), learner, PerturbedFit(2), budget=60, method="match")
-    assert lesson.objective[-1] == pytest.approx(lesson.risk, rel=1e-6)
+    assert lesson.objective[-1] == pytest.approx(lesson.prediction_distance, rel=1e-6)
     assert lesson.size == 60
     assert lesson.risk < 1e-3 * lesson.pool_risk
 
@@ -229,9 +229,12 @@ def test_a_goal_out_of_reach_is_said_to_be(pool, tmp_path, federation_of, chosen
     assert len(np.unique(chosen)) == lesson.size == 40
     refit = Ridge(alpha=2.0, fit_intercept=False).fit(X[chosen], y[chosen]).coef_
     assert lesson.risk == pytest.approx(np.linalg.norm(refit - goal), rel=1e-6)
-    assert f"{lesson.risk:.4g}" in lesson.verdict
+    assert f"{lesson.risk:.2g}" in lesson.verdict
     apart = np.sqrt(np.mean((X @ (refit - goal)) ** 2))
-    assert lesson.verdict.endswith(f"; predictions differ by {apart:.2g}, of a spread of {np.std(X @ goal):.2g}")
+    assert lesson.prediction_distance == pytest.approx(apart, rel=1e-6)
+    assert f"{apart:.2g}" in lesson.verdict
+    assert f"{np.std(X @ goal):.2g}" in lesson.verdict
+    assert 0.0 < lesson.lower_bound <= lesson.prediction_distance
     lesson.save(tmp_path / "lesson.json")
     loaded = st.Lesson.load(tmp_path / "lesson.json")
     assert np.array_equal(loaded.certificate.direction, lesson.certificate.direction)
@@ -242,13 +245,14 @@ def test_a_goal_out_of_reach_is_said_to_be(pool, tmp_path, federation_of, chosen
 def test_verdicts_without_a_certificate(alone, tmp_path):
     """Taught, not taught but not disproved either, and other methods' plain distance."""
     assert alone.certificate is None
-    assert alone.verdict.startswith(f"the goal is taught to within {alone.risk:.2g}")
+    assert alone.taught
+    assert alone.verdict.startswith("the goal is taught")
     far = alone.prediction_distance * 0.5 / alone.risk
     missed = replace(alone, risk=0.5, prediction_distance=far)
-    assert missed.verdict.startswith("the nearest model found is at distance 0.5; ")
+    assert not missed.taught
     assert "no proof either way" in missed.verdict
     plain = replace(missed, words=Words())
-    assert plain.verdict == "the taught model is at distance 0.5 from the goal"
+    assert "proof" not in plain.verdict
     alone.save(tmp_path / "lesson.json")
     assert st.Lesson.load(tmp_path / "lesson.json").certificate is None
 

@@ -61,16 +61,17 @@ def test_a_fraction_is_a_count(pool, fraction, count, method):
 
 @methods
 @pytest.mark.parametrize(("budget", "low", "high"), [((20, 60), 20, 60), ((0.05, 0.1), 60, 120), ((9, 9), 9, 9)])
-def test_a_range_ends_on_its_lowest_risk(pool, budget, low, high, method):
+def test_a_range_ends_on_its_nearest_size(pool, budget, low, high, method):
     """Both ends are looked at, no size outside, and the rows at the end are those of the best size."""
     teacher, X, y = taught(pool, budget, method, rows=LARGE)
     lesson = teacher.lesson_
     sizes = [point.size for point in lesson.path]
     assert sizes == sorted(set(sizes))
     assert (sizes[0], sizes[-1]) == (low, high)
-    best = min(lesson.path, key=lambda point: point.risk)
+    best = min(lesson.path, key=lambda point: point.distance)
     assert lesson.size == best.size
     assert lesson.risk == pytest.approx(best.risk)
+    assert lesson.prediction_distance == pytest.approx(best.distance)
     check_rows(teacher, X, y)
 
 
@@ -117,7 +118,8 @@ def test_smallest_for_a_goal_out_of_reach(pool, factor, target):
     within = can_be_balanced(pulls_of("squared", X, y, goal), np.append(goal, lesson.size))
     assert (lesson.certificate is None) == within
     assert not within or factor < 6.0
-    assert lesson.lower_bound <= lesson.risk <= target
+    assert lesson.lower_bound <= lesson.prediction_distance
+    assert lesson.risk <= target
     check_rows(teacher, X, y)
 
 
@@ -127,7 +129,7 @@ def test_budgets_for_a_goal_out_of_reach(pool, budget):
     """Every kind of budget keeps its bounds, and the rows at the end teach the model of the lesson."""
     teacher, X, y = taught(pool, budget, goal=far_goal(pool, 12.0))
     lesson = teacher.lesson_
-    assert lesson.risk == pytest.approx(min(point.risk for point in lesson.path))
+    assert lesson.distance == pytest.approx(min(point.distance for point in lesson.path))
     low, high = {40: (40, 40), (20, 60): (20, 60), "best": (5, ROWS)}[budget]
     assert all(low <= point.size <= high for point in lesson.path)
     check_rows(teacher, X, y)
@@ -190,7 +192,7 @@ def test_one_class_alone_is_refused_or_passed_over(pool):
     """A lesson of one row has one class: refused for a count, passed over in a range and on the way to "smallest"."""
     X, y = pool("logistic", 80, 3, 1)
     learner = LogisticRegression(fit_intercept=False)
-    with pytest.raises(BudgetError, match="single class"):
+    with pytest.raises(BudgetError, match="needs a row of each of its 2 classes: give at least 2"):
         st.SuperTeacher(learner, PerturbedFit(0), budget=1, method="match").fit(X, y)
     ranged = st.SuperTeacher(learner, PerturbedFit(0), budget=(1, 40), method="match").fit(X, y)
     assert 1 not in [point.size for point in ranged.lesson_.path]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.svm import LinearSVC
 
 from superteach import Federation, Lesson, SuperTeacher, teach
+from superteach.coordinator.promised import doubt
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.engines.inprocess import InProcess
 from superteach.errors import BudgetError, GoalError, QueryRefused, SettingError
@@ -18,6 +21,7 @@ from superteach.promises.accounting import epsilon_of, mu_of
 from superteach.promises.guard import simulated
 from superteach.promises.terms import PromiseTerms
 from superteach.queries import SCRIPT, AskMoments, Begin, Prepare, Private, Show, Weigh
+from superteach.settings import Settings
 from superteach.teacher import Teacher
 
 GOAL = np.array([1.0, -0.5, 0.3, 0.8])
@@ -355,3 +359,34 @@ def test_a_lesson_spends_its_budget_once(pool):
         state, _ = teacher.answer(Widths(4, 0.5), state, Turn(number, 0, K))
     with pytest.raises(QueryRefused, match="more than this lesson's ε"):
         teacher.answer(Widths(4, 0.01), state, Turn(3, 0, K))
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "epsilon", "promise", "doubted"),
+    [
+        (442, 11, 1.0, "epsilon", True),
+        (442, 11, 1.0, "closed", False),
+        (442, 11, 1.0, "masked", False),
+        (442, 2, 1.0, "epsilon", False),
+        (5_000, 10, 1.0, "epsilon", False),
+        (5_000, 10, 0.1, "epsilon", True),
+    ],
+)
+def test_noise_that_may_outweigh_a_lesson_is_told_from_public_numbers(rows, width, epsilon, promise, doubted):
+    said = doubt(Settings(budget=100, promise=promise, epsilon=epsilon), rows, width)
+    assert (said is not None) == doubted
+
+
+def test_python_warns_where_noise_may_outweigh_a_lesson(pool):
+    """Whatever the rows are: before any of them is asked about."""
+    X, y, owner = (part[:300] for part in pool)
+    for target in (y, y[::-1]):
+        said = r"300 rows with epsilon=1 and 4 coefficients.*about 800 rows"
+        with pytest.warns(UserWarning, match=said), suppress(BudgetError):  # noise may leave a single class
+            SuperTeacher(learner(), GOAL, budget=200, promise="epsilon").fit(X, target, groups=owner)
+
+
+def test_an_epsilon_that_nothing_keeps_brings_a_warning(pool):
+    X, y, owner = (part[:300] for part in pool)
+    with pytest.warns(UserWarning, match=r"epsilon=0.1 .*no effect under promise='open'"):
+        SuperTeacher(learner(), GOAL, budget=50, epsilon=0.1).fit(X, y, groups=owner)

@@ -1,4 +1,4 @@
-"""Small pools in one place: every subset against textbook fits of all of them, exchanges against the true risk."""
+"""Lessons from small pools: against scikit-learn's fits of all subsets (the search itself: tests/selection)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.svm import LinearSVC
 
 import superteach as st
-from superteach.coordinator.methods.small import SmallPool, every_subset, exchange
 from superteach.goals import PerturbedFit
-from superteach.losses import Logistic, Squared
+from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
+from superteach.selection.subsets import SubsetProblem
 from superteach_lab.experiments import exhaustive
 
 SHARP = {"tol": 1e-12, "max_iter": 100_000}
@@ -25,80 +25,6 @@ LEARNERS = {
 }
 
 
-def small_pool(kind: str, rows: int, width: int, seed: int, pool, far: float = 1.0) -> SmallPool:
-    """Rows without an intercept, and a goal in any direction."""
-    X, y = pool("squared" if kind == "ridge" else "logistic", rows, width, seed)
-    loss = Squared() if kind == "ridge" else Logistic()
-    goal = far * np.random.default_rng(seed).standard_normal(width)
-    return SmallPool(X, y, Learner(loss, 0.5), goal, np.eye(width))
-
-
-def risks_of(kind: str, pool: SmallPool, masks: np.ndarray) -> np.ndarray:
-    """By textbook formulas; infinite where a classifier would see one class."""
-    found = exhaustive.risks(kind, pool.design, pool.target, 0.5, pool.goal, masks.astype(float))
-    if kind == "logistic":
-        positive = masks @ (pool.target > 0.0)
-        found[(positive == 0) | (positive == masks.sum(axis=1))] = np.inf
-    return found
-
-
-@pytest.mark.parametrize("kind", ["ridge", "logistic"])
-@pytest.mark.parametrize("bounds", [(1, 12), (4, 4), (3, 6)])
-@pytest.mark.parametrize("far", [0.3, 1.0, 5.0])
-def test_of_all_subsets_the_best_is_found(kind, bounds, far, pool):
-    """Twelve rows, any sizes, goals within reach and far out of it: bounds that skip subsets skip no winner."""
-    for seed in range(3):
-        small = small_pool(kind, 12, 2, seed, pool, far)
-        every = exhaustive.masks(12, None).astype(bool)
-        every = every[(every.sum(axis=1) >= bounds[0]) & (every.sum(axis=1) <= bounds[1])]
-        found = every_subset(small, *bounds)
-        assert bounds[0] <= found.sum() <= bounds[1]
-        lowest = risks_of(kind, small, every).min()
-        assert risks_of(kind, small, found[None])[0] == pytest.approx(lowest, rel=1e-6, abs=1e-10)
-
-
-@pytest.mark.parametrize("kind", ["ridge", "logistic"])
-def test_risks_are_those_of_textbook_fits(kind, pool):
-    """All lessons at once, from the goal on, and those that a learner refuses."""
-    small = small_pool(kind, 9, 3, 1, pool)
-    masks = exhaustive.masks(9, None).astype(bool)
-    risks, models = small.risks(masks)
-    expected = risks_of(kind, small, masks)
-    np.testing.assert_array_equal(np.isinf(risks), np.isinf(expected))
-    taught = np.isfinite(risks)
-    np.testing.assert_allclose(risks[taught], expected[taught], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(np.linalg.norm(models[taught] - small.goal, axis=1), risks[taught], rtol=1e-9)
-
-
-@pytest.mark.parametrize("kind", ["ridge", "logistic"])
-def test_exchanges_only_lower_the_true_risk(kind, pool):
-    """From any lesson: never farther, within its bounds, mostly much nearer; and no single exchange tried on is left."""
-    gains = []
-    for seed in range(5):
-        small = small_pool(kind, 60, 3, seed, pool)
-        start = np.random.default_rng(seed).permutation(60) < 15
-        end = exchange(small, start, 15, 15)
-        assert end.sum() == 15
-        before, after = risks_of(kind, small, np.stack([start, end]))
-        assert after <= before
-        gains.append(after / before)
-        free = exchange(small, start, 10, 20)
-        assert 10 <= free.sum() <= 20
-        assert risks_of(kind, small, free[None])[0] <= before
-    assert np.median(gains) < 0.1
-
-
-def test_a_lesson_of_one_class_is_made_acceptable(pool):
-    """A classifier's lesson gets a row of the other class, and goes on from there."""
-    small = small_pool("logistic", 40, 2, 3, pool)
-    start = np.zeros(40, dtype=bool)
-    start[np.flatnonzero(small.target > 0.0)[:6]] = True
-    end = exchange(small, start, 6, 6)
-    assert end.sum() == 6
-    assert 0 < np.count_nonzero(small.target[end] > 0.0) < 6
-    assert np.isfinite(risks_of("logistic", small, end[None])[0])
-
-
 @pytest.mark.long(every=4)
 @pytest.mark.parametrize("K", [1, 3])
 @pytest.mark.parametrize("name", LEARNERS)
@@ -106,7 +32,9 @@ def test_a_lesson_from_ten_rows_is_the_best_of_all(name, K, pool):
     """With scikit-learn's own fits of every subset of four, for every kind of learner, standardised or not."""
     learner, kind = LEARNERS[name]
     X, y = pool(kind, 10, 2, 6)
-    teacher = st.SuperTeacher(learner, PerturbedFit(1), budget=4).fit(X, y, groups=np.arange(10) % K)
+    teacher = st.SuperTeacher(learner, PerturbedFit(1), budget=4, measure="coefficients").fit(
+        X, y, groups=np.arange(10) % K
+    )
     lowest = np.inf
     for rows in map(list, combinations(range(10), 4)):
         if kind in ("logistic", "squared_hinge") and len(set(y[rows])) < 2:
@@ -125,3 +53,79 @@ def test_rows_are_not_looked_at_where_teachers_round_alone(pool):
         teacher = st.SuperTeacher(LEARNERS["logistic"][0], PerturbedFit(1), budget=20, rounding=rounding)
         lesson = teacher.fit(X, y, groups=np.arange(60) % 2).lesson_
         assert any(entry.query == "Show" for entry in lesson.ledger) == shown
+
+
+@pytest.mark.parametrize("far", [10.0, 1e3, 1e6])
+def test_models_are_found_where_losses_are_flat_at_the_goal(far, pool):
+    """Far out rows are certain, and an intercept without penalty has no curvature there."""
+    X, y = pool("logistic", 60, 2, 0)
+    goal = far * np.array([1.0, -1.0, 0.5])
+    design = np.column_stack([X, np.ones(60)])
+    problem = SubsetProblem(design, y, Learner(Logistic(), 0.5, "free"), goal, np.eye(3))
+    masks = np.random.default_rng(0).random((5, 60)) < 0.5
+    models = problem.fit(masks)
+    for mask, model in zip(masks, models, strict=True):
+        learner = LogisticRegression(C=2.0, solver="newton-cholesky", **SHARP).fit(X[mask], y[mask])
+        np.testing.assert_allclose(model, [*learner.coef_[0], *learner.intercept_], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["logistic", "ridge"])
+def test_a_lesson_says_whether_all_were_covered(name, pool):
+    """Thirty rows and four chosen: the lowest risk of all 27,405 lessons, and the lesson says so."""
+    learner = {"logistic": LogisticRegression(fit_intercept=False, **SHARP), "ridge": Ridge(fit_intercept=False)}[name]
+    X, y = pool("squared" if name == "ridge" else name, 30, 3, 4)
+    lesson = st.SuperTeacher(learner, PerturbedFit(1), budget=4, measure="coefficients").fit(X, y).lesson_
+    chosen = exhaustive.masks(30, 4)
+    positive = chosen @ (y > 0.0)
+    if name == "logistic":
+        chosen = chosen[(positive > 0) & (positive < 4)]
+    lowest = exhaustive.risks(name, X, y, 1.0, lesson.goal, chosen).min()
+    assert lesson.risk == pytest.approx(lowest, rel=1e-5)
+    assert "all of them were covered" in lesson.reason
+
+
+def test_a_lesson_of_any_size_does_not_keep_all_rows():
+    """As many rows as columns (Ma et al. 2018, ridge): the median lesson has less than half of the risk of all rows."""
+    ratios = []
+    for seed in range(5):
+        draw = np.random.default_rng(seed)
+        X, goal = draw.standard_normal((32, 32)), np.full(32, 32**-0.5)
+        y = X @ goal + np.sqrt(0.1) * draw.standard_normal(32)
+        teacher = st.SuperTeacher(
+            Ridge(alpha=0.05, fit_intercept=False), goal, budget="best", measure="coefficients"
+        ).fit(X, y)
+        rows = teacher.sample_indices_
+        taught, full = (
+            Ridge(alpha=0.05, fit_intercept=False).fit(X[some], y[some]).coef_ for some in (rows, slice(None))
+        )
+        ratios.append(np.linalg.norm(taught - goal) / np.linalg.norm(full - goal))
+    assert np.median(ratios) < 0.45
+
+
+def test_one_class_is_not_chosen_where_two_can_be():
+    """A goal that one class alone would teach best: the lesson has both."""
+    draw = np.random.default_rng(0)
+    X = draw.standard_normal((30, 5)) + 1.0
+    y = np.where(np.arange(30) < 27, 1.0, -1.0)
+    goal = np.full(5, 0.4)
+    teacher = st.SuperTeacher(LogisticRegression(fit_intercept=False), goal, budget=4).fit(X, y)
+    assert set(y[teacher.sample_indices_]) == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("way", [{"rounding": "alone"}, {"promise": "closed"}], ids=["alone", "closed"])
+def test_a_handful_of_rows_from_each_owner_add_up(way, pool):
+    """Thirty owners choose three of thirty rows each, fewer than there are columns: far nearer than rows drawn at random."""
+    learner, ratios = LogisticRegression(fit_intercept=False, **SHARP), []
+    for seed in range(4):
+        X, y = pool("logistic", 900, 5, seed)
+        truth = learner.fit(X, y).coef_[0]
+        noise = np.random.default_rng(100 + seed).standard_normal(5)
+        goal = truth + 0.5 * noise * np.linalg.norm(truth) / np.linalg.norm(noise)
+        far = []
+        for settings in (way, {"method": "random"}):
+            teacher = st.SuperTeacher(learner, goal, budget=90, random_state=seed, **settings)
+            rows = teacher.fit(X, y, groups=np.arange(900) % 30).sample_indices_
+            assert abs(len(rows) - 90) <= 10
+            far.append(np.linalg.norm(learner.fit(X[rows], y[rows]).coef_[0] - goal))
+        ratios.append(far[0] / far[1])
+    assert np.median(ratios) < 0.3

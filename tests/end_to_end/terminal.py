@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +18,15 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
-    """Start a command with all its streams on a terminal of 100 columns; use it in a `with` statement."""
+    """Start a command with all its streams on a terminal of so many columns; use it in a `with` statement."""
 
-    def __init__(self, command: Sequence[str], cwd: Path, seconds: float = 120.0) -> None:
+    def __init__(self, command: Sequence[str], cwd: Path, seconds: float = 120.0, columns: int = 100) -> None:
         self._end, self._raw = time.monotonic() + seconds, b""
         self._screen, terminal = pty.openpty()
-        keys = {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        keys = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
-            command, cwd=cwd, stdin=terminal, stdout=terminal, stderr=terminal, env=os.environ | keys
+            command, cwd=cwd, stdin=terminal, stdout=terminal, stderr=terminal, env=keys | {"TERM": "xterm"}
         )
         os.close(terminal)
 

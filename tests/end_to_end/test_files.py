@@ -43,6 +43,14 @@ def test_one_file_per_teacher_keeps_values_names_and_numbers(tmp_path: Path) -> 
     np.testing.assert_array_equal(pool.row_numbers[1], [0, 1, 2])
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "cp1252", "utf-16"])
+def test_text_is_read_as_it_is_written(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "all.csv").write_text("größe,stadt,y\n1.5,Köln,grün\n2.5,Münster,rot\n", encoding=encoding)
+    pool = read_pool([tmp_path / "all.csv"], "y", owner="stadt", encoding=encoding)
+    assert pool.columns == ("größe",)
+    assert [(part.name, *part.take_target()) for part in pool.parts] == [("Köln", "grün"), ("Münster", "rot")]
+
+
 def test_owner_column_splits_one_file(tmp_path: Path) -> None:
     path = save(tmp_path / "pool.csv", {"who": ["b", "a", "b"], "x": [1.0, 2.0, 3.0], "y": [0, 1, 1]})
     pool = read_pool([path], "y", owner="who")
@@ -150,8 +158,8 @@ def test_bad_columns_are_refused_by_name(
 
 BAD_TEXTS = {
     "": "is empty",
-    "x,y": "cannot be read",
-    "x,y\n1,2\n3\n": "Expected 2 columns",
+    "x,y": "no rows",
+    "x,y\n1,2\n3\n": "line 3 has 1 cell, the line of column names 2",
     "x,x,y\n1,2,3\n": "2 columns named 'x'",
     "x;y\n1;2\n": "separate columns by ';'",
     ",x,y\n0,1,2\n": "without a name",

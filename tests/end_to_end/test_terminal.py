@@ -47,7 +47,7 @@ def test_the_demo_on_a_terminal(tmp_path: Path) -> None:
         assert words in person.text
     # Sentences are broken between words, not by the terminal within one.
     assert max(map(len, person.text.splitlines())) <= 100
-    assert "learner ends" in " ".join(person.text.split())
+    assert "of the goal's predictions" in " ".join(person.text.split())
     assert "Traceback" not in person.text
 
 

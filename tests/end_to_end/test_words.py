@@ -63,7 +63,7 @@ def test_a_report_of_one_row_agrees(pool: Path, tmp_path: Path) -> None:
 
     assert run("teach", *files_of(pool), *USUAL, "--budget", "20", "--out", tmp_path / "out").exit_code == 0
     stored = json.loads((tmp_path / "out" / "lesson.json").read_text())
-    stored["settings"]["budget"], stored["rows"] = 1, 1
+    stored["settings"]["budget"], stored["pool_rows"] = 1, 1
     (tmp_path / "one.json").write_text(json.dumps(stored))
     text = " ".join(asked(Lesson.load(tmp_path / "one.json")))
     assert 'hold <data value="1">1</data> row between them' in text
@@ -127,7 +127,7 @@ def test_labels_are_plain_in_errors(tmp_path: Path) -> None:
     (tmp_path / "goal.json").write_text('{"coef": [1, 1], "classes": [3, 4]}')
     order = ["--target", "label", "--learner", "logistic", "--no-intercept", "--goal", tmp_path / "goal.json"]
     refused = run("teach", tmp_path / "two.csv", *order, "--out", tmp_path / "out")
-    assert_refused(refused, "is for labels [3, 4], the rows have [0, 1]")
+    assert_refused(refused, "names 4 as the positive label, and the rows have [0, 1]")
 
 
 @pytest.mark.parametrize(
@@ -158,3 +158,13 @@ def test_badly_scaled_columns_bring_no_foreign_warnings(tmp_path: Path) -> None:
         check=False,
     )
     assert re.fullmatch(r"(error: [^\n]+try --standardize\n)?", ended.stderr), ended.stderr
+
+
+def test_a_warning_is_one_line_on_stderr_in_words_of_options(pool: Path, tmp_path: Path) -> None:
+    (tmp_path / "goal.json").write_text('{"x0": 1.0, "x1": 0.5, "x2": 0.0, "x3": -1.0}')
+    goal = ["--target", "label", "--learner", "logistic", "--no-intercept", "--goal", tmp_path / "goal.json"]
+    given = ["--budget", "300", "--promise", "epsilon", "--epsilon", "1"]
+    said = run("teach", *files_of(pool), *goal, *given, "--out", tmp_path / "out").stderr
+    assert re.match(
+        r"warning: --promise epsilon over 600 rows with --epsilon 1 and 4 coefficients: [^\n]+--epsilon\n", said
+    )

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from superteach.faces.cli import app
 from tests.end_to_end.orders import COLUMNS, USUAL, assert_refused, files_of, run
 
 HEAD = "a,b,label\n"
@@ -29,7 +31,21 @@ CSV: list[tuple[tuple[str, ...], str | bytes]] = [
     (("continuous labels such as 0.5",), HEAD + ROWS + "1,2,0.5\n"),
     (("columns named 'a'",), "a,a,label\n" + ROWS),
     (("without a name",), ",b,label\n" + ROWS),
-    (("cannot be read",), HEAD + "1,2\n"),
+    (("line 2", "2 cells", "column names 3"), HEAD + "1,2\n"),
+    (("line 33", "4 cells", "double quotes"), HEAD + ROWS + "\n1,2,3,0\n" + ROWS),
+    (("line 5", "2 cells"), HEAD + '1,"2",0\n"1\n",2,0\n1,2\n'),
+    (("not written in UTF-8", "line 32", r"gr\xfcn", "--encoding"), (HEAD + ROWS + "1,2,grün\n").encode("latin-1")),
+    (("not written in UTF-8", "line 1", r"gr\xf6\xdfe"), ("größe,b,label\n" + ROWS).encode("latin-1")),
+    (("separate columns by ';'", "points in numbers"), (HEAD + ROWS).replace(",", ";").replace(".", ",")),
+    (("column 'a'", "row 0", "line 2", "'0,5'", "point"), HEAD + re.sub(r"(\d)\.(\d)", r'"\1,\2"', ROWS)),
+    (("column 'b'", "row 30", "line 32", "'?'", "no number"), HEAD + ROWS + "1,?,0\n"),
+    (("column 'b'", "row 1", "line 3", "'1,234'", "thousands"), HEAD + '1,2,0\n1,"1,234",0\n' + ROWS),
+    (("begins with numbers", "column names above"), ROWS),
+    (("begins with numbers", "column names above"), "1,1,0\n" + ROWS),
+    (("no rows",), "\n\n\n"),
+    (("column names but no rows",), HEAD.strip()),
+    (("continuous labels", "regression such as ridge"), HEAD + ROWS.replace(",1\n", ",1.5\n")),
+    (("30 different values", "regression"), HEAD + "".join(f"{row % 7},{row % 5},{row}\n" for row in range(30))),
     (("holds no text but bytes",), bytes(range(256)) * 8),
     (("no column besides",), "label\n1\n0\n"),
     (("'a'", "no value at all"), HEAD + ",1,0\n,2,1\n"),
@@ -59,11 +75,21 @@ OPTIONS: list[tuple[tuple[str, ...], list[str]]] = [
     (("--restarts", "0"), ["{east}", "--restarts", "0"]),
     (("--seed", "-1"), ["{east}", "--seed", "-1"]),
     (("--alpha", "--C"), ["{east}", "--alpha", "2"]),
-    (("-1",), ["{east}", "--C", "-1"]),
+    (("--C -1 must be", "above 0"), ["{east}", "--C", "-1"]),
+    (("--C nan must be", "above 0"), ["{east}", "--C", "nan"]),
+    (("--budget 1 is 1 of", "at least 2", "--budget 1.0"), ["{east}", "--budget", "1"]),
+    (("encoding 'zork'",), ["{east}", "--encoding", "zork"]),
+    (("encoding 'base64'",), ["{east}", "--encoding", "base64"]),
     (("--epsilon", "0"), ["{east}", "--budget", "20", "--promise", "epsilon", "--epsilon", "0"]),
     (("goal.json", "x1"), ["{east}", "--goal", "{goal:coef}"]),
     (("goal.json", "size"), ["{east}", "--goal", "{goal:extra}"]),
-    (("goal.json", "coef"), ["{east}", "--goal", "{goal:none}"]),
+    (("goal.json", "coef", '{"x0": 1.0, "x1": 1.0}'), ["{east}", "--goal", "{goal:none}"]),
+    (("--epsilon", "--promise epsilon"), ["{east}", "--epsilon", "0.1"]),
+    (("--delta", "the promise is closed"), ["{east}", "--budget", "20", "--promise", "closed", "--delta", "1e-7"]),
+    (("--C", "'abc'"), ["{east}", "--C", "abc"]),
+    (("--seed", "'1.5'"), ["{east}", "--seed", "1.5"]),
+    (("--promise epsilon", "from-data:FILE"), ["{east}", "--budget", "20", "--promise", "epsilon"]),
+    (("goal.json", "no coefficient for column 'x1'"), ["{east}", "--goal", "{goal:flat}"]),
     (("goal.json",), ["{east}", "--goal", "{goal:text}"]),
     (("goal.json",), ["{east}", "--goal", "{goal:broken}"]),
     (("nowhere.json",), ["{east}", "--goal", "nowhere.json"]),
@@ -73,6 +99,7 @@ STORED = {
     "coef": {"coef": {"x0": 1.0}, "intercept": 0.0},
     "extra": {"coef": dict.fromkeys([*COLUMNS, "size"], 1.0)},
     "none": {"slope": [1.0]},
+    "flat": {"x0": 1.0},
     "text": {"coef": dict.fromkeys(COLUMNS, "large")},
 }
 OUT: Callable[[Path], list[str]] = lambda folder: ["--out", str(folder / "out")]  # noqa: E731
@@ -104,3 +131,22 @@ def test_a_wrong_option_is_named(number, pool, tmp_path):
     usual = [*USUAL] if "--goal" not in given else ["--target", "label", "--learner", "logistic", "--no-intercept"]
     assert_refused(run("teach", *order, *usual, *OUT(tmp_path)), *words)
     assert not (tmp_path / "out").exists()
+
+
+USAGE = [
+    (["teach", "--lerner", "ridge"], "--learner", None),
+    (["tech"], "'teach'", None),
+    (["zork"], "'zork'", "superteach"),
+    (["federation", "zork"], "'zork'", "superteach federation"),
+    (["report", "a", "b"], "(b)", "superteach report"),
+    (["teach"], "--learner", None),
+    (["demo", "--rows", "5"], "--rows", None),
+]
+
+
+@pytest.mark.parametrize(("order", "named", "page"), USAGE, ids=lambda value: str(value))
+def test_a_wrong_usage_is_sent_to_the_help_that_has_the_answer(order, named, page):
+    """To that of its own command, and nowhere where the sentence says what to do."""
+    said = CliRunner().invoke(app, order, prog_name="superteach").stderr
+    assert named in said
+    assert re.findall(r"see (.*) --help", said) == [page] * bool(page)

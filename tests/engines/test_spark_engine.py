@@ -15,6 +15,7 @@ import superteach as st
 from superteach.coordinator.teaching import teach
 from superteach.errors import DataError, MissingExtra, QueryRefused, TeachingError
 from superteach.goals import PerturbedFit
+from superteach.labels import PositiveLabel
 from superteach.line import wire
 from superteach.line.partitions import Layout, Piece, Task
 from superteach.losses import LOSSES, Logistic
@@ -315,3 +316,20 @@ def test_without_pyspark_the_error_says_what_to_install(monkeypatch):
         MissingExtra, match=r"needs pyspark, which is not installed: run  pip install 'superteach\[spark\]'"
     ):
         session("local[1]")
+
+
+@pytest.mark.parametrize("order", ["as they come", "sorted"])
+def test_the_smaller_label_may_be_the_positive_one(pool, order):
+    """Partitions with both labels, and with one of them alone."""
+    X, y = pool("logistic", 120, WIDTH, 3)
+    if order == "sorted":
+        X, y = X[np.argsort(y, kind="stable")], np.sort(y)
+    tables, parts = tables_of(X, y)
+    student, goal = Learner(Logistic()), np.ones(WIDTH)
+    layout = Layout(NAMES, "y", None, None, student.loss.settings())
+    engine, classes, _ = open_table(Town(tables), Task("lesson", layout, None), student, PositiveLabel(-1))
+    np.testing.assert_array_equal(classes, [1.0, -1.0])
+    expected = teach(st.Federation(in_process(X, -y, parts)), student, goal, budget=30, method="dual")
+    found = teach(st.Federation(engine), student, goal, budget=30, method="dual", classes=classes)
+    np.testing.assert_array_equal(found.model, expected.model)
+    assert found.positive == -1.0

@@ -22,8 +22,8 @@ from superteach import Learner, SuperTeacher
 from superteach.errors import DataError, SettingError
 from superteach.goals import PerturbedFit
 from superteach.losses import LOSSES, Logistic
+from tests.oracles import TIGHT, accuracy
 
-TIGHT = {"tol": 1e-12, "max_iter": 100_000}
 ESTIMATORS = {
     "logistic": lambda i: LogisticRegression(C=0.5, fit_intercept=i, **TIGHT),
     "logistic cholesky": lambda i: LogisticRegression(C=2.0, fit_intercept=i, solver="newton-cholesky", **TIGHT),
@@ -76,13 +76,14 @@ def test_refit_gives_the_taught_model(name, intercept, K, form, budget, task):
     rows = teacher.sample_indices_
     refit = clone(estimator).fit(form(X)[rows], y[rows])
     assert np.shape(teacher.coef_) == np.shape(refit.coef_)
-    np.testing.assert_allclose(teacher.coef_, refit.coef_, rtol=1e-6, atol=1e-7)
+    near = accuracy(estimator)
+    np.testing.assert_allclose(teacher.coef_, refit.coef_, rtol=near, atol=near / 10)
     if intercept:
         assert np.shape(teacher.intercept_) == np.shape(refit.intercept_)
-    np.testing.assert_allclose(np.ravel(teacher.intercept_), np.ravel(refit.intercept_), rtol=1e-6, atol=1e-7)
-    assert teacher.lesson_.risk == pytest.approx(np.linalg.norm(flat(refit) - goal), rel=1e-6)
+    np.testing.assert_allclose(np.ravel(teacher.intercept_), np.ravel(refit.intercept_), rtol=near, atol=near / 10)
+    assert teacher.lesson_.risk == pytest.approx(np.linalg.norm(flat(refit) - goal), rel=near)
     whole = clone(estimator).fit(X, y)
-    assert teacher.lesson_.pool_risk == pytest.approx(np.linalg.norm(flat(whole) - goal), rel=1e-6)
+    assert teacher.lesson_.pool_risk == pytest.approx(np.linalg.norm(flat(whole) - goal), rel=near)
 
 
 @each_estimator
@@ -98,10 +99,11 @@ def test_refit_holds_on_standardised_rows(name, intercept, form, task):
     scaler = StandardScaler(with_mean=intercept).fit(X)
     refit = clone(estimator).fit(scaler.transform(X)[rows], y[rows])
     slope = np.ravel(refit.coef_) / scaler.scale_
-    np.testing.assert_allclose(np.ravel(teacher.coef_), slope, rtol=1e-6, atol=1e-8)
+    near = accuracy(estimator)
+    np.testing.assert_allclose(np.ravel(teacher.coef_), slope, rtol=near, atol=near / 100)
     if intercept:
         offset = np.ravel(refit.intercept_)[0] - scaler.mean_ @ slope
-        np.testing.assert_allclose(np.ravel(teacher.intercept_)[0], offset, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(np.ravel(teacher.intercept_)[0], offset, rtol=near, atol=near / 10)
     assert teacher.lesson_.risk == pytest.approx(np.linalg.norm(flat(teacher) - goal), rel=1e-9)
 
 
@@ -266,7 +268,7 @@ def test_budgets(budget, size, method, task):
 
 
 @each_estimator
-def test_best_is_the_lowest_risk_of_its_path(name, task):
+def test_best_is_the_nearest_of_its_path(name, task):
     """The path's risks are those of lessons of that size, and the lesson is the best of them."""
     X, y, estimator, goal = task(name, True)
     teacher = SuperTeacher(estimator, goal, budget="best", method="dual").fit(X, y, owners(3))
@@ -274,7 +276,7 @@ def test_best_is_the_lowest_risk_of_its_path(name, task):
     sizes = [point.size for point in path]
     assert sizes == sorted(set(sizes))
     assert sizes[-1] == ROWS
-    best = min(path, key=lambda point: point.risk)
+    best = min(path, key=lambda point: point.distance)
     assert teacher.lesson_.risk == pytest.approx(best.risk, rel=1e-12)
     assert len(teacher.sample_indices_) == best.size == teacher.lesson_.size
     for point in path[:: len(path) // 3]:

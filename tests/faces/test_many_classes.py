@@ -138,24 +138,28 @@ def test_certificates_say_what_a_linear_programme_says(length):
         random = SuperTeacher(TIGHT, goal, budget=60, method="random").fit(X, y).lesson_
         assert lesson.prediction_distance < random.prediction_distance
         assert lesson.consistency > random.consistency
-        assert 0.0 < lesson.lower_bound <= lesson.risk
+        assert 0.0 < lesson.lower_bound <= lesson.prediction_distance
 
 
-def test_no_lesson_of_a_tiny_pool_goes_below_its_bound():
+@pytest.mark.parametrize("measure", ["coefficients", "predictions"])
+def test_no_lesson_of_a_tiny_pool_goes_below_its_bound(measure):
     """Every lesson of 5 of 11 rows is fitted by scikit-learn: none is nearer than the bound, nor far nearer than ours."""
     X, y = pool(11, 1, 3, 5)
     learner = LogisticRegression(C=0.5, tol=1e-10, max_iter=10_000)
     goal = np.array([[9.0, 1.0], [-5.0, 0.0], [-4.0, -1.0]])
-    lesson = SuperTeacher(learner, goal, budget=5).fit(X, y).lesson_
+    lesson = SuperTeacher(learner, goal, budget=5, measure=measure).fit(X, y).lesson_
     assert lesson.certificate is not None
-    risks = []
+    shown = np.column_stack([X, np.ones(11)])
+    distances = []
     for rows in map(list, combinations(range(11), 5)):
         if len(np.unique(y[rows])) == 3:
             fit = learner.fit(X[rows], y[rows])
             offset = fit.intercept_ - fit.intercept_.mean()
-            risks.append(np.linalg.norm(np.column_stack([fit.coef_, offset]) - goal))
-    assert 0.0 < lesson.lower_bound <= min(risks)
-    assert min(risks) - 1e-6 <= lesson.risk <= 1.5 * min(risks)
+            away = np.column_stack([fit.coef_, offset]) - goal
+            per_row = np.linalg.norm(shown @ away.T) / np.sqrt(11)
+            distances.append(np.linalg.norm(away) if measure == "coefficients" else per_row)
+    assert 0.0 < lesson.lower_bound <= min(distances)
+    assert min(distances) - 1e-6 <= lesson.distance <= 1.5 * min(distances)
 
 
 def test_lessons_are_saved_and_reported(tmp_path):
@@ -170,7 +174,10 @@ def test_lessons_are_saved_and_reported(tmp_path):
     loaded.report(tmp_path / "report.html", columns=["height", "girth", "age"])
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "a logistic regression over 4 classes (softmax) on " in page
-    assert "2: girth" in page
+    assert "cedar: girth" in page
+    assert loaded.classes == tuple(sorted(NAMES))
+    for lesson in (teacher.lesson_, loaded):
+        assert [*lesson.to_frame()["column"][::4]] == [f"{name}: x0" for name in sorted(NAMES)]
     assert "losses.Softmax(outputs=4)" in page
     again = SuperTeacher(Learner(losses.Softmax(outputs=4), ridge=2.0, intercept="free"), loaded.goal, budget=100)
     assert again.fit(X, y).lesson_.risk == pytest.approx(loaded.risk, rel=0.5)
@@ -186,7 +193,7 @@ def test_least_squares_says_when_it_is_not_determined():
         SuperTeacher(LinearRegression(), np.zeros(5), budget=20).fit(twice, target)
     with pytest.raises(DataError, match="'3', 'the intercept' are linearly dependent"):
         SuperTeacher(LinearRegression(), np.zeros(5), budget=20).fit(np.column_stack([X, np.ones(200)]), target)
-    with pytest.raises(BudgetError, match="leave least squares undetermined"):
+    with pytest.raises(BudgetError, match="as many rows as its 4 coefficients: give at least 4"):
         SuperTeacher(LinearRegression(), full, budget=3, method="random").fit(X, target)
     with pytest.raises(SettingError, match="does not teach a learner without a penalty"):
         SuperTeacher(LinearRegression(), full, budget=20, method="dual").fit(X, target)
@@ -201,9 +208,9 @@ def test_refusals_say_what_to_do():
         ({"promise": "closed"}, SettingError, "promise='closed' cannot be kept for 4 classes"),
         ({"goal": np.zeros((3, 4))}, GoalError, r"shape \(3, 4\), expected \(4, 4\): a row for each class"),
         ({"goal": np.zeros((2, 8))}, GoalError, r"shape \(2, 8\)"),
-        ({"goal": TIGHT.fit(X, y == "elm")}, GoalError, r"shape \(1, 3\); 4 rows of them are expected"),
+        ({"goal": TIGHT.fit(X, y == "elm")}, GoalError, r"shape \(1, 3\); there are 4 classes, and a row for each"),
         ({"goal": MaxAUC()}, GoalError, "about two classes"),
-        ({"budget": 3, "method": "random"}, BudgetError, "have no row of . of the 4 classes"),
+        ({"budget": 3, "method": "random"}, BudgetError, "a row of each of its 4 classes: give at least 4"),
         ({"learner": LogisticRegression(solver="liblinear")}, LearnerError, "'liblinear'.* knows two classes"),
         ({"learner": Learner(losses.Softmax(3), 1.0)}, LearnerError, "'softmax' is not taught over 4 classes"),
     ):

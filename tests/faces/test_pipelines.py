@@ -15,17 +15,27 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, SplineTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    RobustScaler,
+    SplineTransformer,
+    StandardScaler,
+)
 from sklearn.svm import LinearSVC
 
 from superteach import SuperTeacher
 from superteach.errors import DataError, GoalError, LearnerError, SettingError
-from superteach.goals import FromData, PerturbedFit
+from superteach.goals import FromData, PerturbedFit, Within
+from tests.oracles import TIGHT
 
 ROWS = 240
 pytestmark = pytest.mark.filterwarnings("ignore:X has feature names")
-TIGHT = {"tol": 1e-12, "max_iter": 100_000}
 RANDOM = np.random.default_rng(0)
 FRAME = pd.DataFrame(
     {
@@ -213,18 +223,114 @@ def test_a_fitted_pipeline_is_a_goal():
     np.testing.assert_array_equal(frozen.goal, lesson.goal)
 
 
-def test_goals_with_other_transformers_are_refused_by_name():
-    """Other columns behind them, or other functions of them."""
-    other = mixed(encoder=OneHotEncoder(drop="first")).fit(FRAME, LABEL)
-    with pytest.raises(GoalError, match="onehotencoder__city_Bern"):
-        teach(mixed(), other)
+SCALERS = [
+    StandardScaler(), StandardScaler(with_mean=False), MinMaxScaler(), MaxAbsScaler(), RobustScaler(), PCA(2),
+    make_pipeline(SimpleImputer(), MinMaxScaler(feature_range=(-3, 5)), StandardScaler()),
+]  # fmt: skip
+
+
+def same_scores(teacher, goal, X) -> None:
+    """What the goal is taken for gives these rows the goal's own scores."""
+    lesson = teacher.lesson_
+    columns = X if teacher.transformer_ is None else teacher.transformer_.transform(X)
+    np.testing.assert_allclose(columns @ lesson.goal[:-1] + lesson.goal[-1], goal.decision_function(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("own", [None, StandardScaler(), PCA(2).fit(FRAME[NUMBERS][:80])], ids=repr)
+@pytest.mark.parametrize("scaler", SCALERS, ids=repr)
+def test_a_goal_scaled_elsewhere_is_taken_for_its_scores(scaler, own):
+    """Its means and scales are those of other rows, and its columns may be others than the learner's."""
+    X, elsewhere = FRAME[NUMBERS], 3.0 * FRAME[NUMBERS][:90] + 7.0
+    goal = make_pipeline(clone(scaler), learner()).fit(elsewhere, LABEL[:90])
+    pipe = learner() if own is None else make_pipeline(own, learner())
+    same_scores(teach(pipe, goal, X=X), goal, X)
+
+
+def test_a_goal_with_other_columns_is_taken_for_its_scores():
+    """One dummy fewer, and other names: the shortest of all models with these scores, as a penalised one is."""
+    goals = [
+        mixed(encoder=OneHotEncoder(drop="first")).fit(FRAME[:90], LABEL[:90]),
+        make_pipeline(
+            ColumnTransformer([("c", OneHotEncoder(), ["city"]), ("n", MinMaxScaler(), NUMBERS)]), learner()
+        ).fit(FRAME[:90], LABEL[:90]),
+    ]
+    for goal in goals:
+        teacher = teach(mixed(), goal)
+        same_scores(teacher, goal, FRAME)
+        assert teacher.lesson_.goal[2:5].sum() == pytest.approx(0.0, abs=1e-9)  # no part that all cities share
+
+
+def test_a_plain_model_of_the_table_is_taken_for_its_scores():
+    """Behind a scaler columns are others than those it was fitted on, though they may have the same names."""
+    goal = learner().fit(FRAME[NUMBERS], LABEL)
+    same_scores(teach(make_pipeline(StandardScaler(), learner()), goal, X=FRAME[NUMBERS]), goal, FRAME[NUMBERS])
+    teacher = teach(mixed(), goal)
+    scores = teacher.transformer_.transform(FRAME) @ teacher.lesson_.goal[:-1] + teacher.lesson_.goal[-1]
+    np.testing.assert_allclose(scores, goal.decision_function(FRAME[NUMBERS]), atol=1e-8)
+    named = make_pipeline(StandardScaler(), learner()).set_output(transform="pandas")
+    behind = learner().fit(StandardScaler().set_output(transform="pandas").fit_transform(FRAME[NUMBERS]), LABEL)
+    taught = teach(named, behind, X=FRAME[NUMBERS])  # here the learner's own columns have names
+    np.testing.assert_allclose(taught.lesson_.goal[:-1], behind.coef_[0])
+
+
+def test_imputers_of_a_goal():
+    """Exact where no value is missing, or where both fill in the same; else refused with what to do."""
+    X = FRAME[NUMBERS].copy()
+    goal = make_pipeline(SimpleImputer(), StandardScaler(), learner()).fit(X[:90], LABEL[:90])
+    own = make_pipeline(SimpleImputer(), StandardScaler(), learner())
+    same_scores(teach(own, goal, X=X), goal, X)
+    X.iloc[::7, 1] = np.nan
+    with pytest.raises(GoalError, match=r"missing values.* 35 rows.*FromData"):
+        teach(own, goal, X=X)
+    filled = SimpleImputer(strategy="constant", fill_value=20.0)
+    goal = make_pipeline(filled, StandardScaler(), learner()).fit(X[:90], LABEL[:90])
+    same_scores(teach(make_pipeline(clone(filled), StandardScaler(), learner()), goal, X=X), goal, X)
+    elsewhere = make_pipeline(SimpleImputer(), StandardScaler(), learner()).fit(X[:90], LABEL[:90])
+    same = make_pipeline(FrozenEstimator(elsewhere[:-1]), learner())
+    same_scores(teach(same, elsewhere, X=X), elsewhere, X)
+    scores = cross_val_score(SuperTeacher(same, elsewhere, budget=40), X, LABEL, cv=2, error_score="raise")
+    assert len(scores) == 2
+    remedy = teach(own, FromData(X[:90], LABEL[:90]), X=X)
+    fitted = learner().fit(remedy.transformer_.transform(X[:90]), LABEL[:90])
+    np.testing.assert_allclose(remedy.lesson_.goal, np.append(fitted.coef_, fitted.intercept_), atol=1e-6)
+
+
+def test_goals_that_no_model_of_the_columns_equals_are_refused():
+    """Other functions of them, too few rows to tell, and rows that it cannot score."""
     bent = make_pipeline(FunctionTransformer(np.log, feature_names_out="one-to-one"), learner()).fit(
         FRAME[NUMBERS], LABEL
     )
-    with pytest.raises(GoalError, match="another column 'age'"):
+    with pytest.raises(GoalError, match=r"no linear function.*FromData"):
         teach(learner(), bent, X=FRAME[NUMBERS])
+    with pytest.raises(GoalError, match="no linear function"):
+        teach(learner(), bent, X=FRAME[NUMBERS][::80], y=LABEL[::80], groups=None, budget=2)
+    towns = mixed(encoder=OneHotEncoder()).fit(FRAME[FRAME["city"] != "Oslo"], LABEL[FRAME["city"] != "Oslo"])
+    with pytest.raises(GoalError, match="Oslo"):
+        teach(mixed(), towns)
     with pytest.raises(GoalError, match="not fitted"):
         teach(mixed(), mixed())
+
+
+def test_bounds_by_the_table_s_own_names():
+    """Where one column of the learner's has the name; dummies by their own, without the prefix."""
+    goal = Within(at_most={"age": 0.1, "city_Oslo": -0.2}, equal=[("bmi", "city_Rome")])
+    lesson = teach(mixed(), goal).lesson_
+    by_name = dict(zip(lesson.columns, lesson.goal, strict=False))
+    assert by_name["standardscaler__age"] <= 0.1 + 1e-9
+    assert by_name["onehotencoder__city_Oslo"] <= -0.2 + 1e-9
+    assert by_name["standardscaler__bmi"] == pytest.approx(by_name["onehotencoder__city_Rome"], abs=1e-9)
+    with pytest.raises(GoalError, match=r"'city' becomes .*city_Bern.*city_Oslo.*city_Rome"):
+        teach(mixed(), Within(at_most={"city": 0.0}))
+    for pipe, X in ((mixed(), FRAME), (learner(), FRAME[NUMBERS])):
+        with pytest.raises(GoalError, match="did you mean 'age'"):
+            teach(pipe, Within(at_most={"aeg": 0.0}), X=X)
+
+
+def test_predictions_near_a_pipeline():
+    goal = mixed().fit(FRAME[:90], LABEL[:90])
+    teacher = teach(mixed(), Within(near=(goal, 0.2)))
+    scores = teacher.transformer_.transform(FRAME) @ teacher.lesson_.goal[:-1] + teacher.lesson_.goal[-1]
+    assert np.sqrt(np.mean((scores - goal.decision_function(FRAME)) ** 2)) <= 0.2 + 1e-6
 
 
 def test_reference_rows_pass_the_pipeline():

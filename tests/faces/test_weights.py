@@ -13,8 +13,8 @@ from superteach import Learner, SuperTeacher
 from superteach.errors import LearnerError
 from superteach.losses import LOSSES, Poisson
 from superteach.mathematics.losses import Weighted
+from tests.oracles import TIGHT
 
-TIGHT = {"tol": 1e-12, "max_iter": 100_000}
 LEARNERS = {
     "logistic": LogisticRegression(C=0.5, **TIGHT),
     "logistic classes": LogisticRegression(class_weight={1: 3.0}, **TIGHT),

@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from superteach import Learner, Lesson, SuperTeacher, datasets, drop
+from superteach import Federation, InProcess, Learner, Lesson, SuperTeacher, Teacher, datasets, drop, teach
 from superteach.goals import FromData, MaxAUC, PerturbedFit, Within
 from superteach.losses import Huber, Logistic
 
@@ -103,6 +103,7 @@ TABLES: list[tuple[str, Any]] = [
     (r"[Cc]omplex", X.to_numpy() + 1j),
     (r"2D|dimension", X["age"].to_numpy()),
     (r"dim", X.to_numpy()[:, :, None]),
+    (r"X is a structured array.*pandas.DataFrame", np.zeros(ROWS, dtype=[("a", float), ("b", float)])),
     (r"2D|array", 3.0),
     (r"2D|array|None", None),
     (r"2D|array|dict", {"a": [1, 2]}),
@@ -118,9 +119,14 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
     (r"label of row 'p5'", {"y": spoilt(Y, 5, None, None)}),
     (r"label of row 'p5'", {"y": spoilt(Y, 5, None, np.inf)}),
     (r"[Ii]nconsistent.*39|39", {"y": Y[1:]}),
-    (r"1d|shape", {"y": np.column_stack([Y, Y])}),
+    (r"shape \(40, 2\).*argmax", {"y": np.column_stack([Y, Y])}),
+    (r"y='age' is a text.*y=X\['age'\]", {"y": "age"}),
+    (r"costs='age' is a text.*costs=X\['age'\]", {"costs": "age"}),
+    (r"sample_weight='balanced' is a text", {"sample_weight": "balanced"}),
     (r"one class, 0", {"y": Y * 0}),
     (r"continuous labels such as", {"y": T}),
+    (r"40 different values \(0, 1, 2, …\).*regression such as ridge.*as text", {"y": np.arange(ROWS)}),
+    (r"40 different values", {"y": np.arange(float(ROWS)), "learner": LinearSVC()}),
     (r"Complex", {"y": Y + 1j}),
     (r"datetime|M8", {"y": DAYS.to_numpy()}),
     (r"mixed|numbers or all strings", {"y": spoilt(Y, 5, None, "u")}),
@@ -135,7 +141,7 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
     (r"groups names no owner for row 'p4'", {"groups": spoilt(OWNER, 4, None, np.nan)}),
     (r"all numbers or all strings", {"groups": np.array([1, "a"] * 20, dtype=object)}),
     (r"groups has shape", {"groups": np.column_stack([OWNER, OWNER])}),
-    (r"groups has shape", {"groups": "hospital"}),
+    (r"groups='hospital' is a text.*groups=X\['hospital'\]", {"groups": "hospital"}),
     (r"costs has shape \(39,\)", {"costs": np.ones(39)}),
     (r"costs.*no number", {"costs": ["dear"] * ROWS}),
     (r"row 'p2'.*cost nan", {"costs": spoilt(np.ones(ROWS), 2, None, np.nan)}),
@@ -180,9 +186,14 @@ GOALS: list[tuple[str, Any]] = [
     (r"entries", 3.0),
     (r"position 1: nan", [1.0, np.nan, 0.0, 0.0]),
     (r"position 1: 1e\+200", [1.0, 1e200, 0.0, 0.0]),
+    (r"the path 'goal.json'", Path("goal.json")),
+    (r"2 coefficients, expected 3", {"coef": [1.0, 2.0], "intercept": 0.0}),
+    (r"no coefficient for column 'dose'", {"coef": {"age": 1.0, "bmi": 1.0}, "intercept": 0.0}),
     (r"number|real", [1j, 1.0, 0.0, 0.0]),
     (r"number|inhomogeneous", [[1.0], [2.0, 3.0], 4.0, 5.0]),
     (r"number|real|datetime", DAYS[:4]),
+    (r"coefficient of column 'bmi' is 1e\+12, .* all rows is \d", GOAL | {"bmi": 1e12}),
+    (r"coefficient of the intercept is -1e\+99", GOAL | {"intercept": -1e99}),
     (r"not fitted", make_pipeline(StandardScaler(), LogisticRegression())),
     (r"no coef_", make_pipeline(StandardScaler(), SVC()).fit(X, Y)),
     (r"2 columns, the rows have 3|columns", FromData(X[["age", "bmi"]], Y)),
@@ -194,14 +205,20 @@ GOALS: list[tuple[str, Any]] = [
 ]
 LEARNERS: list[tuple[str, Any]] = [
     (r"a class, not an instance", LogisticRegression),
-    (r"str cannot be taught", "logistic"),
+    (r"the text 'logistic' cannot be taught; supported are", "logistic"),
     (r"Lasso cannot be taught", Lasso()),
     (r"SVC cannot be taught", SVC()),
     (r"SGDClassifier cannot be taught", SGDClassifier()),
     (r"C=inf", LogisticRegression(C=np.inf)),
-    (r"C=-1", LogisticRegression(C=-1)),
+    (r"C=-1.*C must be one number above 0$", LogisticRegression(C=-1)),
+    (r"C=nan.*C must be one number above 0$", LogisticRegression(C=np.nan)),
+    (r"C=1e-320.*from 1e-100 to 1e\+100$", LogisticRegression(C=1e-320)),
+    (r"alpha=-1.*alpha must be one number above 0$", Ridge(alpha=-1)),
+    (r"alpha=1e\+300.*from 1e-100", Ridge(alpha=1e300)),
+    (r"'tol'.*-1", LogisticRegression(tol=-1)),
     (r"C='1'", LogisticRegression(C="1")),
     (r"l1_ratio=0.5", LogisticRegression(l1_ratio=0.5)),
+    (r"penalty='l1'.*penalty must be 'l2'\. ", LogisticRegression(penalty="l1")),
     (r"fit_intercept='yes'", LogisticRegression(fit_intercept="yes")),
     (r"solver", LogisticRegression(solver="simplex")),
     (r"max_iter", LogisticRegression(max_iter=-1)),
@@ -213,7 +230,7 @@ LEARNERS: list[tuple[str, Any]] = [
     (r"class_weight=3", LogisticRegression(class_weight=3)),
     (r"balanced", LinearSVC(class_weight="balanced")),
     (r"loss='hinge'", LinearSVC(loss="hinge")),
-    (r"alpha=0", Ridge(alpha=0.0)),
+    (r"alpha=0.0.*above 0, because without a penalty.*LinearRegression", Ridge(alpha=0.0)),
     (r"positive=True", Ridge(positive=True)),
     (r"ends in 'passthrough'", Pipeline([("a", StandardScaler()), ("b", "passthrough")])),
     (r"RandomForestClassifier cannot be taught", make_pipeline(StandardScaler(), RandomForestClassifier())),
@@ -260,7 +277,7 @@ OTHERS: list[tuple[str, Call]] = [
     *[(r"lesson.json' is no lesson", _load(text)) for text in ("", "{}", "[]", "3", '{"model": 3}', '{"a": 1', "null")],
     (r"is no lesson.*'goal'", _load(json.dumps({"model": {"coef": [1.0], "intercept": 0.0}}))),
     (r"cannot be read: No such file", lambda folder: Lesson.load(folder / "nowhere.json")),
-    (r"cannot be read: Is a directory", lambda folder: Lesson.load(folder)),
+    (r"cannot be read: No such file", lambda folder: Lesson.load(folder)),
     (r"against='x'", lambda folder: _lesson().report(folder / "r.html", against="x")),
     (r"against=3", lambda folder: _lesson().report(folder / "r.html", against=3)),
     (r"against=\['x'\]", lambda folder: _lesson().report(folder / "r.html", against=["x"])),
@@ -268,6 +285,8 @@ OTHERS: list[tuple[str, Call]] = [
     (r"cannot be written.*folder", lambda folder: _lesson().save(folder / "no" / "lesson.json")),
     (r"columns names 1 column,", lambda folder: _lesson().report(folder / "r.html", columns=["a"])),
     (r"what='rows'", lambda folder: _lesson().to_frame("rows")),
+    (r"near this goal.*column 'age' is 1000, .* all rows is \d",
+     lambda folder: fit(goal=GOAL | {"age": 1e3}, learner=PoissonRegressor(), y=np.abs(T), method="match")),
     (r"column 'age'|feature names|match", lambda folder: fit().predict(X[["bmi", "age", "dose"]])),
     (r"3|feature", lambda folder: fit().predict(X.to_numpy()[:, :2])),
     (r"column 'age' holds text", lambda folder: fit().predict(X.assign(age="old"))),
@@ -289,7 +308,11 @@ OTHERS: list[tuple[str, Call]] = [
     (r"intercept of .*fit_intercept", lambda folder: fit(goal=FITTED, learner=LogisticRegression(fit_intercept=False))),
     (r"intercept of 0.1", lambda folder: fit(learner=LogisticRegression(fit_intercept=False))),
     (r"class_weight", lambda folder: fit(goal=FromData(X, Y), learner=LogisticRegression(class_weight={1: 2.0}))),
-    (r"single class|raise the budget", lambda folder: fit(budget=1)),
+    (r"budget=1 is 1 of 40 rows.*2 classes: give at least 2; budget=1.0", lambda folder: fit(budget=1)),
+    (r"budget=0.01 is 1 of 40 rows.*give at least 2$", lambda folder: fit(budget=0.01, method="match")),
+    (r"budget=2 .*3 classes: give at least 3", lambda folder: fit(budget=2, y=THREE, goal=np.ones((3, 4)), method="match")),
+    (r"budget=1 .*give at least 2", lambda folder: fit(budget=1, promise="closed", method="match")),
+    (r"there are 3 classes, and a row for each", lambda folder: fit(y=THREE, goal=FITTED, method="match")),
     (r"no coefficient", lambda folder: fit(goal=LinearRegression().fit(X[["age", "bmi"]], T), learner=Ridge(), y=T)),
     (r"engine='cuda' makes no engine.*Torch\('cuda'\)", lambda folder: fit(engine="cuda")),
     (r"3 masked values.*fill them", lambda folder: fit(X=np.ma.array(X, mask=np.arange(X.size).reshape(X.shape) < 3))),
@@ -298,8 +321,8 @@ OTHERS: list[tuple[str, Call]] = [
     (r"the goal is the text 'goal.json'; give its numbers", lambda folder: fit(goal="goal.json")),
 ]  # fmt: skip
 
-WARD = X.assign(ward=["east", "west"] * (ROWS // 2))
 THREE = np.arange(ROWS) % 3
+WARD = X.assign(ward=["east", "west"] * (ROWS // 2))
 
 
 def piped(table: Any, fitted: bool = False) -> SuperTeacher:
@@ -336,8 +359,16 @@ SETS_PIPELINES_AND_DROPS: list[tuple[str, Call]] = [
     (r"column 'age' holds infinity in row 'p3'", lambda folder: piped(spoilt(WARD, 3, 0, np.inf))),
     (r"columns 'age', 'dose' are linearly", lambda folder: fit(
         X=X.assign(dose=X["age"]), y=T, goal=np.ones(4), learner=LinearRegression(), method="match")),
-    (r"undetermined \(columns 'age'", lambda folder: fit(
+    (r"budget=3 .*its 4 coefficients: give at least 4", lambda folder: fit(
         y=T, goal=np.ones(4), learner=LinearRegression(), method="match", budget=3)),
+    (r"undetermined \(columns 'age'", lambda folder: fit(
+        X=X.assign(age=np.arange(ROWS) == 7), y=T, goal=np.ones(4), learner=LinearRegression(), method="random", budget=9)),
+    (r"y='age' is a text", lambda folder: drop(X, "age", coefficient="bmi")),
+    (r"'a' has 40 rows but 3 targets", lambda folder: Teacher("a", X.to_numpy(), T[:3])),
+    (r"no teacher", lambda folder: InProcess([])),
+    (r"takes an engine such as InProcess.*a list", lambda folder: Federation([])),
+    (r"teacher a has labels such as 0; .*−1 and \+1", lambda folder: teach(
+        Federation(InProcess([Teacher("a", X.to_numpy(), Y.to_numpy())])), LogisticRegression(), np.ones(4), budget=20)),
     (r"'agee' is no column.*'age'", lambda folder: drop(X, Y, coefficient="agee")),
     (r"99 is no column", lambda folder: drop(X, Y, coefficient=99)),
     (r"column 'ward' holds text, such as 'east'", lambda folder: drop(WARD, Y, coefficient="age")),
@@ -353,7 +384,7 @@ SETS_PIPELINES_AND_DROPS: list[tuple[str, Call]] = [
     (r"Lasso cannot be taught", lambda folder: drop(X, T, Lasso(), coefficient="age")),
     (r"\(3, 3\), expected \(3, 4\)", lambda folder: fit(y=THREE, goal=np.ones((3, 3)), method="match")),
     (r"no row of .* of the 3 classes", lambda folder: fit(
-        y=THREE, goal=LogisticRegression().fit(X, THREE), method="match", budget=2)),
+        y=np.where(np.arange(ROWS) == 7, 2, Y), goal=np.ones((3, 4)), method="random", budget=4)),
 ]  # fmt: skip
 
 PYTHON: list[tuple[str, Call]] = [

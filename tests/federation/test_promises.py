@@ -25,7 +25,7 @@ def test_an_epsilon_lesson_over_three_teachers(town, tmp_path):
     run = teach(town, tmp_path / "lesson", "--epsilon", "0.5", "--json")
     assert run.returncode == 0, run.stderr
     stored = json.loads(run.stdout)
-    assert (stored["promise"], stored["delivered"], stored["rows"]) == ("epsilon", False, 3 * ROWS)
+    assert (stored["promise"], stored["delivered"], stored["pool_rows"]) == ("epsilon", False, 3 * ROWS)
     assert len(stored["ledger"]) <= MOST_ROUNDS
     assert sorted(path.name for path in (tmp_path / "lesson").iterdir()) == ["lesson.json", "report.html"]
     for name in TEACHERS:

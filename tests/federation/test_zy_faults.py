@@ -114,10 +114,10 @@ class Run:
         )
         lesson = st.Lesson.load(self.out / "lesson.json")
         assert lesson.model.tobytes() == expected.model.tobytes()
-        assert (lesson.risk, lesson.consistency, lesson.rows) == (
+        assert (lesson.risk, lesson.consistency, lesson.pool_rows) == (
             expected.risk,
             expected.consistency,
-            expected.rows,
+            expected.pool_rows,
         )
         assert lesson.teachers == tuple(names)
         stored = json.loads((self.out / "lesson.json").read_text())

@@ -25,7 +25,7 @@ GOAL = np.array([1.0, 0.5, -0.4])
 TURN = Turn(number=1, position=0, teachers=2)
 
 BALANCE = queries.Balance(GOAL, np.eye(WIDTH))
-ANY_TIME = queries.Count | queries.Show | queries.Take | queries.ChosenCost
+ANY_TIME = queries.Count | queries.Show | queries.Take | queries.ChosenCost | queries.Sample
 """Questions of the rows as they are."""
 
 # A full conversation in an order in which each question can be answered.
@@ -77,6 +77,7 @@ TALK: list[Query] = [
     queries.Show((2, 3), WIDTH),
     queries.Take((2, 3), (True, True, False, True, False)),
     queries.ChosenCost(),
+    queries.Sample(0.4, 3),
     queries.Recall("search", False),
     queries.Alone(GOAL, 0.5, False, False, "match", "stationary", 1.0, 7),
 ]

@@ -27,8 +27,8 @@ from superteach.losses import LOSSES, Huber, Logistic, Squared
 from superteach.mathematics.learner import fit
 from superteach.queries import Census, Keep, RankRows
 from superteach.solvers import LBFGS, Newton
+from tests.oracles import TIGHT, accuracy, solve_tightly
 
-TIGHT = {"tol": 1e-12, "max_iter": 100_000}
 ESTIMATORS = {
     "logistic cholesky": lambda i: LogisticRegression(C=0.7, solver="newton-cholesky", fit_intercept=i, **TIGHT),
     "logistic lbfgs": lambda i: LogisticRegression(C=2.0, fit_intercept=i, **TIGHT),
@@ -91,12 +91,13 @@ def test_fit_equals_scikit_learn(name, intercept, K, pool, federation_of, chosen
     learner = st.Learner.of(estimator)
     federation = federation_of(X, y, K, learner.loss, learner.column)
     wanted = coefficients(estimator.fit(X, y))
-    np.testing.assert_allclose(fitted(federation, learner, "all", 400), wanted, rtol=1e-6, atol=1e-7)
+    near = accuracy(estimator)
+    np.testing.assert_allclose(fitted(federation, learner, "all", 400), wanted, rtol=near, atol=near / 10)
     choose(federation, 150)
     rows = chosen_rows(federation)
     assert len(rows) == 150
     wanted = coefficients(estimator.fit(X[rows], y[rows]))
-    np.testing.assert_allclose(fitted(federation, learner, "chosen", 150), wanted, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(fitted(federation, learner, "chosen", 150), wanted, rtol=near, atol=near / 10)
 
 
 @pytest.mark.parametrize("kind", sorted(LOSSES))
@@ -117,7 +118,7 @@ def test_gradient_vanishes(kind, intercept, solver, pool, federation_of, chosen_
             pull[-1] = 0.0
         data = whole.T @ plain_slope(kind, whole @ model, y[part])
         scale = max(np.linalg.norm(data), np.linalg.norm(pull))
-        assert np.linalg.norm(data + pull) <= 1.001e-10 * scale
+        assert np.linalg.norm(data + pull) <= 1.01e-10 * scale
 
 
 @pytest.mark.parametrize("kind", sorted(LOSSES))
@@ -142,8 +143,7 @@ def test_huber_equals_cvxpy(intercept, delta, pool, federation_of):
     found = fitted(federation_of(X, y, 3, learner.loss, learner.column), learner, "all", 200)
     slope, offset = cp.Variable(4), cp.Variable()
     losses = 0.5 * cp.sum(cp.huber(X @ slope + (offset if intercept else 0.0) - y, delta))
-    precise = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
-    cp.Problem(cp.Minimize(losses + cp.sum_squares(slope))).solve(solver=cp.CLARABEL, **precise)
+    solve_tightly(cp.Problem(cp.Minimize(losses + cp.sum_squares(slope))))
     wanted = np.append(slope.value, offset.value) if intercept else slope.value
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
@@ -167,8 +167,9 @@ def test_standardize_is_a_standard_scaler(name, intercept, budget, pool, federat
     wanted = slope
     if intercept:
         wanted = np.append(slope, np.ravel(estimator.intercept_)[0] - scaler.mean_ @ slope)
-    np.testing.assert_allclose(lesson.model, wanted, rtol=1e-6, atol=1e-8)
-    assert lesson.risk == pytest.approx(np.linalg.norm(wanted - goal), rel=1e-6)
+    near = accuracy(estimator)
+    np.testing.assert_allclose(lesson.model, wanted, rtol=near, atol=near / 100)
+    assert lesson.risk == pytest.approx(np.linalg.norm(wanted - goal), rel=near)
 
 
 def test_standardize_leaves_constant_columns_alone(pool, federation_of):
@@ -191,7 +192,7 @@ REFUSED = [
     (SGDClassifier(), "SGDClassifier"),
     (SVC(), "SVC"),
     (LogisticRegression, r"LogisticRegression \(a class, not an instance\)"),
-    ("LogisticRegression", "str cannot be taught"),
+    ("LogisticRegression", "the text 'LogisticRegression' cannot be taught"),
     (None, "NoneType"),
     (LogisticRegression(class_weight="balanced"), r"class_weight='balanced'"),
     (LogisticRegression(class_weight={1: 2.0}), r"class_weight=\{1: 2.0\}"),
@@ -282,6 +283,6 @@ def test_wide_models_are_those_of_scikit_learn(intercept, standardize):
     pool = teacher.lesson_.pool_model
     raw = StandardScaler(with_mean=intercept).fit(X.toarray()) if standardize else None
     coef = expected.coef_[0] if raw is None else expected.coef_[0] / raw.scale_
-    np.testing.assert_allclose(pool[: X.shape[1]], coef, rtol=0, atol=1e-6 * np.abs(coef).max())
+    np.testing.assert_allclose(pool[: X.shape[1]], coef, rtol=0, atol=1e-5 * np.abs(coef).max())
     rounds = [entry for entry in teacher.lesson_.ledger if entry.stage == "pool fit"]
     assert len(rounds) < 60  # 94 without the diagonal

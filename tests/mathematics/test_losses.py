@@ -179,7 +179,7 @@ def test_best_dual_beats_every_other(case, t, c):
     assert best[0] == terms.slope[0]
     assert terms.value[0] == pytest.approx(value, rel=1e-9, abs=1e-9)
     assert best[0] == pytest.approx(alpha, rel=2e-5, abs=2e-5)
-    assert loss.dual_value(one(t), one(y), one(c))[0] == terms.value[0]
+    assert loss.dual_value(one(t), one(y), one(c))[0] == pytest.approx(terms.value[0], rel=1e-14, abs=1e-300)
     reached = t * best[0] - loss.penalised_conjugate(best, one(y), one(c))[0]
     assert reached == pytest.approx(value, rel=1e-9, abs=1e-9)
 
@@ -206,7 +206,8 @@ def test_dual_derivatives(case, t, c):
 def test_a_row_below_its_threshold_is_exactly_off(case, t, c):
     """Where t does not reach the threshold α is exactly 0 and the curvature too."""
     loss, y = case
-    assume(loss.name != "logistic" and activation(loss, t, y, c) < 0.0)
+    rounding = 1e-12 * (abs(t) + abs(y) + abs(c))
+    assume(loss.name != "logistic" and activation(loss, t, y, c) < -rounding)
     terms = loss.dual_terms(one(t), one(y), one(c))
     assert terms.slope[0] == 0.0
     assert terms.curvature[0] == 0.0

@@ -34,7 +34,7 @@ def test_a_lesson_under_a_promise(promise, town):
     rows = chosen(here)
     if promise != "epsilon":  # with so few rows noise may miss the size by far
         assert sum(map(len, rows.values())) == pytest.approx(100, abs=2)
-    assert (lesson.promise, lesson.delivered, lesson.size, lesson.rows) == (promise, False, 100, 3 * ROWS)
+    assert (lesson.promise, lesson.delivered, lesson.size, lesson.pool_rows) == (promise, False, 100, 3 * ROWS)
     assert np.isnan(lesson.model).all()
     page = page_of(lesson).html()
     assert "nothing was measured" in page
@@ -63,7 +63,7 @@ def test_a_lesson_under_a_promise(promise, town):
     ("told", "words"),
     [
         ({"method": "dual"}, "nothing was measured"),
-        ({"goal": [40.0, -30.0, 20.0, 10.0]}, "no lesson of any size ends"),
+        ({"goal": [40.0, -30.0, 20.0, 10.0]}, "no lesson of this size ends"),
     ],
     ids=["the paper's method", "a goal out of reach"],
 )
@@ -298,7 +298,7 @@ def test_a_lost_teacher_ends_the_lesson(round_, town):
     with pytest.raises(TeacherLost, match=f"south is lost: .*--teachers north,west; .*new keys.*{paid}, ε left: north"):
         teach(here, "epsilon", epsilon=0.5)
     here.line.change = lambda name, message, data: data
-    assert teach(here, "epsilon", "without", ["north", "west"], epsilon=0.3).rows == 2 * ROWS
+    assert teach(here, "epsilon", "without", ["north", "west"], epsilon=0.3).pool_rows == 2 * ROWS
 
 
 @pytest.mark.parametrize("promise", ["closed", "epsilon", "masked"])

@@ -85,7 +85,7 @@ def test_every_number_is_the_lessons_own(case, taught, tmp_path):
     versions = dict(reader.table("package", "version"))
     assert versions == stored["versions"]
     exact = [value for value, _ in reader.data]
-    for key in ("size", "rows", "fraction", "risk", "pool_risk", "consistency", "rounds"):
+    for key in ("size", "pool_rows", "fraction", "risk", "pool_risk", "consistency", "rounds"):
         assert repr(stored[key]) in exact, key
     if stored["certificate"]:
         direction = reader.table("component", "u")

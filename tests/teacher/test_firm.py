@@ -14,6 +14,7 @@ from superteach.line.messages import Turn
 from superteach.line.queries.private import COUNT, Begin, Cap, Choose, Sketch
 from superteach.mathematics.losses import Logistic
 from superteach.mathematics.private import FIRM, FIRMEST
+from tests.oracles import solve_tightly
 
 WEIGHTS, MODEL = np.ones(3), np.array([0.5, -1.0, 0.3])
 CAP = Cap(WEIGHTS, 0.6, -1.0, 0.4)
@@ -59,8 +60,8 @@ def test_firmer_fractions_are_the_nearest_with_the_same_sum(chosen):
     moved, free = expit(odds), cp.Variable(160)
     away = cp.sum(cp.kl_div(free, moved) + cp.kl_div(1 - free, 1 - moved))
     same = [chosen.pulls.T @ free == chosen.pulls.T @ chosen.before, cp.sum(free) == chosen.before.sum()]
-    cp.Problem(cp.Minimize(away), same).solve(solver=cp.CLARABEL)
-    np.testing.assert_allclose(chosen.after, free.value, atol=2e-5)
+    solve_tightly(cp.Problem(cp.Minimize(away), same))
+    np.testing.assert_allclose(chosen.after, free.value, atol=1e-7)
     np.testing.assert_allclose(chosen.pulls.T @ chosen.after, chosen.pulls.T @ chosen.before, atol=1e-8)
     assert (
         np.linalg.slogdet(_curvature(chosen, chosen.after))[1] > np.linalg.slogdet(_curvature(chosen, chosen.before))[1]

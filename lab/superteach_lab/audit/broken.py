@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from superteach.promises.noise import Grid
 from superteach.promises.terms import PromiseTerms
 from superteach.types import Array, Positions, Raw
 from superteach_lab.audit.empirical import LEVEL, Measured, Noise, measure, noise_of, released, scores
-from superteach_lab.audit.transcript import Subject, Tapped, Transcript, listen
+from superteach_lab.audit.transcript import Subject, Tapped, Transcript, failure, listen
 
 PLAIN = 1 << 16
 """Top words this near to 0, from above or below, are those of plain numbers: of uniform ones 1 in 2^47 is."""
@@ -153,7 +155,8 @@ class Caught:
     """Whether a detector found a broken promise out."""
 
     variant: str
-    caught: bool
+    caught: bool | None
+    """None where the variant could not be run."""
     said: str
 
 
@@ -168,30 +171,49 @@ def check_variants(
     masks: bool = True,
 ) -> list[Caught]:
     """Run every broken variant against its detector; `transcript` is an honest lesson's under epsilon."""
-    given = subject, transcript, row, PromiseTerms("epsilon", 1, epsilon, delta), runs
-    found = []
-    for variant, kind in (("noise halved", HalvedNoise), ("one release without noise", NoiselessSketch)):
-        told, seen = measured_as(kind, *given), noise_as(kind, subject, epsilon, delta)
+    given = subject, transcript, row, PromiseTerms("epsilon", 1, epsilon, delta)
+
+    def noise(kind: type[PromiseTerms]) -> tuple[bool, str]:
+        told, seen = measured_as(kind, *given, runs=runs), noise_as(kind, subject, epsilon, delta)
         said = (
             f"an ε of at least {told.epsilon:.3g} was measured where {epsilon:g} was claimed; in a real lesson the noise of "
             f"{seen.least} was too small (chance {seen.chance:.1g})"
         )
-        found.append(Caught(variant, told.epsilon > epsilon or seen.chance < 1e-6, said))
-    if masks:
+        return told.epsilon > epsilon or seen.chance < 1e-6, said
+
+    def reused() -> tuple[bool, str]:
         pairs = reused_masks(listen(subject, "masked", broken_tap(masker=ReusedMasks)).transcript)
-        found.append(Caught("masks used twice", bool(pairs), f"{len(pairs)} pairs of replies differ by plain numbers"))
+        return bool(pairs), f"{len(pairs)} pairs of replies differ by plain numbers"
+
+    def lonely() -> tuple[bool, str]:
         bare = bare_words(listen(subject, "masked", broken_tap(masker=Lonely)).transcript)
-        found.append(Caught("a roster of one", bool(bare), f"{len(bare)} replies can be read as they are"))
-    ledger = Forgetful(folder / "forgetful", epsilon, delta)
-    keys = ledger.keys([subject.rows, subject.targets])
-    passed = lessons_let_pass(ledger, keys, epsilon)
-    told = measured_as(PromiseTerms, *given[:-1], runs=max(runs // 4, 500), lessons=passed)
-    left = ledger.left(keys)
-    said = (
-        f"{passed} lessons passed where the account held one, and it still says that ε = {left:.3g} is left; "
-        f"an ε of at least {told.epsilon:.3g} was measured"
-    )
-    return [*found, Caught("a ledger that forgets", told.epsilon > epsilon or (passed > 1 and left >= epsilon), said)]
+        return bool(bare), f"{len(bare)} replies can be read as they are"
+
+    def forgetful() -> tuple[bool, str]:
+        ledger = Forgetful(folder / "forgetful", epsilon, delta)
+        keys = ledger.keys([subject.rows, subject.targets])
+        passed = lessons_let_pass(ledger, keys, epsilon)
+        told = measured_as(PromiseTerms, *given, runs=max(runs // 4, 500), lessons=passed)
+        left = ledger.left(keys)
+        said = (
+            f"{passed} lessons passed where the account held one, and it still says that ε = {left:.3g} is left; "
+            f"an ε of at least {told.epsilon:.3g} was measured"
+        )
+        return told.epsilon > epsilon or (passed > 1 and left >= epsilon), said
+
+    variants: dict[str, Callable[[], tuple[bool, str]]] = {
+        "noise halved": partial(noise, HalvedNoise),
+        "one release without noise": partial(noise, NoiselessSketch),
+        **({"masks used twice": reused, "a roster of one": lonely} if masks else {}),
+        "a ledger that forgets": forgetful,
+    }
+    found = []
+    for variant, work in variants.items():
+        try:
+            found.append(Caught(variant, *work()))
+        except Exception as error:  # told on the page; the other variants are still tried
+            found.append(Caught(variant, None, f"could not be run: {failure(error)}"))
+    return found
 
 
 def measured_as(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from superteach.errors import SuperteachError
+from superteach.errors import SuperteachError, TeachingError
 from superteach.promises.accounting import epsilon_of, mu_of
 from superteach.promises.ledger import Ledger
 from superteach.promises.terms import PromiseTerms
@@ -18,7 +18,7 @@ from superteach_lab.audit.broken import lessons_let_pass
 from superteach_lab.audit.empirical import Measured, allowed_advantage, auc_of, measure, released, scores
 from superteach_lab.audit.evidence import known_rounds, sums_at
 from superteach_lab.audit.recovery import Found, candidates, found_rows, score
-from superteach_lab.audit.transcript import Subject, Transcript, listen
+from superteach_lab.audit.transcript import Subject, Transcript, listen, listen_few
 
 MEMBER = "was this row there?"
 LESSONS = "20 lessons"
@@ -28,12 +28,19 @@ FAR = 40.0
 
 
 def member(
-    subject: Subject, promise: str, transcript: Transcript, row: tuple[Array, float], terms: PromiseTerms, runs: int
+    subject: Subject,
+    promise: str,
+    transcript: Transcript,
+    row: tuple[Array, float] | None,
+    terms: PromiseTerms,
+    runs: int,
 ) -> tuple[Found, Measured | None]:
     """Tell lessons with a row from lessons without it; under epsilon with the noise of `terms`."""
     if promise == "closed":
         said = "no number leaves a teacher, so there is nothing to tell by"
         return Found(MEMBER, promise, 0, 1, None, 0, said, 0.5, 0.0, 0.0), None
+    if row is None:
+        raise TeachingError("there is no row to look for: none was chosen from a lesson under epsilon")
     if promise == "epsilon":
         found = measure(*scores(released(subject, *row, transcript, terms), runs), terms.delta)
         doubt = 1.96 * np.sqrt(2.0 / found.runs)
@@ -81,26 +88,47 @@ def many_lessons(subject: Subject, promise: str, epsilon: float, delta: float) -
     if promise == "closed":
         said = "no number leaves a teacher, in however many lessons"
         return Found(LESSONS, promise, 0, subject.count, None, 0, said)
-    draw, rows = np.random.default_rng(0), []
-    length = 0.5 * float(np.linalg.norm(subject.goal)) / np.sqrt(len(subject.goal))
+    draw, rows, taught = np.random.default_rng(0), list[Array](), 0
+    length = 0.5 * float(np.linalg.norm(in_own_units(subject, subject.goal))) / np.sqrt(len(subject.goal))
     for _ in range(TWENTY):
         away = draw.standard_normal(len(subject.goal))
-        if promise == "masked":
-            one = replace(subject, goal=far(subject, away), budget=1)
-            with suppress(SuperteachError):
+        with suppress(SuperteachError):  # some goals cannot be taught from so few rows
+            if promise == "masked":
+                one = replace(subject, goal=far(subject, away), budget=2)
                 rows += candidates(one, listen(one, "masked").transcript)
-        else:
-            one = replace(subject.small(), goal=subject.goal + length * away)
-            rows += found_rows(one, listen(one, "open", rounding="alone"))
+            else:
+                rows += found_rows(
+                    *listen_few(replace(subject, goal=subject.goal + in_raw_units(subject, length * away)))
+                )
+            taught += 1
     found, error = score(rows, subject.rows)
-    said = f"{found:,} different rows of {subject.count:,} were read in {TWENTY} lessons"
+    said = f"{found:,} different rows of {subject.count:,} were read in {taught} lessons"
     if promise == "masked":
         said += " with goals far away: few rows weigh anything in totals there, and nobody lied"
-    return Found(LESSONS, promise, found, subject.count, error, TWENTY, said)
+    return Found(LESSONS, promise, found, subject.count, error, taught, said)
 
 
 def far(subject: Subject, direction: Array) -> Array:
     """A goal in this direction that no lesson reaches, in units of columns and targets."""
-    width = subject.rows.shape[1]
-    units = np.append(1.0 / np.maximum(subject.rows.std(axis=0), 1e-300), np.ones(len(direction) - width))
-    return np.asarray(FAR * max(1.0, float(np.std(subject.targets))) * direction * units / np.sqrt(len(direction)))
+    length = FAR * max(1.0, float(np.std(subject.targets))) / np.sqrt(len(direction))
+    return in_raw_units(subject, length * direction)
+
+
+def in_raw_units(subject: Subject, model: Array) -> Array:
+    """A model of columns with mean 0 and deviation 1 as one of the columns as they are."""
+    mean, spread = _columns(subject)
+    coef = model[: len(spread)] / spread
+    return np.append(coef, model[len(spread) :] - mean @ coef)
+
+
+def in_own_units(subject: Subject, model: Array) -> Array:
+    """A model of the columns as they are as one of columns with mean 0 and deviation 1."""
+    mean, spread = _columns(subject)
+    coef = model[: len(spread)]
+    return np.append(coef * spread, model[len(spread) :] + mean @ coef)
+
+
+def _columns(subject: Subject) -> tuple[Array, Array]:
+    """Means and deviations; a constant column has 1."""
+    mean, spread = subject.rows.mean(axis=0), subject.rows.std(axis=0)
+    return mean, np.where(spread > 0.0, spread, 1.0)

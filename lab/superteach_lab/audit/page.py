@@ -62,10 +62,14 @@ NAMES = {
     "a fellow teacher that tells small lies": "Tell small lies as one of the owners, and listen where they lead",
     "a fellow teacher that tells large lies": "Tell large lies as one of the owners, and listen where they lead",
     "a fellow teacher that tells huge lies": "Tell huge lies as one of the owners, and listen where they lead",
+    "a fellow teacher that tells lies": "Tell lies as one of the owners, and listen where they lead",
     "a fellow teacher that leads prices to single rows": "Lie as one of the owners, so that all choose a single row",
     "was this row there?": "Guess whether a known row took part, knowing all other rows",
     "20 lessons": "Go on for 20 lessons",
 }
+
+
+_CAUGHT = {True: "yes", False: "NO", None: "not run"}
 
 
 def page_of(audit: Audit) -> Page:
@@ -87,6 +91,8 @@ def page_of(audit: Audit) -> Page:
         _promise(page, told)
     if audit.accounted is not None:
         _epsilon(page, audit.accounted)
+    elif audit.unmeasured:
+        page.section("The number ε, measured").prose(f"ε was not measured: {audit.unmeasured}")
     if audit.ledger is not None:
         _ledger(page, audit.ledger)
     return page
@@ -96,7 +102,9 @@ def _verdict(told: Audited, accounted: Accounted | None) -> Markup | str:
     """What came of one promise, in a sentence or two."""
     if told.refused:
         return f"{told.promise}: no lesson was taught. {told.refused}"
-    tried = f"{len(told.found)} attacks were tried"
+    tried = f"{len(told.found) - told.failed} attacks were tried"
+    if told.failed:
+        tried += f" ({told.failed} more could not be run, for the reasons below)"
     if told.promise in ("closed", "epsilon"):
         kept = "and recovered no row." if not told.rows else f"and recovered {told.rows:,} rows: the promise is BROKEN."
         more = ""
@@ -126,7 +134,7 @@ def _facts(page: Page, accounted: Accounted) -> None:
             ("noise found", percent(accounted.noise.ratio), "of the least that is needed"),
             (
                 "broken on purpose",
-                f"{sum(one.caught for one in accounted.variants)} of {len(accounted.variants)}",
+                f"{sum(bool(one.caught) for one in accounted.variants)} of {len(accounted.variants)}",
                 "broken promises that this audit found out",
             ),
         ]
@@ -161,7 +169,7 @@ def _promise(page: Page, told: Audited) -> None:
 
 
 def _row(one: Found) -> list[object]:
-    recovered = f"{one.rows:,} of {one.of:,}" if one.of else "–"
+    recovered = "not run" if one.failed else f"{one.rows:,} of {one.of:,}" if one.of else "–"
     if one.rows and one.error is not None:
         recovered += f" (error {one.error:.0e})"
     return [
@@ -176,7 +184,7 @@ def _row(one: Found) -> list[object]:
 
 
 def _sentence(clause: str) -> str:
-    return f"{clause[:1].upper()}{clause[1:]}."
+    return f"{clause[:1].upper()}{clause[1:].rstrip('.')}."
 
 
 def _epsilon(page: Page, accounted: Accounted) -> None:
@@ -206,7 +214,7 @@ def _epsilon(page: Page, accounted: Accounted) -> None:
     )
     section.table(
         ["promise broken on purpose", "found out", "how"],
-        [[one.variant, "yes" if one.caught else "NO", _sentence(one.said)] for one in accounted.variants],
+        [[one.variant, _CAUGHT[one.caught], _sentence(one.said)] for one in accounted.variants],
         "An audit that could not find out a broken promise would say nothing",
     )
 

@@ -19,7 +19,7 @@ from superteach.line.queries.private import read_symmetric
 from superteach.mathematics.learner import Learner
 from superteach.types import Array
 from superteach_lab.audit.evidence import is_known, sums_at
-from superteach_lab.audit.transcript import Heard, Round, Subject, Transcript, listen, spread_of
+from superteach_lab.audit.transcript import Heard, Round, Subject, Transcript, listen, spread_of, with_enough_rows
 
 CHOSEN = "curvatures of chosen rows"
 EXACT = 1e-6
@@ -47,6 +47,8 @@ class Found:
     advantage: float | None = None
     allowed: float | None = None
     """The most advantage that the promise lets anybody have."""
+    failed: bool = False
+    """Whether it could not be run; `said` has the reason."""
 
 
 def score(candidates: Sequence[Array], rows: Array) -> tuple[int, float | None]:
@@ -55,6 +57,8 @@ def score(candidates: Sequence[Array], rows: Array) -> tuple[int, float | None]:
         return 0, None
     tried = np.array(candidates)
     tried = tried[np.linalg.norm(tried, axis=1) > 0.0]
+    if rows.shape[1] == 1:  # in one column every direction is every row's, and tells nothing
+        tried = tried[np.abs(np.abs(tried[:, 0]) - 1.0) >= 1e-12]
     unit = tried / np.linalg.norm(tried, axis=1, keepdims=True)
     units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
     near = np.abs(unit @ units.T).argmax(axis=1)
@@ -215,10 +219,13 @@ def _counts(query: Query[object]) -> tuple[int, ...]:
 
 
 def same(first: Transcript, second: Transcript) -> list[tuple[Round, Round]]:
-    """Rounds of two lessons in which the very same was asked."""
-    asked = {_content(one.query): one for one in second.rounds if one.query.reply_length}
-    pairs = ((one, asked.get(_content(one.query))) for one in first.rounds if one.query.reply_length)
-    return [(one, other) for one, other in pairs if other is not None]
+    """Rounds of two lessons in which the very same was asked, the first time, the second time and so on."""
+    asked: dict[str, list[Round]] = {}
+    for one in second.rounds:
+        if one.query.reply_length:
+            asked.setdefault(_content(one.query), []).append(one)
+    alike = ((one, asked.get(_content(one.query))) for one in first.rounds if one.query.reply_length)
+    return [(one, others.pop(0)) for one, others in alike if others]
 
 
 def _content(query: Query[object]) -> str:
@@ -277,17 +284,22 @@ def _under_noise(
 
 
 def one_row_more(subject: Subject, promise: str, **settings: Any) -> Found:
-    """Two lessons, the second without one row of the first teacher."""
-    row, target = subject.parts[0][0][-1], float(subject.parts[0][1][-1])
-    more, fewer = (listen(one, promise, **settings) for one in (subject, subject.without_row()))
+    """Two lessons, the second without one row of a teacher."""
+    place = int(np.argmax([len(y) for _, y in subject.parts]))  # somebody who has rows left without it
+    row, target = subject.parts[place][0][-1], float(subject.parts[place][1][-1])
+    more, fewer = (listen(one, promise, **settings) for one in (subject, subject.without_row(place)))
     return subtracted(subject, more, fewer, row, target, "totals with and without a row")
 
 
 def one_budget_more(subject: Subject, promise: str, **settings: Any) -> Found:
     """Two lessons of n and n + 1 rows by the paper's method, whose choices are nested."""
     attack, method = "budgets n and n + 1", {"method": "dual"} if promise in ("open", "masked") else {}
-    fewer, more = (
-        listen(one, promise, **{**method, **settings}) for one in (subject, replace(subject, budget=subject.budget + 1))
+    fewer, more = with_enough_rows(
+        subject,
+        subject.most,
+        lambda some: [
+            listen(one, promise, **{**method, **settings}) for one in (some, replace(some, budget=some.budget + 1))
+        ],
     )
     if promise != "open":
         said = "no sum over chosen rows ever leaves a teacher, so nothing differs by the row that was added"

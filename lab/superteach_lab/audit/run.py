@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from superteach.errors import SuperteachError
+from superteach.errors import TeachingError
 from superteach.promises.accounting import epsilon_of
 from superteach.promises.terms import LEAST, PromiseTerms
 from superteach.types import Array
@@ -16,7 +17,7 @@ from superteach.words import PROMISES
 from superteach_lab.audit import broken, crafted, fellow, membership, recovery
 from superteach_lab.audit.empirical import Measured, Noise, canary, mu_of_row, noise_of, released
 from superteach_lab.audit.recovery import Found
-from superteach_lab.audit.transcript import Heard, Subject, Transcript, listen
+from superteach_lab.audit.transcript import Heard, Subject, Transcript, failure, listen, listen_few
 
 RUNS = 4_000
 """Lessons with the row, and as many without it, behind a measured ε."""
@@ -38,6 +39,11 @@ class Audited:
         """The most rows that any attack recovered."""
         return max((one.rows for one in self.found), default=0)
 
+    @property
+    def failed(self) -> int:
+        """How many attacks could not be run."""
+        return sum(one.failed for one in self.found)
+
 
 @dataclass
 class Accounted:
@@ -54,7 +60,7 @@ class Accounted:
     def kept(self) -> bool:
         """Whether nothing speaks against the claim, and the audit would have noticed."""
         honest = self.measured.epsilon <= self.terms.epsilon and self.noise.chance > 1e-6
-        return honest and all(one.caught for one in self.variants)
+        return honest and all(one.caught is not False for one in self.variants)
 
 
 @dataclass
@@ -64,8 +70,17 @@ class Audit:
     subject: Subject
     promises: list[Audited]
     accounted: Accounted | None
+    unmeasured: str = ""
+    """Why ε was not measured, where it should have been."""
     ledger: dict[str, float] | None = None
     """ε of the rows' life, spent and left, where a teacher's own ledger was given."""
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether something could not be tried on a promise that hides rows."""
+        hidden = [one for one in self.promises if one.promise in ("closed", "epsilon")]
+        variants = self.accounted.variants if self.accounted else []
+        return bool(self.unmeasured) or any(one.failed for one in hidden) or any(one.caught is None for one in variants)
 
 
 def audit(
@@ -76,67 +91,97 @@ def audit(
     runs: int = RUNS,
     watch: Callable[[str], None] = lambda words: None,
 ) -> Audit:
-    """Teach under each promise in this process, and attack what left the teachers."""
-    accounted, row, noisy = None, None, None
+    """Teach under each promise in this process, and attack what left the teachers.
+
+    Whatever cannot be taught, tried or measured is told with its reason, and the rest goes on.
+    """
+    result = Audit(subject, [], None)
+    noisy = row = None
+    why = ""
     if {"epsilon", "open", "masked"} & set(promises):
         watch("a lesson under epsilon, and the row that shows itself most")
-        noisy = listen(subject, "epsilon", epsilon=epsilon, delta=delta)
-        row = canary(subject, noisy.transcript, PromiseTerms("epsilon", 1, epsilon, delta))
-    done = []
+        try:
+            noisy = listen(subject, "epsilon", epsilon=epsilon, delta=delta)
+            row = canary(subject, noisy.transcript, PromiseTerms("epsilon", 1, epsilon, delta))
+        except Exception as error:
+            why = failure(error)
     for promise in promises:
-        watch(f"attacks on promise {promise!r}")
-        one = attack(subject, promise, epsilon, delta, noisy, row, runs)
-        done.append(one)
-    if "epsilon" in promises and noisy is not None and row is not None:
+        one = Audited(promise, subject)
+        result.promises.append(one)
+        if promise == "epsilon" and noisy is None:
+            one.refused = result.unmeasured = why
+            continue
+        for name, work in attacks(one, epsilon, delta, noisy, row, runs):
+            watch(f"{promise}: {name}")
+            one.found += tried(name, promise, work)
+    if "epsilon" in promises and noisy is not None:
         watch("the measured ε, and promises broken on purpose")
-        accounted = account(subject, noisy.transcript, row, epsilon, delta, runs)
-    return Audit(subject, done, accounted)
+        try:
+            if row is None:
+                raise TeachingError(why)
+            result.accounted = account(subject, noisy.transcript, row, epsilon, delta, runs)
+        except Exception as error:
+            result.unmeasured = failure(error)
+    return result
 
 
-def attack(
-    subject: Subject,
-    promise: str,
+Work = Callable[[], Found | list[Found]]
+
+
+def tried(name: str, promise: str, work: Work) -> list[Found]:
+    """What came of an attack, or why it could not be run: one that fails must not take the others with it."""
+    try:
+        found = work()
+    except Exception as error:
+        return [Found(name, promise, 0, 0, None, 0, f"could not be run: {failure(error)}", failed=True)]
+    return found if isinstance(found, list) else [found]
+
+
+def attacks(
+    told: Audited,
     epsilon: float,
     delta: float,
     noisy: Heard | None,
     row: tuple[Array, float] | None,
     runs: int,
-) -> Audited:
-    """Every attack on one promise."""
-    told = Audited(promise, subject)
+) -> Iterator[tuple[str, Work]]:
+    """Every attack on one promise, by name; none where the promise refuses a lesson.
+
+    `noisy` is a lesson under epsilon and `row` the one that shows itself most in it, where there is one.
+    """
+    subject, promise = told.subject, told.promise
     given: dict[str, Any] = {"epsilon": epsilon, "delta": delta} if promise == "epsilon" else {}
     try:
-        told.heard = noisy if promise == "epsilon" and noisy else listen(subject, promise, **given)
-        few = subject.small()
-        alone = listen(few, promise, rounding="alone", **given) if promise == "open" else told.heard
-    except SuperteachError as error:
-        told.refused = str(error)
-        return told
-    told.found += [
-        recovery.from_shown(subject, told.heard),
-        recovery.from_chosen(few, alone),
-        recovery.from_totals(few, alone),
-        recovery.one_row_more(subject, promise, **given),
-        recovery.one_budget_more(subject, promise, **given),
-        recovery.one_teacher_more(subject, promise, **given),
-    ]
+        heard = told.heard = noisy if promise == "epsilon" and noisy else listen(subject, promise, **given)
+    except Exception as error:
+        told.refused = failure(error)
+        return
+
+    @cache
+    def few() -> tuple[Subject, Heard]:
+        """A lesson of few rows, which show themselves most in sums over chosen rows."""
+        return listen_few(subject) if promise == "open" else (subject.small(), heard)
+
+    yield "rows shown outright", partial(recovery.from_shown, subject, heard)
+    yield recovery.CHOSEN, lambda: recovery.from_chosen(*few())
+    yield "curvatures of all rows", lambda: recovery.from_totals(*few())
+    yield "totals with and without a row", partial(recovery.one_row_more, subject, promise, **given)
+    yield "budgets n and n + 1", partial(recovery.one_budget_more, subject, promise, **given)
+    yield "totals with and without a teacher", partial(recovery.one_teacher_more, subject, promise, **given)
     terms = PromiseTerms(promise, len(subject.parts), epsilon, delta)
-    told.found += [crafted.deviate(subject, terms, name) for name in crafted.crafted_for(promise)]
+    for name in crafted.crafted_for(promise):
+        yield name, partial(crafted.deviate, subject, terms, name)
     if promise == "epsilon":
-        told.found += fellow.lead(subject, epsilon, delta)
+        yield "a fellow teacher that tells lies", partial(fellow.lead, subject, epsilon, delta)
     if promise == "masked":
-        told.found.append(fellow.single_out(subject))
-    if row is not None:
+        yield fellow.LED, partial(fellow.single_out, subject)
+
+    def known_row() -> Found:
         local = PromiseTerms("epsilon", 1, epsilon, delta)
-        told.found.append(membership.member(subject, promise, _transcript(noisy, told), row, local, runs)[0])
-    told.found.append(membership.many_lessons(subject, promise, epsilon, delta))
-    return told
+        return membership.member(subject, promise, heard.transcript, row, local, runs)[0]
 
-
-def _transcript(noisy: Heard | None, told: Audited) -> Transcript:
-    heard = noisy if told.promise == "epsilon" else told.heard
-    assert heard is not None
-    return heard.transcript
+    yield membership.MEMBER, known_row
+    yield membership.LESSONS, partial(membership.many_lessons, subject, promise, epsilon, delta)
 
 
 def account(

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from superteach.coordinator.classroom import enter
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.teaching import teach
 from superteach.engines.inprocess import InProcess
+from superteach.errors import BudgetError, SuperteachError, reason_of
 from superteach.lesson import Lesson
 from superteach.line.queries import Private, Query
+from superteach.mathematics.learner import Learner
 from superteach.promises.terms import OPEN_TERMS, PromiseTerms
 from superteach.teacher import Teacher
 from superteach.types import Array, Positions, Raw
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +130,27 @@ class Subject:
             for place, ((X, y), end) in enumerate(zip(self.parts, ends, strict=True))
         ]
 
+    def standardised(self) -> Subject:
+        """The same rows and goal on standardised columns, as if owners had scaled them by public means and deviations."""
+        learner = Learner.of(self.learner)
+        scaling = enter(Federation(InProcess(self.teachers())), learner, None, standardize=True).scaling
+        units = replace(scaling, constant=float(learner.column > 0.0))
+        centre, scale = (default if one is None else one for one, default in ((units.centre, 0.0), (units.scale, 1.0)))
+        parts = tuple(((X - centre) / scale, y) for X, y in self.parts)
+        return replace(self, parts=parts, goal=units.inside(self.goal), name=f"{self.name}, standardised columns")
+
+    @property
+    def most(self) -> int:
+        """The most rows that leave a choice."""
+        return max(int(0.9 * self.count), 1)
+
+    def workable(self) -> Subject:
+        """The same with as many rows to choose as a lesson in the open needs; as it is where no number is enough."""
+        try:
+            return with_enough_rows(self, self.most, lambda one: (one, listen(one, "open")))[0]
+        except SuperteachError:
+            return self
+
     def small(self) -> Subject:
         """The same with so few rows to choose that most teachers choose fewer than there are columns."""
         return replace(self, budget=max(2, min(self.budget, int(0.7 * len(self.goal) * len(self.parts)))))
@@ -171,6 +197,31 @@ def listen(subject: Subject, promise: str, tap: type[Tapped] = Tapped, **setting
     finally:
         engine.close()
     return Heard(lesson, engine.transcript, tuple(state.chosen for state in engine.states()))
+
+
+def with_enough_rows(subject: Subject, most: int, work: Callable[[Subject], Result]) -> Result:
+    """Do some work, with more rows to choose (`most` at most) where so few cannot be taught.
+
+    Of few rows all may carry one class, and no classifier learns from them.
+    """
+    while True:
+        try:
+            return work(subject)
+        except BudgetError:
+            if subject.budget >= most:
+                raise
+            subject = replace(subject, budget=min(subject.budget + max(subject.budget // 2, 1), most))
+
+
+def listen_few(subject: Subject) -> tuple[Subject, Heard]:
+    """Teach few rows in the open, each teacher by itself."""
+    return with_enough_rows(subject.small(), subject.budget, lambda one: (one, listen(one, "open", rounding="alone")))
+
+
+def failure(error: Exception) -> str:
+    """Say why a lesson or an attack failed: our own errors explain themselves, others are named."""
+    text = reason_of(error)
+    return text if isinstance(error, SuperteachError) else f"{type(error).__name__}: {text}"
 
 
 def spread_of(query: Private, terms: PromiseTerms) -> Array:

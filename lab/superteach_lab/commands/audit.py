@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from superteach.errors import SettingError
+from superteach.errors import SettingError, reason_of
+from superteach.faces.cli.lines import say
+from superteach.settings import in_options
 from superteach.words import PROMISES
 
 if TYPE_CHECKING:
+    from superteach_lab.audit.recovery import Found
     from superteach_lab.audit.run import Audit
     from superteach_lab.audit.transcript import Subject
 
@@ -43,8 +47,24 @@ def audit(
     intercept: Annotated[
         bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.", rich_help_panel=_POOL)
     ] = True,
-    goal: Annotated[str | None, typer.Option(help="A .json or .npy file (files).", rich_help_panel=_POOL)] = None,
-    budget: Annotated[float, typer.Option(help="Rows of a lesson: a count, or a share.", rich_help_panel=_POOL)] = 0.1,
+    goal: Annotated[
+        str | None, typer.Option(help="A .json or .npy file, or 'from-data:FILE' (files).", rich_help_panel=_POOL)
+    ] = None,
+    standardize: Annotated[
+        bool,
+        typer.Option(
+            "--standardize",
+            help="Scale columns to mean 0 and deviation 1 first, as owners do by public numbers (files).",
+            rich_help_panel=_POOL,
+        ),
+    ] = False,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="Rows of a lesson: a count, or a share (default: a tenth of them, or more where a lesson needs more).",
+            rich_help_panel=_POOL,
+        ),
+    ] = None,
     promise: Annotated[
         list[str] | None,
         typer.Option(help="closed, epsilon, masked or open; again for more (default: all).", rich_help_panel=_PROMISE),
@@ -57,38 +77,71 @@ def audit(
     runs: Annotated[
         int, typer.Option(min=200, help="Lessons with a row, and without it, behind ε.", rich_help_panel=_PROMISE)
     ] = 4_000,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a page that is there.", rich_help_panel=_RESULT)
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was found as JSON and nothing else.", rich_help_panel=_RESULT)
     ] = False,
 ) -> None:
     """Read the options, run the audit, write the page and show a table."""
+    from superteach.coordinator.selection import counts_of
     from superteach.faces.cli import screen
+    from superteach.settings import Settings, check_budget
     from superteach_lab.audit.page import page_of
     from superteach_lab.audit.run import audit as run
 
-    if out.is_dir():
-        raise SettingError(f"--out {str(out)!r} is a folder; name a file for the page, such as audit.html")
-    wanted = tuple(promise or PROMISES)
+    place = _check_out(out, overwrite)
+    wanted = tuple(dict.fromkeys(promise or PROMISES))
     if odd := [name for name in wanted if name not in PROMISES]:
         raise SettingError(f"--promise {odd[0]!r} is not known; there are {', '.join(PROMISES)}")
+    Settings(promise="epsilon", epsilon=epsilon, delta=delta, budget=1)  # raises where there are no such ε and δ
+    size = None
+    if budget is not None:
+        size = check_budget(int(budget) if budget >= 1 and budget == int(budget) else budget)
     account = None if ledger is None else _ledger(ledger, epsilon, delta)
-    subject = _subject(files, target, owner, features, learner, (C, alpha, intercept), goal, budget)
-    found = run(subject, wanted, epsilon, delta, runs, _watch)
+    with screen.activity("read files") as watch:
+        subject = _subject(files, target, owner, features, learner, (C, alpha, intercept), goal, standardize)
+        if size is not None:
+            subject = replace(subject, budget=counts_of(size, subject.count, len(subject.goal))[0])
+        elif "open" in wanted:
+            watch("how many rows a lesson needs")
+            subject = subject.workable()
+        found = run(subject, wanted, epsilon, delta, runs, watch)
     found.ledger = account
-    page_of(found).write(out)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    page_of(found).write(place)
     if as_json:
         _print_json(found)
     else:
         _show(found)
-        screen.say(f"The page is in {out}")
-    if any(one.rows for one in found.promises if one.promise in ("closed", "epsilon")) or not _kept(found):
+        say(f"The page is in {out}")
+    broken = any(one.rows for one in found.promises if one.promise in ("closed", "epsilon")) or not _kept(found)
+    if broken or found.incomplete:
         raise typer.Exit(1)
 
 
-def _watch(words: str) -> None:
-    """Say what is being done, on a terminal."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"{words} …\n")
+def _check_out(out: Path, overwrite: bool) -> Path:
+    """Return the place of the page, or say before any work why it cannot be written."""
+    import tempfile
+
+    named = f"--out {str(out)!r}"
+    try:
+        place = out.resolve()
+        if place.is_dir():
+            raise SettingError(f"{named} is a folder; name a file for the page, such as audit.html")
+        if place.exists() and not overwrite:
+            raise SettingError(f"{named} exists; name another file or add --overwrite")
+        if place.exists() and b'name="generator" content="superteach"' not in place.read_bytes()[:4096]:
+            raise SettingError(f"{named} is no page of superteach, and --overwrite leaves it alone; name another file")
+        nearest = next(parent for parent in place.parents if parent.exists())
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except SettingError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        raise SettingError(f"{named} cannot be written: {reason_of(error)}; name another file") from None
+    return place
 
 
 def _kept(found: Audit) -> bool:
@@ -103,50 +156,65 @@ def _subject(
     kind: str,
     penalty: tuple[float | None, float | None, bool],
     goal: str | None,
-    budget: float,
+    standardize: bool,
 ) -> Subject:
     """Rows, learner and goal, from files or drawn."""
     import numpy as np
     from scipy import sparse
 
+    from superteach.coordinator.goals import CheckedGoal, check_goal
     from superteach.coordinator.named import build_learner
-    from superteach.coordinator.selection import counts_of
-    from superteach.faces.cli.goal import read_goal
+    from superteach.coordinator.promised import public_goal
+    from superteach.faces.cli.goal import FROM_DATA, check_goal_file, check_goal_name, make_goal
     from superteach.mathematics.learner import Learner
-    from superteach.settings import check_budget
     from superteach.teacher.files import read_pool
-    from superteach.teacher.inputs import make_teachers
+    from superteach.teacher.inputs import find_classes, make_teachers
     from superteach_lab.audit.transcript import Subject
 
     C, alpha, intercept = penalty
     student = Learner.of(build_learner(kind, C, alpha, intercept))
-    size = check_budget(int(budget) if budget >= 1 and budget == int(budget) else budget)
     if not files:
-        if target or owner or features or goal:
-            raise SettingError("--target, --owner, --features and --goal go with files; name some")
+        if target or owner or features or goal or standardize:
+            raise SettingError("--target, --owner, --features, --goal and --standardize go with files; name some")
         if not student.loss.classifies:
             raise SettingError(f"--learner {kind} needs files of your own; the synthetic pool has two labels")
         draw = np.random.default_rng(0)
         X = draw.standard_normal((1_000, 5))
         y = np.where(X @ np.linspace(1.0, 0.2, 5) + draw.standard_normal(1_000) > 0.0, 1.0, -1.0)
         wanted = np.append(np.linspace(0.8, 0.1, 5), [0.1] * intercept)
-        count = counts_of(size, 1_000, len(wanted))[0]
-        return Subject.dealt(X, y, 5, student, wanted, count, "synthetic pool")
+        return Subject.dealt(X, y, 5, student, wanted, 100, "synthetic pool")
     if target is None or goal is None:
         missing = "--target" if target is None else "--goal"
         raise SettingError(f"{missing} is missing: files need the column to be predicted and a goal that is public")
+    if goal.startswith(FROM_DATA):
+        check_goal_name(goal)
+    elif goal not in ("perturbed", "max-auc"):
+        check_goal_file(goal, "from-data:FILE")
+    else:
+        raise SettingError(
+            f"--goal {goal} is found from the rows themselves, and an audit needs a goal that is public: name a .json or "
+            ".npy file, or from-data:FILE with rows that are nobody's secret"
+        )
     names = None if features is None else [name.strip() for name in features.split(",")]
-    pool = read_pool(files, target, owner, names, not student.loss.classifies)
-    teachers, classes = make_teachers(pool.parts, pool.columns, student.loss)
+    numeric = not student.loss.classifies
+    pool = read_pool(files, target, owner, names, numeric)
+    classes = None if numeric else find_classes(pool.parts, most=2)
+    teachers, _ = make_teachers(pool.parts, pool.columns, student.loss)
     parts = tuple(
         (_dense(part.take_features(), sparse), np.asarray(teacher.target, dtype=np.float64))
         for part, teacher in zip(pool.parts, teachers, strict=True)
     )
-    vector = read_goal(goal, pool.columns, intercept, classes)
+    width = len(pool.columns)
+    named = make_goal(goal, 0, pool.columns, target, numeric, intercept, classes)
+    named = check_goal(named, width, student, classes, pool.columns)
+    if isinstance(named, CheckedGoal):
+        named.check(student, pool.columns, classes)
+    vector = public_goal(named, student, width, "epsilon")
     rows = sum(len(y) for _, y in parts)
-    return Subject(
-        parts, student, vector, counts_of(size, rows, len(vector))[0], ", ".join(Path(one).name for one in files)
-    )
+    size = max(round(0.1 * rows), 2 * len(vector))
+    subject = Subject(parts, student, vector, size, ", ".join(Path(one).name for one in files))
+    subject = replace(subject, budget=min(size, subject.most))
+    return subject.standardised() if standardize else subject
 
 
 def _dense(features: Any, sparse: Any) -> Any:
@@ -192,10 +260,11 @@ def _print_json(found: Audit) -> None:
                 "promise": one.promise,
                 "refused": one.refused,
                 "rows": one.rows,
-                "attacks": [asdict(f) for f in one.found],
+                "attacks": [asdict(attack) for attack in one.found],
             }
             for one in found.promises
         ],
+        "unmeasured": found.unmeasured,
         "ledger": found.ledger,
     }
     if found.accounted is not None:
@@ -213,28 +282,40 @@ def _show(found: Audit) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from superteach.faces.cli import screen
     from superteach_lab.audit.page import NAMES
 
     terminal = sys.stdout.isatty()
-    table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, padding=(0, 1 if terminal else 2, 0, 0))
     table.add_column("rows recovered")
-    attacks = list(dict.fromkeys(one.attack for told in found.promises for one in told.found))
     for told in found.promises:
-        table.add_column(told.promise, justify="right")
-    for attack in attacks:
-        cells = []
-        for told in found.promises:
-            one = next((one for one in told.found if one.attack == attack), None)
-            auc = f" AUC {one.auc:.2f}" if one is not None and one.auc is not None else ""
-            cells.append("–" if one is None else auc.strip() or str(one.rows))
-        table.add_row(NAMES.get(attack, attack), *cells)
+        table.add_column(told.promise, justify="right", no_wrap=True)
+    for attack in dict.fromkeys(one.attack for told in found.promises for one in told.found):
+        cells = [next((one for one in told.found if one.attack == attack), None) for told in found.promises]
+        table.add_row(NAMES.get(attack, attack), *map(_cell, cells))
     Console(width=None if terminal else 160).print(table)
+    for told in found.promises:
+        if told.refused:
+            say(in_options(f"{told.promise}: no lesson was taught: {told.refused}"))
+        for one in told.found:
+            if one.failed:
+                say(in_options(f"{told.promise}: {NAMES.get(one.attack, one.attack)}: {one.said}"))
+    if found.unmeasured:
+        say(in_options(f"ε was not measured: {found.unmeasured}"))
     if found.accounted is not None:
         measured, terms = found.accounted.measured, found.accounted.terms
-        missed = [one.variant for one in found.accounted.variants if not one.caught]
-        screen.say(
+        missed = [one.variant for one in found.accounted.variants if one.caught is False]
+        unsure = [one.variant for one in found.accounted.variants if one.caught is None]
+        outcome = "NOT found out: " + ", ".join(missed) if missed else "all found out"
+        say(
             f"ε promised {terms.epsilon:g}, measured at least {measured.epsilon:.3g} ({measured.level:.0%} confidence, "
-            f"{measured.runs:,} lessons); broken promises "
-            f"{'all found out' if not missed else 'NOT found out: ' + ', '.join(missed)}"
+            f"{measured.runs:,} lessons); broken promises {outcome}"
+            + (f" but for those that could not be run: {', '.join(unsure)}" if unsure else "")
         )
+
+
+def _cell(one: Found | None) -> str:
+    if one is None:
+        return "–"
+    if one.failed:
+        return "not run"
+    return str(one.rows) if one.auc is None else f"AUC {one.auc:.2f}"

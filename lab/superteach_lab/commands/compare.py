@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from superteach.errors import MissingExtra, SettingError
+from superteach.faces.cli.lines import say, warn
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from superteach_lab.compare.bench import Cell, Line
-    from superteach_lab.compare.sources import Source
+    from superteach_lab.compare.sources import Files, Synthetic
 
 ABOUT = (
     "Compare methods: each chooses rows of the same pools, one referee refits the learner and scores.\n\n"
     "Without files the paper's synthetic pools are used. The folder receives cells.jsonl (every finished choice; the "
     "same command goes on where it was stopped), compare.json, figure.png and figure.svg."
 )
+SIZES = (0.01, 0.02, 0.04, 0.1, 0.3)
 WRITTEN = ("cells.jsonl", "compare.json", "figure.png", "figure.svg")
 app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 _POOL, _BENCH, _RESULT = "Pool", "Bench", "Result"
@@ -84,8 +88,12 @@ def compare(
         ),
     ] = None,
     sizes: Annotated[
-        str, typer.Option(help="Lesson sizes: fractions or counts.", rich_help_panel=_BENCH)
-    ] = "0.01,0.02,0.04,0.1,0.3",
+        str | None,
+        typer.Option(
+            help="Lesson sizes: fractions or counts (default: 0.01,0.02,0.04,0.1,0.3, as far as they are two rows or more).",
+            rich_help_panel=_BENCH,
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds 0, 1, … of pools and goals.", rich_help_panel=_BENCH)] = 3,
     time_limit: Annotated[float, typer.Option(help="Seconds one choice may take.", rich_help_panel=_BENCH)] = 120.0,
     out: Annotated[
@@ -97,8 +105,11 @@ def compare(
     ] = False,
 ) -> None:
     """Read the options, run the bench, show it."""
+    from superteach.faces.cli import screen
+    from superteach.lesson import versions
     from superteach_lab.compare import bench
     from superteach_lab.compare.child import check_seconds
+    from superteach_lab.digest import digest_of
     from superteach_lab.records import Records
     from superteach_lab.rivals import ALL, by_name
 
@@ -112,27 +123,32 @@ def compare(
         chosen = by_name([name.strip() for name in methods.split(",")])
     if out is not None:
         _check(out)
-    source: Source
+    source: Files | Synthetic
     if files:
-        source = _files(files, learner, target, owner, features, (C, alpha, intercept), goal, standardize)
+        with screen.activity("read files"):
+            source = _files(files, learner, target, owner, features, (C, alpha, intercept), goal, standardize)
     else:
         if target or owner or C is not None or alpha is not None or goal != "perturbed" or standardize:
             raise SettingError("--target, --owner, --C, --alpha, --goal and --standardize go with files; name some")
         source = _synthetic(learner, rows, features, noise, teachers)
-    counts = bench.counts(_numbers("--sizes", sizes), source.rows)
-    cells = bench.plan(source, chosen, counts, seeds)
+    shares = [share for share in SIZES if share * source.rows >= 2.0] if sizes is None else _numbers("--sizes", sizes)
+    counts = bench.counts(shares, source.rows)
+    # One folder keeps the cells of several pools, goals and settings: each is known by what was in them.
+    contents = digest_of([source.contents(), time_limit, versions()])
+    cells = bench.plan(source, chosen, counts, seeds, contents)
     with tempfile.TemporaryDirectory() as scratch:
         folder = out or Path(scratch)
-        records = Records(folder / "cells.jsonl", {**source.settings(), "time_limit": time_limit})
+        records = Records(folder / "cells.jsonl", {"command": "compare"})
         try:
             with _progress(len(cells)) as watch:
                 bench.run(source, cells, records, time_limit, watch)
         except KeyboardInterrupt:
             if out is not None:
-                sys.stderr.write(f"{len(records)} finished cells are in {out}; the same command goes on from there\n")
+                kept = sum(cell.key(source.name) in records for cell in cells)
+                warn(f"{kept} finished cells are in {out}; the same command goes on from there")
             raise
-        wanted = [cell.key(source.name) for cell in cells]
-        lines = bench.summary([record for record in records if record["cell"] in wanted], source.rows, source.teachers)
+        done = [record for cell in cells if (record := records.find(cell.key(source.name))) is not None]
+        lines = bench.summary(done, source.rows, source.teachers)
         _report(lines, source, time_limit, out, as_json)
 
 
@@ -152,7 +168,7 @@ def _numbers(option: str, text: str) -> list[float]:
         raise SettingError(f"{option} {text!r} is not a list of numbers such as 0.01,0.04") from None
 
 
-def _synthetic(learner: str, rows: int, features: str | None, noise: float, teachers: str) -> Source:
+def _synthetic(learner: str, rows: int, features: str | None, noise: float, teachers: str) -> Synthetic:
     from superteach_lab.compare.sources import Synthetic
 
     width = _numbers("--features", features or "10")
@@ -171,8 +187,8 @@ def _files(
     penalty: tuple[float | None, float | None, bool],
     goal: str,
     standardize: bool,
-) -> Source:
-    from superteach.coordinator.goals import CheckedGoal
+) -> Files:
+    from superteach.coordinator.goals import CheckedGoal, Without
     from superteach.coordinator.named import build_learner
     from superteach.faces.cli.goal import check_goal_name, make_goal
     from superteach.mathematics.learner import Learner
@@ -192,6 +208,8 @@ def _files(
     wanted = None if goal == "perturbed" else make_goal(goal, 0, pool.columns, target, numeric, intercept, classes)
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, pool.columns, classes)
+    if isinstance(wanted, Without):  # a referee's columns have no names
+        wanted = Without(*(pool.columns.index(str(name)) for name in wanted.columns))
     described = {
         "learner": learner,
         "files": [str(path) for path in files],
@@ -231,11 +249,12 @@ def _list(contestants: Sequence[Any]) -> None:
     for contestant in contestants:
         needs = ", ".join(contestant.needs) or "nothing"
         slow = " (slow: only by name or with 'all')" if contestant.slow else ""
-        sys.stdout.write(f"{contestant.name:18} {contestant.about}; needs {needs}{slow}\n")
+        say(f"{contestant.name:18} {contestant.about}; needs {needs}{slow}", indent=19)
 
 
-def _report(lines: list[Line], source: Source, seconds: float, out: Path | None, as_json: bool) -> None:
+def _report(lines: list[Line], source: Files | Synthetic, seconds: float, out: Path | None, as_json: bool) -> None:
     from superteach.lesson import to_json
+    from superteach.processes.disk import write_text
     from superteach_lab.compare.figure import draw
 
     stored = {
@@ -244,7 +263,7 @@ def _report(lines: list[Line], source: Source, seconds: float, out: Path | None,
     }
     missing = None
     if out is not None:
-        (out / "compare.json").write_text(to_json(stored), encoding="utf-8")
+        write_text(out / "compare.json", to_json(stored))
         try:
             draw(lines, out)
         except MissingExtra as error:
@@ -254,42 +273,68 @@ def _report(lines: list[Line], source: Source, seconds: float, out: Path | None,
         return
     _show(lines)
     if missing is not None:
-        sys.stderr.write(f"{missing}\n")
+        warn(str(missing))
 
 
 def _show(lines: list[Line]) -> None:
-    from rich import box
     from rich.console import Console
+
+    # A pipe has no width to fit into; a terminal is shown fewer columns where all of them would be cut.
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    fewer = (
+        (True, ()),
+        (True, ("seconds",)),
+        (False, ("seconds",)),
+        (False, ("seconds", "CPU", "|S|/N")),
+    )
+    for pool, teachers in dict.fromkeys((line.pool, line.teachers) for line in lines):
+        own = [line for line in lines if (line.pool, line.teachers) == (pool, teachers)]
+        for quartiles, left_out in fewer:
+            table = _table(own, quartiles, left_out)
+            needed = console.measure(table, options=console.options.update(width=1000)).maximum
+            if needed <= console.width:
+                break
+        brackets = "quartiles of risk in brackets" if quartiles else "a wider window shows quartiles"
+        say(f"{pool}, K = {teachers}: medians over seeds, {brackets}")
+        Console(width=max(console.width, needed)).print(table)
+        for reason in dict.fromkeys(reason for line in own if line.risk is None for reason in line.reasons):
+            who = dict.fromkeys(line.contestant for line in own if line.risk is None and reason in line.reasons)
+            say(f"{', '.join(who)}: {reason}")
+
+
+def _table(lines: list[Line], quartiles: bool, left_out: Sequence[str]) -> Table:
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
     terminal = sys.stdout.isatty()
-    for pool, teachers in dict.fromkeys((line.pool, line.teachers) for line in lines):
-        own = [line for line in lines if (line.pool, line.teachers) == (pool, teachers)]
-        least: dict[int, float] = {}
-        for line in own:
-            if line.risk:
-                least[line.size] = min(least.get(line.size, float("inf")), line.risk[1])
-        title = f"{pool}, K = {teachers}: medians over seeds, quartiles of risk in brackets"
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
-        table.add_column("")
-        for heading in ("rows", "|S|/N", "risk", "consistency", "seconds", "CPU", "seeds"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        for line in own:
-            if line.risk is None:
-                reason = f"[dim]{'; '.join(line.reasons)}"
-                table.add_row(line.contestant, f"{line.size:,}", f"{100 * line.share:.3g} %", reason)
-                continue
+    least: dict[int, float] = {}
+    for line in lines:
+        if line.risk:
+            least[line.size] = min(least.get(line.size, float("inf")), line.risk[1])
+    table = Table(
+        box=box.SIMPLE_HEAD if terminal else None,
+        pad_edge=False,
+        padding=(0, 1 if terminal else 2, 0, 0),
+    )
+    table.add_column("method", no_wrap=True)
+    headings = [
+        one for one in ("rows", "|S|/N", "risk", "consistency", "seconds", "CPU", "seeds") if one not in left_out
+    ]
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for line in lines:
+        cells = {"rows": f"{line.size:,}", "|S|/N": f"{100 * line.share:.3g} %", "risk": "–"}
+        if line.risk is not None:
             low, middle, high = line.risk
-            style = "bold" if middle == least[line.size] else ""
-            table.add_row(
-                line.contestant,
-                f"{line.size:,}",
-                f"{100 * line.share:.3g} %",
-                Text(f"{middle:.3g} [{low:.2g}, {high:.2g}]", style=style),
-                f"{line.consistency:.4f}",
-                f"{line.seconds:.2f}",
-                f"{line.cpu:.2f}",
-                str(line.seeds),
-            )
-        Console(width=None if terminal else 160).print(table)
+            cells |= {
+                "risk": f"{middle:.3g} [{low:.2g}, {high:.2g}]" if quartiles else f"{middle:.3g}",
+                "consistency": f"{line.consistency:.4f}",
+                "seconds": f"{line.seconds:.2f}",
+                "CPU": f"{line.cpu:.2f}",
+                "seeds": str(line.seeds),
+            }
+        style = "bold" if line.risk and line.risk[1] == least[line.size] else ""
+        shown = [Text(cells.get(one, ""), style=style if one == "risk" else "") for one in headings]
+        table.add_row(line.contestant, *shown)
+    return table

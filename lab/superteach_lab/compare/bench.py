@@ -22,6 +22,8 @@ class Cell(NamedTuple):
     teachers: int | None
     contestant: Contestant
     size: int
+    contents: str = ""
+    """Digest of rows, goal and settings, where one file keeps the cells of several."""
 
     def key(self, pool: str) -> Record:
         """Its name in a file of results."""
@@ -31,6 +33,7 @@ class Cell(NamedTuple):
             "seed": self.seed,
             "contestant": self.contestant.name,
             "size": self.size,
+            **({"contents": self.contents} if self.contents else {}),
         }
 
 
@@ -45,7 +48,9 @@ def counts(sizes: Sequence[float], rows: int) -> list[int]:
     return sorted(set(found))
 
 
-def plan(source: Source, contestants: Sequence[Contestant], sizes: Sequence[int], seeds: int) -> list[Cell]:
+def plan(
+    source: Source, contestants: Sequence[Contestant], sizes: Sequence[int], seeds: int, contents: str = ""
+) -> list[Cell]:
     """Every cell, seed by seed, so that what is there after an interruption is a whole picture."""
     cells = []
     for seed in range(seeds):
@@ -53,7 +58,7 @@ def plan(source: Source, contestants: Sequence[Contestant], sizes: Sequence[int]
             owned = bool({SUMS, ALONE} & set(contestant.needs))
             for teachers in source.teachers if owned else (None,):
                 wanted = (source.rows,) if contestant.whole else sizes
-                cells += [Cell(seed, teachers, contestant, size) for size in wanted]
+                cells += [Cell(seed, teachers, contestant, size, contents) for size in wanted]
     return cells
 
 

@@ -70,6 +70,10 @@ class Synthetic:
         noise = {"noise": self.noise} if self.learner == "ridge" else {}
         return {"learner": self.learner, "rows": self.rows, "features": self.features, **noise}
 
+    def contents(self) -> Any:
+        """What scores depend on besides teachers, seed and seconds: rows and goals are drawn from seeds."""
+        return ["synthetic", self.settings()]
+
     def referee(self, teachers: int, seed: int, seconds: float) -> Referee:
         """A pool and a goal of this seed."""
         ridge = RIDGE_PER_ROW * self.rows
@@ -107,6 +111,12 @@ class Files:
     def settings(self) -> dict[str, Any]:
         """What describes it in a file of results."""
         return self._described
+
+    def contents(self) -> Any:
+        """What scores depend on besides seed and seconds: the tables as they were read, the learner and the goal."""
+        goal = "perturbed" if self._goal is None else self._goal
+        rows = [self._X, self._y, self._owner]
+        return ["files", rows, self._learner.as_dict(), goal, bool(self._described.get("standardize"))]
 
     def referee(self, teachers: int, seed: int, seconds: float) -> Referee:
         """The same rows for every seed."""

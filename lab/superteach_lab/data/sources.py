@@ -6,10 +6,12 @@ import hashlib
 import os
 import warnings
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from superteach.errors import DataError
+from superteach.processes.disk import stamp
 
 HOME = "SUPERTEACH_DATA"
 """The environment variable that names the folder of data files."""
@@ -73,13 +75,28 @@ def find_files(known: Published, path: Any) -> list[Path]:
     )
 
 
+def contents_of(known: Published) -> str:
+    """A digest of the data set's files in the data home; "" where there are none."""
+    try:
+        files = find_files(known, None)
+    except DataError:
+        return ""
+    return hashlib.sha256("".join(_sha256(file, *(stamp(file) or [])) for file in files).encode()).hexdigest()
+
+
+@cache
+def _sha256(path: Path, *_: int) -> str:
+    """SHA-256 of a file; size and time of its last change tell whether it must be read again."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def recognise(known: Published, path: Path) -> DataFile:
     """Compare a file with the checksum known for its name, if there is one; another content is worth a warning."""
     expected = known.sums.get(path.name)
     if expected is None:
         return DataFile(str(path), False)
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = _sha256(path, *(stamp(path) or []))
     if found != expected:
         warnings.warn(
             f"{path} is not the {path.name} known by its checksum: sha256 {found}, expected {expected}; "

@@ -379,7 +379,9 @@ def scaling(rows: int, seeds: Sequence[int] = (0, 1, 2)) -> Scaled:
     for seed in seeds:
         X, y, owner = make_classification_pool(rows, 10, 5, random_state=seed)
         for line, ridge in enumerate((RIDGE_PER_ROW * rows, 1.0)):
-            teacher = SuperTeacher(Learner(Logistic(), ridge), PerturbedFit(seed), method="dual", budget="best")
+            teacher = SuperTeacher(
+                Learner(Logistic(), ridge), PerturbedFit(seed), method="dual", budget="best", measure="coefficients"
+            )
             lesson = teacher.fit(X, y, groups=owner).lesson_
             found[line] += np.array([lesson.risk, lesson.ratio, lesson.fraction]) / len(seeds)
     (risk, ratio, share), (other, other_ratio, other_share) = found.tolist()

@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
 from superteach.datasets import make_classification_pool, make_regression_pool
+from superteach.lesson import versions
 from superteach.mathematics import prices
 from superteach.queries import AskMoments, Prepare
 from superteach.types import Array
@@ -75,7 +76,9 @@ def search(learner: str, d: int, goal: str, seed: int, teachers: int) -> dict[st
     X, y, wanted = tiny_task(learner, d, goal, seed)
     owner = np.arange(len(y)) % teachers
     started = time.perf_counter()
-    taught = st.SuperTeacher(estimator(learner), wanted, budget=(1, len(y)), random_state=seed).fit(X, y, groups=owner)
+    taught = st.SuperTeacher(
+        estimator(learner), wanted, budget=(1, len(y)), measure="coefficients", random_state=seed
+    ).fit(X, y, groups=owner)
     seconds = time.perf_counter() - started
     rows = taught.sample_indices_
     return {
@@ -172,7 +175,7 @@ def main() -> None:
     reader.add_argument("--records", type=Path, default=Path("results/match_oracle.jsonl"))
     asked = reader.parse_args()
     first, step = map(int, asked.part.split("/"))
-    records = Records(asked.records, {"rows": ROWS, "large": LARGE})
+    records = Records(asked.records, {"rows": ROWS, "large": LARGE, "versions": versions()})
     edges: list[dict[str, Any]] = [{"edge": kind, "seed": seed} for seed in range(asked.rays) for kind in LOSSES]
     for cell in edges[first::step]:
         records.get(cell, partial(verdicts_at, cell["edge"], cell["seed"]))

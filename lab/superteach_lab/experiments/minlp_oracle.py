@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from superteach.lesson import versions
 from superteach.losses import Logistic, Loss, Squared
 from superteach.types import Array
 from superteach_lab import minlp
@@ -116,7 +117,7 @@ def main() -> None:
     reader.add_argument("--records", type=Path, default=Path("results/minlp_oracle.jsonl"))
     asked = reader.parse_args()
     first, step = map(int, asked.part.split("/"))
-    records = Records(asked.records, {"rows": ROWS, "seconds": asked.seconds})
+    records = Records(asked.records, {"rows": ROWS, "seconds": asked.seconds, "versions": versions()})
     cells: list[dict[str, Any]] = [
         {"learner": kind, "d": width, "seed": seed, "formulation": formulation, "solver": solver}
         for seed in range(asked.seeds)

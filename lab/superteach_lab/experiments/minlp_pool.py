@@ -22,6 +22,7 @@ from sklearn.metrics import r2_score
 from superteach import SuperTeacher
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import PerturbedFit
+from superteach.lesson import versions
 from superteach.losses import Logistic, Squared
 from superteach.types import Array
 from superteach_lab import minlp
@@ -52,6 +53,7 @@ class Contest:
             self.estimator,
             self.goal if goal is None else goal,
             budget=self.size,
+            measure="coefficients",
             method=method,
             solver_seconds=self.seconds,
             random_state=self.seed,
@@ -150,7 +152,8 @@ def main() -> None:
     asked = vars(reader.parse_args())
     folder, only = asked.pop("records"), asked.pop("only")
     contest = Contest(**asked)
-    records = Records(folder / f"{asked['learner']}-{asked['teachers']}-{asked['seed']}.jsonl", asked)
+    place = folder / f"{asked['learner']}-{asked['teachers']}-{asked['seed']}.jsonl"
+    records = Records(place, {**asked, "versions": versions()})
     lines = [
         "| method | risk | consistency | rows | seconds | processor | status |",
         "|" + " --- |" * 7,

@@ -55,12 +55,18 @@ def measure(name: str, X: Any, y: Any, owner: Any, seed: int) -> Iterator[dict[s
     size: int | float | str = "best"
     for method, budget in (("dual", "best"), ("match", None), ("random", None), ("match", 0.04)):
         started = time.perf_counter()
-        teacher = SuperTeacher(learner, PerturbedFit(seed), method=method, budget=size if budget is None else budget)
+        teacher = SuperTeacher(
+            learner,
+            PerturbedFit(seed),
+            method=method,
+            budget=size if budget is None else budget,
+            measure="coefficients",
+        )
         lesson = teacher.fit(X, y, groups=owner).lesson_
         size = lesson.size if method == "dual" else size
         yield {
             "data": name,
-            "rows": lesson.rows,
+            "rows": lesson.pool_rows,
             "teachers": len(lesson.teachers),
             "seed": seed,
             "method": method,

@@ -26,6 +26,7 @@ from superteach.teacher import Teacher
 from superteach.teacher.inputs import Part, make_teachers
 from superteach.types import Array
 from superteach_lab import data as datasets
+from superteach_lab.data import catalogue, sources
 
 RIDGE_PER_ROW = 2e-4
 """Λ = ridge·N, the reading under which the paper's weights need no retuning (docs/notation.md)."""
@@ -73,6 +74,11 @@ def synthetic(kind: str, rows: int, teachers: int, trial: int) -> PaperPool:
     noise = 0.0 if kind == "ridge, no noise" else 20.0
     X, target, owner = datasets.make_regression_pool(rows, 10, teachers, noise, trial)
     return _dealt(X, target, owner, Learner(Squared(), RIDGE_PER_ROW * rows), trial)
+
+
+def contents_of(name: str) -> str:
+    """A digest of a published data set's files; "" where there are none."""
+    return sources.contents_of(getattr(catalogue, name.upper()))
 
 
 @lru_cache(maxsize=1)
@@ -135,7 +141,15 @@ def walked(pool: PaperPool, extra: int | None = None, **settings: Any) -> dict[s
 
 
 def _teach(engine: InProcess, pool: PaperPool, size: int, settings: dict[str, Any]) -> Lesson:
-    return teach(Federation(engine), pool.learner, pool.goal, budget=size, random_state=pool.seed, **settings)
+    return teach(
+        Federation(engine),
+        pool.learner,
+        pool.goal,
+        budget=size,
+        measure="coefficients",
+        random_state=pool.seed,
+        **settings,
+    )
 
 
 def _costs(lesson: Lesson, pool: PaperPool) -> dict[str, Any]:

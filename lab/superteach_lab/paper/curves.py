@@ -61,18 +61,35 @@ def _real(name: str) -> bool:
     return name in bench.REAL or name == BY_STATE
 
 
+def _data(name: str) -> Record:
+    """What a cell says of its rows: the name, and for a published data set what its files hold."""
+    contents = bench.contents_of("acs_income" if name == BY_STATE else name) if _real(name) else ""
+    return {"data": name, "contents": contents} if contents else {"data": name}
+
+
+def _current(records: Records) -> list[Record]:
+    """The records of the files that are there now; those of files that were changed or missing stay on disk."""
+    now = {name: _data(name) for name in NAMES}
+    return [one for one in records if _data_of(one["cell"]) == now[one["cell"]["data"]]]
+
+
+def _data_of(cell: Record) -> Record:
+    return {key: value for key, value in cell.items() if key in ("data", "contents")}
+
+
 def _risk_steps(scale: Scale) -> list[Step]:
     steps = []
     for name in _names(scale):
+        data = _data(name)
         rows = _ROWS.get(name, float(scale.curve_rows))
         for trial in range(_trials(name, scale)):
             pool = f"{name} {trial}"
             for method in ("dual", "random"):
                 work = partial(_walk, name, scale, trial, method)
-                cell = {"data": name, "trial": trial, "method": method}
+                cell = {**data, "trial": trial, "method": method}
                 steps.append(Step(cell, 0.1 + 5e-6 * rows, work, pool=pool))
             for share in _shares(name, trial, scale):
-                cell = {"data": name, "trial": trial, "method": "match", "share": share}
+                cell = {**data, "trial": trial, "method": "match", "share": share}
                 weight = 20.0 if name == "superconduct" else 1.5 + 5e-6 * rows
                 steps.append(Step(cell, weight, partial(_match, name, scale, trial, share), pool=pool))
     return steps
@@ -110,11 +127,13 @@ def _match(name: str, scale: Scale, trial: int, share: float) -> Record:
         return {**_size(pool), "points": [], "reason": str(error)}
 
 
-def _missing(records: Records) -> dict[str, str]:
+def _missing(records: Sequence[Record]) -> dict[str, str]:
     return {one["cell"]["data"]: one["missing"] for one in records if "missing" in one}
 
 
-def _curve(records: Records, name: str, method: str, like: str | None = None) -> list[tuple[float, float, float]]:
+def _curve(
+    records: Sequence[Record], name: str, method: str, like: str | None = None
+) -> list[tuple[float, float, float]]:
     """(share of rows, mean risk, mean consistency) by size, over all trials that have it, or that `like` has too."""
     trials = {
         one["cell"]["trial"]
@@ -142,7 +161,8 @@ def depth(points: Sequence[tuple[float, float, float]]) -> float:
     return 1.0 - min(risks) / min(risks[0], risks[-1])
 
 
-def _risk_findings(records: Records, scale: Scale) -> Findings:
+def _risk_findings(kept: Records, scale: Scale) -> Findings:
+    records = _current(kept)
     missing = _missing(records)
     curves = {
         name: {method: _curve(records, name, method) for method in METHODS}
@@ -217,7 +237,7 @@ def _risk_findings(records: Records, scale: Scale) -> Findings:
     )
 
 
-def _provenance(records: Records, curves: dict[str, Any]) -> list[str]:
+def _provenance(records: Sequence[Record], curves: dict[str, Any]) -> list[str]:
     """What the real pools are, where that is not what the paper had."""
     sizes = {one["cell"]["data"]: one for one in records if "N" in one}
     words = []
@@ -288,11 +308,12 @@ def above_of(value: float, optimum: float) -> float:
 def _objective_steps(scale: Scale) -> list[Step]:
     steps = []
     for name in _names(scale):
+        data = _data(name)
         rows = _ROWS.get(name, float(scale.curve_rows))
         for method in ("newton", "block"):
             weight = 0.1 + (5e-6 if method == "newton" else 1.2e-4) * rows
             work = partial(_trace, name, scale, method)
-            steps.append(Step({"data": name, "solver": method}, weight, work, pool=f"{name} 0"))
+            steps.append(Step({**data, "solver": method}, weight, work, pool=f"{name} 0"))
     return steps
 
 
@@ -318,7 +339,8 @@ def _trace(name: str, scale: Scale, method: str) -> Record:
     }
 
 
-def _objective_findings(records: Records, scale: Scale) -> Findings:
+def _objective_findings(kept: Records, scale: Scale) -> Findings:
+    records = _current(kept)
     missing = _missing(records)
     traces: dict[str, dict[str, Record]] = {}
     for one in records:

@@ -80,6 +80,7 @@ def trial(name: str, rows: int, seed: int) -> dict[str, Any]:
                 goal,
                 method="match",
                 budget=size,
+                measure="coefficients",
                 random_state=seed,
             )
         except BudgetError:  # these rows carry a single class

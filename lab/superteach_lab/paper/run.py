@@ -130,7 +130,7 @@ class _Clock:
             self._tell()
 
     def begin(self, step: Step) -> None:
-        self._label = ", ".join(f"{key} {value}" for key, value in step.cell.items())
+        self._label = ", ".join(f"{key} {value}" for key, value in step.cell.items() if key != "contents")
         self._tell()
 
     def end(self, step: Step) -> None:

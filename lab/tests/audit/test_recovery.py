@@ -113,3 +113,10 @@ def test_candidates_are_scored_by_direction_or_by_the_whole_row():
     assert recovery.score([np.array([3.0, 4.0 + 1e-9])], rows)[0] == 1
     assert recovery.score([np.array([6.0, 8.0])], rows) == (0, None)
     assert recovery.score([], rows) == (0, None)
+
+
+def test_a_direction_in_one_column_tells_nothing():
+    """Every row of one column lies along it, one of value 1 among them; a whole row can still be read."""
+    rows = np.array([[3.0], [1.0], [-2.5]])
+    assert recovery.score([np.array([1.0]), np.array([-1.0])], rows) == (0, None)
+    assert recovery.score([np.array([3.0])], rows) == (1, 0.0)

@@ -215,6 +215,18 @@ def test_files_of_ones_own(tmp_path):
     assert "no unpenalised intercept" in lines["block"]["reasons"][0]
 
 
+def test_a_small_table_has_sizes_of_two_rows_and_more(tmp_path, capsys):
+    """Without --sizes: 1 % of 30 rows would be none."""
+    from superteach.faces.cli import app
+
+    lines = [f"{row % 7},{row % 3},{row % 2}" for row in range(30)]
+    (tmp_path / "rows.csv").write_text("\n".join(["u,v,ill", *lines]) + "\n")
+    with pytest.raises(SystemExit) as ended:
+        app(["compare", str(tmp_path / "rows.csv"), "--target", "ill", "--methods", "random", "--seeds", "1", "--json"])
+    assert ended.value.code == 0
+    assert {line["size"] for line in json.loads(capsys.readouterr().out)["lines"]} == {3, 9}
+
+
 @pytest.mark.parametrize("sizes", [(24, 48, 60), (12, 24, 48, 120, 360), (50,), (6, 12, 18, 24, 30, 36, 42, 48)])
 def test_labels_of_the_figure_do_not_overlap(sizes, tmp_path, monkeypatch):
     """Whatever sizes were asked for, and however near to each other risks and times lie."""

@@ -334,6 +334,44 @@ def test_a_data_set_that_is_not_there_is_named(tmp_path, few, undrawn, monkeypat
     assert any("missing" in one for one in records)
 
 
+@pytest.mark.filterwarnings("ignore:.*cut short:UserWarning")
+def test_another_file_of_a_data_set_is_computed_anew(tmp_path, few, undrawn, monkeypatch):
+    """A file that comes later, or changes, is seen; one that is as it was, wherever it lies, is not computed again."""
+    from superteach_lab.data.catalogue import SUPERCONDUCT_FEATURES
+
+    scale = replace(TINY, left_out=("logistic", "ridge", *(name for name in REAL if name != "superconduct")))
+    place, home = tmp_path / "out", tmp_path / "data"
+
+    def deal(folder, shift):
+        folder.mkdir(exist_ok=True)
+        numbers = np.random.default_rng(0).standard_normal((400, 82)).round(3)
+        numbers[0, 0] += shift
+        head = ",".join([*SUPERCONDUCT_FEATURES, "critical_temp"])
+        np.savetxt(folder / "train.csv", numbers, fmt="%.17g", delimiter=",", header=head, comments="")
+
+    def found(folder):
+        monkeypatch.setenv("SUPERTEACH_DATA", str(folder))
+        bench.published.cache_clear()
+        run(["figure-objective"], scale, place)
+        summary = json.loads((place / "figure-objective" / "summary.json").read_text())
+        lines = (place / "figure-objective" / "cells.jsonl").read_text().splitlines()[1:]
+        optimum = [one["newton"]["objective"][-1] for one in summary["numbers"]["traces"].values()]
+        return " ".join(summary["verdict"]), optimum, len(lines)
+
+    home.mkdir()
+    assert "not drawn" in found(home)[0]
+    deal(home, 0.0)
+    first = found(home)
+    deal(tmp_path / "elsewhere", 0.0)
+    same = found(tmp_path / "elsewhere")
+    deal(home, 2.0)
+    other = found(home)
+    assert "not drawn" not in first[0]
+    assert [first[2], same[2], other[2]] == [4, 4, 6]
+    assert same == first
+    assert other[1] != first[1]
+
+
 def test_docs_are_published(tmp_path, few):
     """results.md with figures that are where it says."""
     run(["theorem"], TINY, tmp_path / "out", docs=tmp_path / "docs")

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from superteach.errors import SettingError
 from superteach.losses import Logistic
 from superteach_lab.paper import definition, oracle, subsets, theorem
+from tests.oracles import solve_tightly
 
 
 def refit(loss, X, y, ridge):
@@ -99,7 +100,7 @@ def paper_problem(given, weights):
         rows, limits = 0.5 * cp.sum_squares(alpha) - given.y @ alpha, []
     pull = 0.5 * problem.ridge * cp.sum_squares(v) + problem.goal_weight * cp.sum_squares(v - problem.goal)
     penalty = given.sparsity * cp.sum(cp.multiply(weights, cp.abs(alpha)))
-    cp.Problem(cp.Minimize(rows + penalty + pull), limits).solve(solver=cp.CLARABEL)
+    solve_tightly(cp.Problem(cp.Minimize(rows + penalty + pull), limits))
     return alpha.value
 
 
@@ -116,7 +117,7 @@ def test_oracle_against_cvxpy(name, width):
         assert np.allclose(np.abs(found.warm), np.abs(warm), rtol=1e-6, atol=1e-9)
         alpha = paper_problem(given, 1.0 / np.abs(warm))
         scale = np.abs(alpha).max()
-        assert np.allclose(found.alpha, alpha, atol=2e-4 * scale)
+        np.testing.assert_allclose(found.alpha, alpha, rtol=0.0, atol=1e-5 * scale)
         if not given.loss.classifies:
             clear = np.abs(alpha) > 1e-3 * scale
             assert np.all(found.alpha[clear] != 0.0)

@@ -38,6 +38,12 @@ class Choice(NamedTuple):
     ended: bool
 
 
+class _OneOfMany(match.Matcher):
+    """What one teacher's rows leave of the gradient adds to what others leave, so that is what counts, not its own model."""
+
+    by_true_risk = False
+
+
 def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: Alone) -> Choice:
     """Teach exactly within one teacher: run methods.match on a federation of one."""
     engine = Itself(teacher)
@@ -51,7 +57,7 @@ def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: A
         if learner.free_intercept and learner.refuses(count.rows, count.positive):
             return Choice(None, False)
         room = Classroom(federation, learner, scaling, count.rows, Newton(), squares / count.rows)
-        matcher = match.Matcher(room, query.goal, Settings(random_state=query.seed))
+        matcher = _OneOfMany(room, query.goal, Settings(random_state=query.seed))
         matcher.choose(size)
     except TeachingError:  # a fit on its rows alone may not exist, though one on all teachers' rows does
         return Choice(None, False)

@@ -8,11 +8,23 @@ from functools import cached_property
 
 import numpy as np
 
+from superteach.coordinator import metrics
 from superteach.coordinator.federation import Federation
 from superteach.errors import DataError, listed
-from superteach.line.queries import AskMoments, Census, ClassCounts, ColumnSums, Prepare, RowSet, Size
+from superteach.line.queries import (
+    AskMoments,
+    Census,
+    ClassCounts,
+    ColumnSums,
+    Compare,
+    Comparison,
+    Prepare,
+    RowSet,
+    Size,
+)
 from superteach.mathematics.learner import Learner, fit
-from superteach.mathematics.problem import Scaling
+from superteach.mathematics.losses import Logistic, Poisson, Squared, SquaredHinge
+from superteach.mathematics.problem import Scaling, ridge_penalty
 from superteach.mathematics.solvers import LBFGS, Newton
 from superteach.mathematics.solvers.function import Curvatures
 from superteach.mathematics.solvers.lbfgs import Curved
@@ -21,11 +33,19 @@ from superteach.types import Array
 NEWTON_WIDTH = 500
 """Models wider than this, all outputs together, are solved by L-BFGS, unless a solver is given. On digits (650 coefficients)
 Newton takes 25 times as long as L-BFGS, and its lessons are no nearer."""
+ONE_OUTPUT = 1_000
+"""The same for models of one output. With 681 columns, most of them dummies, L-BFGS ends below random rows in 50 s; Newton
+in 6 s, above them."""
 CURVED_WIDTH = 500
 """Up to this width of one output, models of several are solved by L-BFGS that begins at a curvature: a matrix for each
 output, as large as Newton's largest. On digits lessons take half the time that they take by L-BFGS alone."""
 DEPENDENT = 1e-11
 """Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
+
+STILL = 1e-7
+"""Share of the length of predictions by which a goal may move them where it is moved along directions that no row sees."""
+EVENLY_CURVED = (Logistic, Squared, SquaredHinge, Poisson)
+"""Losses that curve alike for every row where the model is 0, so that their curvature there is a multiple of X'X."""
 
 
 @dataclass
@@ -42,8 +62,10 @@ class Classroom:
     deadline: float = np.inf
     """Reading of `time.perf_counter` after which nothing more is tried."""
     _pool: Array | None = field(default=None, repr=False)
+    measure: str = "coefficients"
+    """What "nearest to the goal" means: distance of "predictions" over the pool, or of raw "coefficients" (the paper's)."""
     held: Curvatures = field(default_factory=Curvatures, repr=False)
-    """The last curvature over all rows, of models with several outputs, where it costs as much as a dozen gradients."""
+    """The last curvature over all rows: who asks for it again at the same model costs no round."""
 
     @property
     def width(self) -> int:
@@ -53,7 +75,7 @@ class Classroom:
     @property
     def wide(self) -> bool:
         """Whether models are too wide for matrices over pairs of coefficients."""
-        return self.width > NEWTON_WIDTH
+        return self.width > (NEWTON_WIDTH if self.learner.outputs > 1 else ONE_OUTPUT)
 
     @cached_property
     def bends(self) -> Array:
@@ -65,6 +87,86 @@ class Classroom:
             squares = np.append(squares, self.rows * scaling.constant**2)
         return np.tile((most if np.isfinite(most) else 1.0) * squares, self.learner.outputs)
 
+    @cached_property
+    def gram(self) -> Array:
+        """X'X over all rows, for one output; not for wide models."""
+        own, loss = self.width // self.learner.outputs, self.learner.loss
+        if isinstance(loss, EVENLY_CURVED) and loss.outputs == 1 and not self.learner.weighted:
+            # A fit on all rows begins with the same question, and is answered from `held`.
+            sums = self.held.of(self.federation.sum, AskMoments("loss", "all", np.zeros(own), 2))
+            assert sums.curvature is not None
+            return np.asarray(sums.curvature / float(loss.terms(np.zeros(1), np.ones(1)).curvature[0]))
+        return self.federation.curvature("square", "all", np.zeros(own))
+
+    @cached_property
+    def _spectrum(self) -> tuple[Array, Array, Array]:
+        """Lengths of columns, then eigenvalues (0: no row sees it) and eigenvectors of X'X over columns of unit length."""
+        gram = self.gram
+        lengths = np.sqrt(np.where(np.diag(gram) > 0.0, np.diag(gram), 1.0))
+        values, axes = np.linalg.eigh(gram / np.outer(lengths, lengths))
+        return lengths, np.where(values > DEPENDENT * values[-1], values, 0.0), axes
+
+    @cached_property
+    def null_space(self) -> Array:
+        """Orthonormal v, as columns, with x'v = 0 for every row: dummies that add up to the intercept, constant columns."""
+        lengths, values, axes = self._spectrum
+        return np.asarray(np.linalg.qr(axes[:, values == 0.0] / lengths[:, None])[0])
+
+    @property
+    def seen(self) -> Array | None:
+        """Rows that span all directions in which some row differs from 0; None: these are all there are."""
+        lengths, values, axes = self._spectrum
+        return None if values.all() else np.asarray((axes[:, values > 0.0] / lengths[:, None]).T)
+
+    @cached_property
+    def to_measure(self) -> Array:
+        """A with ‖A(θ − θ*)‖ the distance to the goal, on scaled columns; not for wide models."""
+        if self.measure == "coefficients":
+            return self.scaling.to_raw(self.width)
+        lengths, values, axes = self._spectrum
+        seen = np.sqrt(values / self.rows)[:, None] * axes.T * lengths
+        return np.asarray(np.kron(np.eye(self.learner.outputs), seen[values > 0.0]), dtype=np.float64)
+
+    @cached_property
+    def from_measure(self) -> Array:
+        """The inverse of A for one output; directions that no row sees are left out."""
+        if self.measure == "coefficients":
+            own = self.width // self.learner.outputs
+            return np.asarray(np.linalg.pinv(self.to_measure[:own, :own]), dtype=np.float64)
+        lengths, values, axes = self._spectrum
+        seen = values > 0.0
+        return np.asarray(
+            np.where(seen, np.sqrt(self.rows / np.where(seen, values, 1.0)), 0.0) * axes / lengths[:, None]
+        )
+
+    def distance(self, model: Array, goal: Array) -> float:
+        """How far a model is from the goal in the measure, both on scaled columns."""
+        if self.measure == "coefficients":
+            return metrics.risk(self.scaling.raw(model), self.scaling.raw(goal))
+        if self.wide:
+            return metrics.apart(self.federation, model, goal, self.learner.outputs)
+        return float(np.linalg.norm(self.to_measure @ (model - goal)))
+
+    def without_unseen(self, model: Array) -> Array:
+        """Move a model along directions that no row sees to where every fit of the learner ends up.
+
+        A fit has Dθ = Σ_j g_j with D the penalty's diagonal and g_j a multiple of x_j, hence v'Dθ = 0 wherever X v = 0.
+        """
+        if self.wide or not self.learner.ridge or not self.null_space.shape[1]:
+            return model
+        rows, null = model.reshape(self.learner.outputs, -1), self.null_space
+        stiff = ridge_penalty(1.0, len(null), self.learner.free_intercept).diagonal[:, None] * null
+        return np.asarray((rows - rows @ stiff @ np.linalg.pinv(null.T @ stiff) @ null.T).reshape(model.shape))
+
+    def as_learned(self, goal: Array) -> Array:
+        """Move a goal so, and no prediction on the pool with it."""
+        moved = self.without_unseen(goal)
+        if moved is goal:
+            return goal
+        # X'X knows lengths to half their digits: see that predictions stay.
+        seen: Comparison = self.federation.sum(Compare(moved, goal, np.zeros(self.learner.outputs)))
+        return self.learner.centred(moved) if seen.error <= STILL**2 * seen.spread else goal
+
     @property
     def late(self) -> bool:
         """Whether time is up."""
@@ -74,6 +176,8 @@ class Classroom:
         """Fit the learner on all teachers' rows, on scaled columns, beginning at 0 or at `start`; once."""
         if self._pool is None:
             self.federation.stage = "pool fit"
+            if not self.wide:
+                _ = self.gram  # the first question of a fit that begins at 0, kept
             self._pool = self._fit(self.rows, "all", np.zeros(self.width) if start is None else start)
         return self._pool.copy()  # whoever asks may change it
 
@@ -116,7 +220,7 @@ class Classroom:
 
     def _fit(self, count: int, rows: RowSet, start: Array, learner: Learner | None = None) -> Array:
         bends = self.bends * (count / self.rows) if self.wide else None
-        held = self.held if rows == "all" and isinstance(self.solver, Curved) else None
+        held = self.held if rows == "all" else None
         return fit(
             self.federation, learner or self.learner, count, rows, self.solver, start, self.row_square, bends, held
         ).model

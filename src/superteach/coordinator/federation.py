@@ -12,7 +12,7 @@ from superteach.engines.base import Engine, Posting, Promising
 from superteach.errors import SettingError, TeachingError
 from superteach.lesson import Entry
 from superteach.line.queries import AskMoments, Offers, Query, RowFunction, RowSet
-from superteach.types import Array
+from superteach.types import Array, Labels
 
 Read = TypeVar("Read")
 _LOG = logging.getLogger(__name__)
@@ -23,6 +23,10 @@ class Federation:
 
     def __init__(self, engine: Engine, watch: Callable[[Entry], None] | None = None) -> None:
         """Ask through `engine`; tell `watch` of each round once it is over (a progress bar, a log)."""
+        if not hasattr(engine, "sum"):
+            raise SettingError(
+                f"a Federation takes an engine such as InProcess(teachers), got a {type(engine).__name__}"
+            )
         self._engine = engine
         self._watch = watch
         self._ledger: list[Entry] = []
@@ -39,7 +43,9 @@ class Federation:
         self.features = engine.features
         """How many columns every teacher has."""
         self.columns: Sequence[object] = range(engine.features)
-        """What the rows' columns are called, for errors."""
+        """What the rows' columns are called."""
+        self.classes: Labels | None = None
+        """The label values, the positive one last; None: there are none, or they are not known."""
 
     @property
     def ledger(self) -> tuple[Entry, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,29 @@ def apart(federation: Federation, model: Array, goal: Array, outputs: int = 1) -
     """Say how far predictions of two models are apart on the pool, as `Likeness.distance` does, in one round."""
     found: Comparison = federation.sum(Compare(model, goal, np.zeros(outputs)))
     return float(np.sqrt(found.error / found.rows))
+
+
+class Agreement(NamedTuple):
+    """How a model that is set beside a lesson agrees with the goal on the pool."""
+
+    share: float
+    """Share of rows with the same label, or r²."""
+    distance: float
+    """Root mean square of the difference of predictions."""
+
+
+UNKNOWN = Agreement(math.nan, math.nan)
+
+
+def agreement(
+    federation: Federation, model: Array, goal: Array, classifies: bool, spread: float, outputs: int = 1
+) -> Agreement:
+    """Do what `likeness` does, in one round, where the spread of the goal's predictions is known."""
+    seen: Comparison = federation.sum(Compare(model, goal, np.zeros(outputs)))
+    distance = float(np.sqrt(seen.error / seen.rows))
+    if classifies:
+        return Agreement(seen.same_label / seen.rows, distance)
+    return Agreement(1.0 - (distance / spread) ** 2 if spread else float(distance == 0.0), distance)
 
 
 def likeness(federation: Federation, model: Array, goal: Array, classifies: bool, outputs: int = 1) -> Likeness:

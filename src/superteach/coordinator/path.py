@@ -72,12 +72,13 @@ def _teach(room: Classroom, chooser: Chooser, size: int, start: Array | None, ra
     room.federation.stage = "path"
     model = room.fit_chosen(kept.rows, chooser.near if start is None else start)
     risk = metrics.risk(room.scaling.raw(model), raw_goal)
-    room.federation.note(risk)
-    return model, PathPoint(kept.rows, kept.rows / room.rows, risk)
+    away = room.distance(model, room.scaling.inside(raw_goal))
+    room.federation.note(away)
+    return model, PathPoint(kept.rows, kept.rows / room.rows, risk, away)
 
 
 def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array) -> Walk:
-    """Refit at every size, from the model before it, and end on the size with the lowest risk."""
+    """Refit at every size, from the model before it, and end on the size that comes nearest to the goal."""
     sizes = chooser.announce(sizes)
     points: list[PathPoint] = []
     last: Array | None = None
@@ -93,14 +94,16 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
             continue
         last, point = taught
         points.append(point)
-        if best is None or point.risk <= best[1].risk:
+        if best is None or point.distance <= best[1].distance:
             best = taught
             if len(sizes) > 1:
                 chooser.remember()
     if best is None:
         raise BudgetError(
             f"budget={sizes[0]}: the chosen {refusal}; look whether the goal predicts the same for all rows (its "
-            "intercept?), raise the budget, or use budget='best'"
+            "intercept?), raise the budget, use budget='best'"
+            + ", or try standardize=True"
+            * (room.scaling.scale is None)
         )
     if len(sizes) > 1:
         chooser.go_back()

@@ -8,6 +8,7 @@ from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import PATH_FRACTIONS
 from superteach.errors import BudgetError, TeachingError, counted
 from superteach.line.queries import HISTOGRAM_BINS, CountRanks
+from superteach.mathematics.learner import Learner
 
 _RANK_BYTES = 16
 
@@ -31,6 +32,16 @@ def counts_of(
             )
         return [int(budget)]
     return [max(1, round(float(budget) * rows))]
+
+
+def check_least(sizes: list[int], budget: object, rows: int, width: int, learner: Learner) -> None:
+    """Refuse, before any row is chosen, sizes to which no model belongs."""
+    least, why = learner.least_rows(width)
+    if sizes and max(sizes) < least:
+        meant = "; budget=1.0 is all of them" if budget == 1 else ""
+        raise BudgetError(
+            f"budget={budget!r} is {max(sizes):,} of {counted(rows, 'rows')}, and {why}: give at least {least}{meant}"
+        )
 
 
 def last_ranks(federation: Federation, counts: list[int]) -> list[bytes]:

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
 
-from superteach.coordinator import methods, metrics, path, promised
+from superteach.coordinator import methods, metrics, path, promised, selection
 from superteach.coordinator.classroom import Classroom, enter
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals import CheckedGoal, Goal, MovableGoal, ProvableGoal, check_goal, check_vector
+from superteach.coordinator.goals import (
+    CheckedGoal,
+    Goal,
+    MovableGoal,
+    ProvableGoal,
+    check_goal,
+    check_length,
+    check_vector,
+    unsolved,
+)
 from superteach.coordinator.methods.base import Chooser
 from superteach.coordinator.methods.outcome import Outcome
-from superteach.errors import SettingError, TeachingError
+from superteach.errors import BudgetError, NotConverged, SettingError, TeachingError
 from superteach.lesson import Lesson
-from superteach.line.queries import ChosenCost, Recall
+from superteach.line.queries import ChosenCost, Recall, Sample, Size
 from superteach.mathematics.learner import Learner
 from superteach.settings import Given, Settings
 from superteach.types import Array
@@ -28,6 +40,9 @@ MOVES = 6
 """Points of a set that are aimed at after the first, where a proof says that it cannot be taught."""
 LEAST_MOVE = 0.02
 """Share of the distance to the set that a further point must take away."""
+
+SHIFTED = 1e-6
+"""Share of its length by which a goal must be moved along directions that no row sees before a lesson speaks of it."""
 
 
 def teach(
@@ -44,7 +59,8 @@ def teach(
 
     The chosen rows stay with their teachers; the lesson holds the model, its quality and the ledger.
     Settings are given as a whole or one by one, as keywords: see `superteach.settings.Settings`.
-    `classes` are the labels a fitted goal must have been fitted on, `columns` the names it must know them by.
+    `classes` are the labels a fitted goal must have been fitted on, the positive one last; `columns` the names it must know
+    them by.
     """
     started = time.perf_counter()
     student = Learner.of(learner)
@@ -57,7 +73,7 @@ def teach(
     settings = settings.for_learner(student)
     method = methods.find(settings.method)
     columns = range(federation.features) if columns is None else columns
-    federation.columns = columns
+    federation.columns, federation.classes = columns, classes
     wanted = check_goal(goal, federation.features, student, classes, columns)
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, columns, classes)
@@ -66,14 +82,19 @@ def teach(
     _LOG.info("a lesson over %d teachers begins: method %s, promise %s, budget %s", *told)
     given_back = _promised if settings.promise != "open" else _open
     try:
-        lesson = given_back(federation, student, wanted, settings, started).named(columns)
+        lesson = given_back(federation, student, wanted, settings, started).named(columns, classes)
     except np.linalg.LinAlgError as error:
         cause = "very large or badly scaled columns are the usual cause, try standardize=True"
         raise TeachingError(f"sums over rows cannot be solved for a model ({error}); {cause}") from error
     if settings.promise == "open":
         lesson = lesson.with_model(learner, classes)
     _LOG.info(
-        "%d of %d rows, %d rounds, %.2f s: %s", lesson.size, lesson.rows, lesson.rounds, lesson.seconds, lesson.verdict
+        "%d of %d rows, %d rounds, %.2f s: %s",
+        lesson.size,
+        lesson.pool_rows,
+        lesson.rounds,
+        lesson.seconds,
+        lesson.verdict,
     )
     return lesson
 
@@ -82,21 +103,30 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
     """Teach with a coordinator that looks at everything: pool, choice and taught model."""
     method = methods.find(settings.method)
     room = enter(federation, student, settings.solver, settings.standardize)
+    room.measure = settings.measure
     room.deadline = np.inf if settings.seconds is None else started + settings.seconds
     sizes = method.sizes(settings, room)
+    selection.check_least(sizes, settings.budget, room.rows, room.width, student)
     if isinstance(wanted, np.ndarray):
         raw_goal = wanted
     else:
         federation.stage = "goal"
         raw_goal = check_vector(wanted.vector(room), federation.features, student)
+    given, unseen = raw_goal, 0
+    if not isinstance(wanted, MovableGoal):
+        raw_goal, unseen = _as_learned(room, raw_goal)
     # Curvatures of several outputs are dear, and a fit from a goal nearby needs few of them.
     pool = room.fit_pool(room.scaling.inside(raw_goal) if student.outputs > 1 else None)
+    check_length(raw_goal, room)
 
     def walked(goal: Array) -> tuple[Chooser, path.Walk]:
-        chooser = method.start(room, room.scaling.inside(goal), settings)
-        if settings.budget == "smallest":
-            return chooser, path.smallest(room, chooser, goal, settings.risk_target or 0.0)
-        return chooser, path.lowest(room, chooser, sizes, goal)
+        try:
+            chooser = method.start(room, room.scaling.inside(goal), settings)
+            if settings.budget == "smallest":
+                return chooser, path.smallest(room, chooser, goal, settings.risk_target or 0.0)
+            return chooser, path.lowest(room, chooser, sizes, goal)
+        except np.linalg.LinAlgError as error:
+            raise unsolved(error, goal, room) from error
 
     chooser, walk = walked(raw_goal)
     if isinstance(wanted, MovableGoal):
@@ -111,7 +141,17 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
         outcome = replace(outcome, certificate=certificate, lower_bound=max(outcome.lower_bound, proof.apart))
 
     federation.stage = "metrics"
-    agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
+    compared = partial(metrics.likeness, federation, goal=inside_goal, classifies=student.loss.classifies)
+    agreement = compared(walk.model, outputs=student.outputs)
+    spread = agreement.spread
+    everything = metrics.agreement(federation, pool, inside_goal, student.loss.classifies, spread, student.outputs)
+    by_chance = _random_rows(room, inside_goal, walk.point.size, spread, settings.random_state)
+    if method.words.exact and by_chance.distance < agreement.distance and settings.measure == "predictions":
+        nearer = _drawn_instead(room, walk, raw_goal, settings)
+        if nearer is not None:
+            walk, agreement = nearer, compared(nearer.model, outputs=student.outputs)
+            reason = "no search came nearer than as many random rows, which are the lesson"
+            outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0), optimal=False)
     cost: float | None = federation.sum(ChosenCost())
     return replace(
         _unseen(federation, student, raw_goal, walk.point.size, room.rows, outcome, settings, started),
@@ -122,6 +162,12 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
         prediction_distance=agreement.distance,
         prediction_spread=agreement.spread,
         pool_risk=metrics.risk(room.scaling.raw(pool), raw_goal),
+        pool_agreement=everything.share,
+        pool_distance=everything.distance,
+        random_agreement=by_chance.share,
+        random_distance=by_chance.distance,
+        unseen_directions=unseen,
+        goal_shift=metrics.risk(raw_goal, given) if unseen else 0.0,
         objective=outcome.objective,
         gap=outcome.gap,
         path=walk.points,
@@ -131,13 +177,55 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
     )
 
 
+def _as_learned(room: Classroom, raw_goal: Array) -> tuple[Array, int]:
+    """Move a goal along directions that no row sees, which moves no prediction; say how many there are, 0: not moved."""
+    given = room.scaling.inside(raw_goal)
+    moved = room.as_learned(given)
+    if np.linalg.norm(moved - given) <= SHIFTED * np.linalg.norm(given):
+        return raw_goal, 0
+    return room.scaling.raw(moved), room.null_space.shape[1]
+
+
+def _random_rows(room: Classroom, goal: Array, size: int, spread: float, seed: int) -> metrics.Agreement:
+    """Measure what about `size` random rows teach, and go back to the lesson; unknown where no model belongs to them."""
+    federation, learner = room.federation, room.learner
+    federation.stage = "random rows"
+    federation.sum(Recall("goal", True))
+    kept: Size = federation.sum(Sample(size / room.rows, seed))
+    found = metrics.UNKNOWN
+    if not room.refuses(kept):
+        with suppress(NotConverged, np.linalg.LinAlgError):  # a fit on so few rows; nothing depends on it
+            model = room.fit_chosen(kept.rows)
+            found = metrics.agreement(federation, model, goal, learner.loss.classifies, spread, learner.outputs)
+    federation.sum(Recall("goal", False))
+    return found
+
+
+def _drawn_instead(room: Classroom, walk: path.Walk, raw_goal: Array, settings: Settings) -> path.Walk | None:
+    """Choose as many random rows as the lesson has, where they come nearer; else go back to the lesson."""
+    room.federation.sum(Recall("goal", True))
+    drawn = methods.find("random").start(room, room.scaling.inside(raw_goal), settings)
+    try:
+        found = path.lowest(room, drawn, [walk.point.size], raw_goal)
+    except BudgetError:  # a class is missing among them
+        found = walk
+    if found.point.distance < walk.point.distance:
+        others = tuple(point for point in walk.points if point.size != found.point.size)
+        return replace(found, points=tuple(sorted((*others, found.point), key=lambda point: point.size)))
+    room.federation.sum(Recall("goal", False))
+    return None
+
+
 def _promised(
     federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
 ) -> Lesson:
     """Teach under a promise: the coordinator learns what the promise lets it, no model and no measured risk."""
     engine = federation.check_promises(settings.promise)
-    goal = promised.public_goal(wanted, student, federation.features, settings.promise)
+    goal = promised.public_goal(wanted, student, federation.features, settings.promise, federation.classes)
     script = promised.Script.of(student, goal, engine.declared, settings)
+    selection.check_least([script.size], settings.budget, sum(script.rows), len(goal), student)
+    if text := promised.doubt(settings, sum(script.rows), len(goal)):
+        warnings.warn(text, UserWarning, stacklevel=3)
     engine.keep(script.terms)
     federation.words = script.terms.words
     outcome = script.run(federation)
@@ -161,10 +249,11 @@ def _unseen(
         goal=goal,
         intercept=student.intercept != "none",
         size=size,
-        rows=rows,
+        pool_rows=rows,
         risk=np.nan,
         consistency=np.nan,
         pool_risk=np.nan,
+        classifies=student.loss.classifies,
         objective=np.empty(0),
         gap=np.empty(0),
         path=(),
@@ -175,6 +264,7 @@ def _unseen(
         teachers=federation.names,
         certificate=outcome.certificate,
         lower_bound=outcome.lower_bound,
+        optimal=outcome.optimal,
         promise=settings.promise,
         stated_risk=outcome.stated_risk,
         delivered=False,
@@ -198,7 +288,7 @@ def _moved(
         room.federation.sum(Recall("goal", True))
         nearer = wanted.moved_to(room, walk.model)
         found, tried = walked(nearer)
-        if tried.point.risk >= (1.0 - LEAST_MOVE) * walk.point.risk:
+        if tried.point.distance >= (1.0 - LEAST_MOVE) * walk.point.distance:
             room.federation.sum(Recall("goal", False))
             break
         chooser, walk, goal = found, tried, nearer

@@ -12,7 +12,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from superteach.engines.base import add_up
-from superteach.errors import TeachingError
+from superteach.errors import DataError, TeachingError
 from superteach.line.messages import Answers, Sealed, Turn
 from superteach.line.queries import EVERYTHING, Query
 from superteach.promises.guard import simulated
@@ -33,6 +33,8 @@ class InProcess:
 
     def __init__(self, teachers: Sequence[Answers], threads: int | None = None) -> None:
         self._teachers = tuple(teachers)
+        if not self._teachers:
+            raise DataError("there is no teacher: at least one owner of rows is needed")
         self._states = [teacher.start() for teacher in self._teachers]
         self.names = tuple(teacher.name for teacher in self._teachers)
         self.features = int(self._teachers[0].rows.features)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from superteach.errors import DataError, GoalError, LearnerError, SettingError, listed
-from superteach.faces.tables import check_numbers
+from superteach.faces.tables import check_numbers, refuse_text
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import ridge_penalty
 from superteach.teacher import dropping
@@ -67,6 +67,7 @@ def drop(
             "drop takes a plain learner, not a Pipeline: transform the rows first (pipeline[:-1]), and give its last step"
         )
     student = Learner.of(learner)
+    refuse_text(y, "y", "the target of each row")
     columns = list(getattr(X, "columns", []))
     if columns:
         check_numbers(X)

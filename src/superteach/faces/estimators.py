@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, Unpack
@@ -22,11 +22,21 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from superteach.coordinator import methods
+from superteach.coordinator.goals.written import positive_label
 from superteach.errors import DataError, DataTypeError, GoalError, LearnerError, SettingError
-from superteach.faces import pipelines
+from superteach.faces import pipeline_goals, pipelines
 from superteach.faces.oneprocess import OneProcess, Opens, check_open, find_large
-from superteach.faces.tables import check_container, check_numbers, index_of, name_row, our_errors, take_rows
+from superteach.faces.tables import (
+    check_container,
+    check_numbers,
+    index_of,
+    name_row,
+    our_errors,
+    refuse_text,
+    take_rows,
+)
 from superteach.goals import FromData
+from superteach.labels import PositiveLabel
 from superteach.lesson import Entry, Taught
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.losses import Logistic, Poisson, Squared
@@ -67,6 +77,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     goal : the model it should end up with: a vector of d numbers (intercept last where the learner fits
         one), a dict or Series by column name (with the key 'intercept'), a fitted scikit-learn model or Pipeline, or a
         goal of superteach.goals: PerturbedFit(seed), MaxAUC(), FromData(X, y), or one of your own.
+    positive : the label that the goal's coefficients speak for, and those of lesson_ (None: the one that the goal names,
+        else the larger, classes_[1]). coef_ and model_ speak for classes_[1] in any case, as scikit-learn's own do.
     verbose : 1 prints every round to the standard error stream, with its stage and the risk where it is known.
     engine : what computes: None (threads of this process), or superteach.Torch("cuda") for rows on a GPU.
     {settings}
@@ -85,17 +97,24 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         learner: Teachable = None,
         goal: object = None,
         *,
+        positive: object = None,
         verbose: int = 0,
         engine: Opens | None = None,
         **settings: Unpack[Given],
     ) -> None:
-        self.learner, self.goal, self.verbose, self.engine = learner, goal, verbose, engine
+        self.learner, self.goal, self.positive, self.verbose, self.engine = learner, goal, positive, verbose, engine
         values = {one.name: one.default for one in fields(Settings)}
         unknown = [name for name in settings if name not in values]
         if unknown:
             raise TypeError(f"SuperTeacher.__init__() got an unexpected keyword argument {unknown[0]!r}")
         for name, value in (values | dict(settings)).items():
             setattr(self, name, value)
+
+    def __sklearn_clone__(self) -> Self:
+        """Keep a fitted goal fitted: it says what is to be learned, and is nothing that `fit` makes."""
+        copied: Self = super().__sklearn_clone__()
+        copied.goal = deepcopy(self.goal)
+        return copied
 
     def fit(
         self,
@@ -116,13 +135,14 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         before, _, estimator = pipelines.split(_given(self.learner))
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
         watch = _tell if check_whole(0)("verbose", self.verbose) else None
+        _warn_of_epsilon(settings)
         if (large := find_large(X, y, groups, costs)) is not None:
             check_open(settings)
             if before is not None or sample_weight is not None or getattr(estimator, "class_weight", None) is not None:
                 raise LearnerError(
                     "rows on disk are taught from as they are: no Pipeline, sample_weight or class_weight"
                 )
-            pool = large.put_away(student.loss)
+            pool = large.put_away(student.loss, positive=positive_label(self.goal, PositiveLabel(self.positive)))
             # What scikit-learn's checks of later rows look at.
             self.n_features_in_ = len(pool.columns)
             if pool.table is not None:
@@ -141,10 +161,12 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.transformer_ = None if prepared is None else prepared.transformer
         self.lesson_, self.model_ = lesson, lesson.model_
         if classes is not None:
-            self.classes_ = classes
+            self.classes_ = np.sort(classes)
         elif hasattr(self, "classes_"):
             del self.classes_  # left by an earlier fit with another learner
         coef, offset = self.lesson_.coef.copy(), self.lesson_.offset
+        if self._turned():
+            coef, offset = -coef, -offset
         # In the shapes that the learner's own would have.
         self.coef_ = coef if classes is None or coef.ndim == 2 else coef[None, :]
         self.intercept_: Array | float = offset if classes is None else np.array(offset, ndmin=1)
@@ -188,16 +210,16 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
                 replace(common, name=name, ids=rows, rows=None if len(named) == 1 else rows)
                 for name, rows in zip(named, members, strict=True)
             ]
-            goal = pipelines.translate(self.goal, [X_checked], columns, [X], ["all rows"])
+            goal = pipeline_goals.translate(self.goal, [X_checked], columns, [X], ["all rows"])
         else:
             tables = [X] if len(members) == 1 else [take_rows(X, rows) for rows in members]
             prepared = pipelines.Prepared(before, tables, named, last, settings.promise == "open")
-            columns, goal = prepared.columns, prepared.translate(self.goal)
+            columns, goal = prepared.columns, pipeline_goals.behind(prepared, self.goal)
             parts = [
                 common.with_own(name, rows, made)
                 for name, rows, made in zip(named, members, prepared.features, strict=True)
             ]
-        room = OneProcess(parts, columns, student, self.engine)
+        room = OneProcess(parts, columns, student, self.engine, positive_label(self.goal, PositiveLabel(self.positive)))
         del parts
         taught = room.teach(goal, settings, watch)
         chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
@@ -268,6 +290,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         check_container(y, "y")
         if y is None:
             raise DataError("SuperTeacher requires y to be passed, but the target y is None")
+        refuse_text(y, "y", "the target of each row")
         if raw:
             self._outline(X, True)
         else:
@@ -275,8 +298,15 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         with our_errors(X):
             features = X if raw else _validate(self, X, ensure_all_finite=False)
             target = np.asarray(y)
-            if not (target.ndim == 2 and target.shape[1] > 1 and type(_student(self.learner).loss) is Squared):
+            if target.ndim == 2 and target.shape[1] > 1:
+                if type(_student(self.learner).loss) is not Squared:
+                    raise DataError(
+                        f"y should be a 1d array, got an array of shape {target.shape} instead: give one label for each "
+                        "row, such as y.argmax(axis=1) where columns are classes; several targets go with Ridge alone"
+                    )
+            else:
                 target = column_or_1d(y, warn=True)
+            target = _plain(target)
             check_consistent_length(features, target)
         return features, target
 
@@ -303,7 +333,12 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             check_numbers(X)
             with our_errors(X):
                 features = _validate(self, X, reset=False)
-        return np.asarray(features @ self.lesson_.coef.T + self.lesson_.offset)
+        scores = np.asarray(features @ self.lesson_.coef.T + self.lesson_.offset)
+        return -scores if self._turned() else scores
+
+    def _turned(self) -> bool:
+        """Tell whether the lesson's coefficients speak for classes_[0]: scikit-learn's speak for classes_[1]."""
+        return self.lesson_.positive is not None and bool(self.lesson_.positive == self.classes_[0])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -386,10 +421,22 @@ def _weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) ->
     return found if weights is None else found * weights
 
 
+def _plain(target: Raw) -> Raw:
+    """Return truth values and numbers that came as objects as what they are."""
+    if target.dtype != object:
+        return target
+    with suppress(TypeError, ValueError, OverflowError):
+        plain = np.array(target.tolist())
+        if plain.dtype.kind in "biuf" and plain.shape == target.shape:
+            return plain
+    return target
+
+
 def _per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
     """Return `values` as numbers, one for each row."""
     if values is None:
         return None
+    refuse_text(values, what, "one number for each row")
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -397,6 +444,18 @@ def _per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
     if found.shape != (rows,):
         raise DataError(f"{what} has shape {found.shape}, expected one for each of {rows} rows")
     return found
+
+
+def _warn_of_epsilon(settings: Settings) -> None:
+    """Say where ε is given and nothing keeps it."""
+    given = {one.name: getattr(settings, one.name) for one in fields(Settings) if one.name in ("epsilon", "delta")}
+    if settings.promise != "epsilon" and given != {name: getattr(Settings, name) for name in given}:
+        shown = " and ".join(f"{name}={value:g}" for name, value in given.items())
+        warnings.warn(
+            f"{shown} have no effect under promise={settings.promise!r}: give promise='epsilon'",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_groups() -> None:
@@ -421,6 +480,7 @@ def _split(groups: object, rows: int, table: object) -> tuple[Raw, list[npt.NDAr
     """Return the owners, sorted, and the rows of each, ascending."""
     if groups is None:
         return np.array(["all rows"]), [np.arange(rows)]
+    refuse_text(groups, "groups", "the owner of each row")
     try:
         owner = np.asarray(groups)
     except ValueError as error:

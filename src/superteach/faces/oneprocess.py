@@ -17,6 +17,7 @@ from superteach.coordinator.teaching import teach
 from superteach.engines.inprocess import InProcess
 from superteach.engines.journal import Journal, Journalled
 from superteach.errors import BudgetError, DataError, DataTypeError, SettingError
+from superteach.labels import DEFAULT, PositiveLabel
 from superteach.lesson import Entry, Lesson, PathPoint, Taught
 from superteach.line.messages import Answers
 from superteach.line.queries import Take
@@ -72,7 +73,12 @@ class OneProcess:
     """Teachers made from parts, ready to be taught from as often as wanted."""
 
     def __init__(
-        self, parts: Sequence[Part] | LargePool, columns: Sequence[str], learner: Learner, engine: Opens | None = None
+        self,
+        parts: Sequence[Part] | LargePool,
+        columns: Sequence[str],
+        learner: Learner,
+        engine: Opens | None = None,
+        positive: PositiveLabel = DEFAULT,
     ) -> None:
         """Make teachers of parts, or take the teachers of a pool that is on disk."""
         if engine is not None and not callable(engine):
@@ -84,7 +90,7 @@ class OneProcess:
         self.learner, self.columns = learner, columns
         self._teachers: Sequence[Answers]
         if isinstance(parts, Sequence):
-            self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss)
+            self._teachers, self.classes = make_teachers(parts, columns, self.learner.loss, positive)
             outputs = parts[0].targets if self.classes is None else len(self.classes)
             self.learner = self.learner.over(1 if self.classes is not None and outputs == 2 else outputs)
         else:
@@ -116,7 +122,8 @@ class OneProcess:
             kept = federation.sum(Take(counts, tuple(map(bool, taken))))
             refusal = self.learner.refuses(*kept)
             if refusal:
-                raise BudgetError(f"budget={settings.budget!r}: the chosen {refusal}; raise the budget")
+                more = "give more rows, or a larger epsilon=" if settings.promise == "epsilon" else "raise the budget"
+                raise BudgetError(f"budget={settings.budget!r}: the chosen {refusal}; {more}")
             goal = room.scaling.inside(lesson.goal)
             model = room.fit_chosen(kept.rows, goal)
             found = metrics.likeness(federation, model, goal, self.learner.loss.classifies)
@@ -131,7 +138,7 @@ class OneProcess:
             prediction_distance=found.distance,
             prediction_spread=found.spread,
             pool_risk=metrics.risk(pool, lesson.goal),
-            path=(PathPoint(kept.rows, kept.rows / lesson.rows, risk),),
+            path=(PathPoint(kept.rows, kept.rows / lesson.pool_rows, risk),),
             delivered=True,
             pool_model=pool,
         )

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from copy import copy
-from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -25,15 +23,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from superteach.coordinator.goals import FromData
-from superteach.errors import DataError, DataTypeError, GoalError, InputError, LearnerError, listed, reason_of, shorten
+from superteach.errors import DataError, DataTypeError, InputError, LearnerError, listed, reason_of, shorten
 from superteach.faces.tables import columns_of, name_row, take_rows
 from superteach.teacher.inputs import find_missing
-from superteach.types import Array, Foreign, Raw
-
-AFFINE = 1e-6
-"""Share of a column's range by which it may differ from a line through another pipeline's column of that name: rounding of
-two ways to the same scale is below 1e-9, and another knot or category is above 1e-2."""
+from superteach.types import Foreign, Raw
 
 
 def split(learner: BaseEstimator) -> tuple[Pipeline | None, str, BaseEstimator]:
@@ -55,30 +48,29 @@ class Prepared:
     def __init__(
         self, before: Pipeline, tables: Sequence[Foreign], names: Sequence[str], last: str, open_: bool
     ) -> None:
-        self._tables, self._names, self._last, self._open = tables, names, last, open_
+        self.tables, self.names, self._last, self._open = tables, names, last, open_
         self.transformer: Pipeline = self._settle(before, list(tables), "the Pipeline")
         self.features = [apply(self.transformer, table, name) for table, name in zip(tables, names, strict=True)]
         self.columns = names_of(self.transformer, self.features[0].shape[1])
 
+    @property
+    def names_columns(self) -> bool:
+        """Whether the transformers hand frames on, so that a model behind them knows the names of its columns."""
+        return hasattr(self.transformer.transform(take_rows(self.tables[0], np.arange(1))), "columns")
+
     def with_last(self, model: BaseEstimator) -> Pipeline:
         """Return the transformers with the fitted `model` behind them."""
-        if not hasattr(self.transformer.transform(take_rows(self._tables[0], np.arange(1))), "columns"):
+        if not self.names_columns:
             del model.feature_names_in_  # it is handed arrays, whose columns have no names
         return Pipeline([*self.transformer.steps, (self._last, model)])
-
-    def translate(self, goal: object) -> object:
-        """Read a goal that comes with transformers of its own, or with rows, in the columns behind these."""
-        if isinstance(goal, FromData):
-            return replace(goal, X=apply(self.transformer, goal.X, "goals.FromData"))
-        return translate(goal, self.features, self.columns, self._tables, self._names)
 
     def _settle(self, transformer: BaseEstimator, tables: list[Foreign], where: str) -> BaseEstimator:
         """Fit a transformer for all teachers at once, from what each of them may say of its rows; keep a fitted one."""
         if isinstance(transformer, Pipeline):
             return self._pipeline(transformer, tables, where)
-        if isinstance(transformer, ColumnTransformer) and not _is_fitted(transformer):
+        if isinstance(transformer, ColumnTransformer) and not is_fitted(transformer):
             return self._by_column(transformer, tables, where)
-        if _is_fitted(transformer) or not get_tags(transformer).requires_fit:
+        if is_fitted(transformer) or not get_tags(transformer).requires_fit:
             return transformer
         rule = _RULES.get(type(transformer))
         if rule is None:
@@ -106,7 +98,7 @@ class Prepared:
             found = self._settle(step, tables, f"step {name!r}")
             steps.append((name, found))
             if place < len(pipeline.steps) - 1:
-                tables = [_transform(found, table, owner) for table, owner in zip(tables, self._names, strict=True)]
+                tables = [_transform(found, table, owner) for table, owner in zip(tables, self.names, strict=True)]
         return Pipeline(steps)
 
     def _by_column(self, whole: ColumnTransformer, tables: list[Foreign], where: str) -> ColumnTransformer:
@@ -214,7 +206,8 @@ _RULES: dict[type, Callable[[BaseEstimator, list[Foreign]], BaseEstimator]] = {
 }
 
 
-def _is_fitted(transformer: BaseEstimator) -> bool:
+def is_fitted(transformer: BaseEstimator) -> bool:
+    """Tell whether a transformer or a model has been fitted."""
     try:
         check_is_fitted(transformer)
     except (NotFittedError, TypeError):
@@ -286,89 +279,3 @@ def _transform(transformer: BaseEstimator, table: Foreign, name: str) -> Foreign
     """Return one teacher's rows behind a transformer."""
     with _named(f"teacher {name!r}: {type(transformer).__name__}", [table]):
         return transformer.transform(table)
-
-
-def translate(
-    goal: Foreign,
-    features: Sequence[Foreign],
-    columns: Sequence[object],
-    tables: Sequence[Foreign],
-    names: Sequence[str],
-) -> object:
-    """Read a fitted pipeline as its last model, with coefficients for our columns.
-
-    Where s_j of its columns and o_j of ours lie on a line, o = a s + c, the model Σ β_j s_j + b is
-    Σ (β_j/a_j) o_j + b − Σ β_j c_j/a_j.
-    """
-    goal = getattr(goal, "estimator", goal) if isinstance(goal, FrozenEstimator) else goal
-    goal = goal.model_ if isinstance(getattr(goal, "model_", None), Pipeline) else goal
-    if not isinstance(goal, Pipeline):
-        return goal
-    if not _is_fitted(goal):
-        raise GoalError("the goal is a Pipeline that is not fitted; fit it first")
-    before, _, last = split(goal)
-    if not hasattr(last, "coef_"):
-        raise GoalError(f"the goal's last step, {type(last).__name__}, has no coef_; a linear model is needed")
-    if before is None:
-        return last
-    theirs = [apply(before, table, name) for table, name in zip(tables, names, strict=True)]
-    inside, outside = _stacked(theirs), _stacked(features)
-    order = _match_names(names_of(before, inside.shape[1]), columns)
-    slope = np.array(np.asarray(last.coef_, dtype=np.float64))
-    if slope.shape[-1] != len(order):
-        raise GoalError(f"the goal has {slope.shape[-1]} coefficients for {len(order)} columns; fit it again")
-    slope = slope[..., order]
-    factor, shift = _lines(inside, outside, order, columns)
-    found = copy(last)
-    found.coef_ = slope / factor
-    moved = -(found.coef_ * shift).sum(axis=-1)
-    found.intercept_ = np.asarray(last.intercept_, dtype=np.float64) + moved
-    if hasattr(found, "feature_names_in_"):
-        del found.feature_names_in_
-    if not getattr(last, "fit_intercept", True) and not np.any(np.abs(moved) > 1e-9 * (1.0 + np.abs(slope).sum())):
-        found.intercept_ = last.intercept_
-    return found
-
-
-def _match_names(theirs: Sequence[str], columns: Sequence[object]) -> list[int]:
-    """Find where each of our `columns` stands among the goal's, `theirs`."""
-    ours = [name if isinstance(name, str) else f"x{name}" for name in columns]
-    missing, extra = [name for name in ours if name not in theirs], [name for name in theirs if name not in ours]
-    if missing or extra:
-        faults = [f"none for column {listed(missing)}"] * bool(missing)
-        faults += [f"one for {listed(extra)}, which the learner has not"] * bool(extra)
-        raise GoalError(
-            f"the goal's Pipeline has other columns behind its transformers: {' and '.join(faults)}; "
-            "fit it with the learner's own transformers"
-        )
-    return [theirs.index(name) for name in ours]
-
-
-def _lines(inside: Foreign, outside: Foreign, order: list[int], columns: Sequence[object]) -> tuple[Array, Array]:
-    """o = a s + c for every column."""
-    factor, shift = np.ones(len(order)), np.zeros(len(order))
-    for place, other in enumerate(order):
-        s, o = _column(inside, other), _column(outside, place)
-        around = s - s.mean()
-        spread = float(around @ around)
-        if spread > 1e-24 * float(s @ s):
-            factor[place] = float(around @ (o - o.mean())) / spread
-        shift[place] = o.mean() - factor[place] * s.mean()
-        away = np.abs(o - factor[place] * s - shift[place]).max()
-        if away > AFFINE * max(float(np.ptp(o)), 1e-6 * float(np.abs(o).max())) or factor[place] == 0.0:
-            raise GoalError(
-                f"the goal's Pipeline makes another column {columns[place]!r} than the learner's does: no factor and shift "
-                "turn the one into the other; fit the goal with the learner's own transformers"
-            )
-        if abs(factor[place] - 1.0) < 1e-9 and abs(shift[place]) < 1e-9:
-            factor[place], shift[place] = 1.0, 0.0
-    return factor, shift
-
-
-def _stacked(parts: Sequence[Foreign]) -> Foreign:
-    return sparse.vstack(parts, format="csc") if sparse.issparse(parts[0]) else np.vstack(parts)
-
-
-def _column(matrix: Foreign, place: int) -> Array:
-    some = matrix[:, [place]]
-    return np.asarray(some.toarray() if sparse.issparse(some) else some, dtype=np.float64).ravel()

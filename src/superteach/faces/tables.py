@@ -49,6 +49,8 @@ def check_container(table: object, what: str = "X") -> None:
         raise DataTypeError(f"{what} is a {type(table).__name__}, which holds no rows yet; call its collect() first")
     if what == "X" and (table is None or (isinstance(table, dict | set | frozenset) and not sparse.issparse(table))):
         raise DataTypeError(f"{what} is a {type(table).__name__}; give rows × columns, as an array or a data frame")
+    if getattr(getattr(table, "dtype", None), "names", None):
+        raise DataTypeError(f"{what} is a structured array; give rows × columns, such as pandas.DataFrame({what})")
     if isinstance(table, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(table).sum())):
         raise DataError(
             f"{what} has {counted(hidden, 'masked values')}, which would be used; fill them, or drop their rows"
@@ -62,6 +64,16 @@ def check_container(table: object, what: str = "X") -> None:
     twice = next((name for name in seen if isinstance(name, str) and seen.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{what} has {seen.count(twice)} columns named {twice!r}; give every column a name of its own")
+
+
+def refuse_text(values: object, name: str, needed: str) -> None:
+    """Refuse the name of a column where its values are needed."""
+    if isinstance(values, str):
+        shown = f"{name}=X[{values!r}]"
+        raise DataTypeError(
+            f"{name}={values!r} is a text; give {needed}, such as {shown}, and leave that column out of X where it is no "
+            "feature"
+        )
 
 
 def check_numbers(table: object) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from superteach.errors import LearnerError, TeachingError
+from superteach.errors import LearnerError, NotConverged, shorten
 from superteach.line.queries import Moments, RowSet
 from superteach.mathematics.losses import Logistic, Loss, Poisson, Squared, SquaredHinge
 from superteach.mathematics.problem import MOST, ridge_penalty
@@ -65,10 +65,8 @@ class Learner:
             raise LearnerError(f"the constant column must be a positive number, got {self.constant!r}")
         least_squares = type(self.loss) in (Squared, SquaredTargets) and not self.ridge_per_row
         if not (is_number(self.ridge) and 0 <= self.ridge < math.inf) or not (self.ridge or least_squares):
-            raise LearnerError(
-                f"the learner's ridge must be a positive number, got {self.ridge!r}: without a penalty no unique "
-                "model belongs to a lesson"
-            )
+            why = "" if self.ridge else ": without a penalty no unique model belongs to a lesson"
+            raise LearnerError(f"the learner's ridge must be a finite number above 0, got {self.ridge!r}{why}")
 
     @property
     def column(self) -> float:
@@ -109,6 +107,16 @@ class Learner:
     def penalty(self, rows: int) -> float:
         """Λ for a lesson of `rows` rows."""
         return self.ridge * rows if self.ridge_per_row else self.ridge
+
+    def least_rows(self, width: int) -> tuple[int, str]:
+        """Return the fewest rows that a model of `width` coefficients can belong to, and why."""
+        if self.loss.classifies:
+            classes = max(2, self.outputs)
+            return classes, f"a classifier needs a row of each of its {classes} classes"
+        if not self.ridge:
+            own = width // self.outputs
+            return own, f"LinearRegression needs as many rows as its {own} coefficients"
+        return 1, "a lesson has at least one row"
 
     def refuses(self, rows: int, positive: int) -> str | None:
         """Say why no model belongs to `rows` rows, `positive` of them with a label or target above 0; None: one does."""
@@ -154,6 +162,7 @@ class Learner:
             )
         if taught is None or not ours:
             seen = f"{estimator.__name__} (a class, not an instance)" if isinstance(estimator, type) else kind.__name__
+            seen = f"the text {shorten(estimator, 40)!r}" if isinstance(estimator, str) else seen
             raise LearnerError(f"{seen} cannot be taught; supported are {SUPPORTED}")
         found = _read(estimator, taught)
         try:
@@ -167,7 +176,7 @@ def _require(estimator: BaseEstimator, **allowed: tuple[object, ...]) -> None:
     for option, values in allowed.items():
         value = getattr(estimator, option, values[0])
         if not any(value is accepted or (type(value) is type(accepted) and value == accepted) for accepted in values):
-            choices = " or ".join(repr(accepted) for accepted in values)
+            choices = " or ".join(repr(accepted) for accepted in values if accepted != "deprecated")
             raise LearnerError(
                 f"{type(estimator).__name__}({option}={value!r}) cannot be taught: {option} must be {choices}. "
                 f"Supported are {SUPPORTED}"
@@ -180,11 +189,18 @@ def _is_positive(value: object) -> bool:
 
 def _strength(estimator: BaseEstimator, option: Literal["C", "alpha"]) -> float:
     strength = getattr(estimator, option)
-    if not _is_positive(strength):
-        raise LearnerError(
-            f"{type(estimator).__name__}({option}={strength!r}) cannot be taught: {option} must be one positive finite "
-            "number, because without a penalty no unique model belongs to a lesson"
-        )
+    kind = type(estimator).__name__
+    wanted = None
+    if is_number(strength) and strength == (math.inf if option == "C" else 0):
+        wanted = "finite" if option == "C" else "above 0"
+        wanted += ", because without a penalty no unique model belongs to a lesson"
+        wanted += "; LinearRegression is taught where rows are enough" * (kind == "Ridge")
+    elif not _is_positive(strength):
+        wanted = "one number above 0"
+    elif not 1.0 / MOST <= strength <= MOST:
+        wanted = f"from {1.0 / MOST:g} to {MOST:g}"
+    if wanted is not None:
+        raise LearnerError(f"{kind}({option}={strength!r}) cannot be taught: {option} must be {wanted}")
     return float(strength)
 
 
@@ -281,11 +297,19 @@ def fit(
             return None
         return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
 
-    if isinstance(solver, LBFGS) and bends is not None:
-        stiff = bends + penalty.diagonal
-        solution = solver.minimise(function, start, stop, np.where(stiff > 0.0, stiff, 1.0))
-    else:
-        solution = solver.minimise(function, start, stop)
+    def again() -> Fit:
+        return fit(federation, learner, count, rows, solver, np.zeros_like(start), row_square, bends, held)
+
+    try:
+        if isinstance(solver, LBFGS) and bends is not None:
+            stiff = bends + penalty.diagonal
+            solution = solver.minimise(function, start, stop, np.where(stiff > 0.0, stiff, 1.0))
+        else:
+            solution = solver.minimise(function, start, stop)
+    except np.linalg.LinAlgError:
+        if np.any(start):
+            return again()
+        raise
     if not solution.converged:
         # float64 may end a fit before the tolerance does; what it reached must still be a fit.
         norm = np.linalg.norm(solution.sums.gradient + penalty.gradient(solution.point))
@@ -293,8 +317,8 @@ def fit(
         reached = 1e-10 if isinstance(solver, Newton) else 1e-8
         if not norm <= reached * terms(solution.sums):
             if np.any(start):  # a start far out, such as the model of other rows, may lead nowhere
-                return fit(federation, learner, count, rows, solver, np.zeros_like(start), row_square, bends, held)
-            raise TeachingError(
+                return again()
+            raise NotConverged(
                 f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
                 "scaled columns are the usual cause; try standardize=True"
             )

@@ -74,6 +74,18 @@ class Loss(ABC):
         """ℓ''(η; y), where it exists; one of the one-sided values elsewhere."""
         return self.terms(eta, y).curvature
 
+    def most_curved(self, y: Array) -> Array | None:
+        """The η from which ℓ'' falls off to both sides, where there is one; ±∞ where ℓ'' is monotone."""
+        return None
+
+    def curvature_range(self, low: Array, high: Array, y: Array) -> tuple[Array, Array]:
+        """Bounds of ℓ'' for η between `low` and `high`."""
+        peak = self.most_curved(y)
+        if peak is None:
+            return np.zeros_like(low), np.full_like(low, self.most_curvature)
+        ends = self.curvature(low, y), self.curvature(high, y)
+        return np.minimum(*ends), np.maximum(np.maximum(*ends), self.curvature(np.clip(peak, low, high), y))
+
     def dual_terms(self, t: Array, y: Array, threshold: Array) -> Terms:
         """h*(t), its slope α(t) and its curvature, with c = threshold (see the head of this file)."""
         centre = self.minimiser(y)
@@ -147,6 +159,9 @@ class Logistic(Loss):
         margin = threshold - y * t
         return _softplus(margin, _tail(margin))
 
+    def most_curved(self, y: Array) -> Array:
+        return np.zeros_like(y)
+
     def conjugate(self, alpha: Array, y: Array) -> Array:
         share = alpha * y
         return _entropy(share) + _entropy(1.0 - share)
@@ -173,6 +188,9 @@ class Squared(Loss):
     def value(self, eta: Array, y: Array) -> Array:
         return 0.5 * np.square(eta - y)
 
+    def most_curved(self, y: Array) -> Array:
+        return y
+
     def conjugate(self, alpha: Array, y: Array) -> Array:
         return 0.5 * alpha * alpha - alpha * y
 
@@ -191,6 +209,9 @@ class SquaredHinge(Loss):
 
     def value(self, eta: Array, y: Array) -> Array:
         return np.square(np.maximum(1.0 - y * eta, 0.0))
+
+    def most_curved(self, y: Array) -> Array:
+        return -y * np.inf
 
     def conjugate(self, alpha: Array, y: Array) -> Array:
         share = alpha * y
@@ -220,6 +241,9 @@ class Huber(Loss):
         inner = np.abs(residual) <= self.delta
         return Terms(slope * (residual - 0.5 * slope), slope, inner.astype(np.float64))
 
+    def most_curved(self, y: Array) -> Array:
+        return y
+
     def conjugate(self, alpha: Array, y: Array) -> Array:
         return np.where(np.abs(alpha) <= self.delta, 0.5 * alpha * alpha - alpha * y, np.inf)
 
@@ -240,6 +264,9 @@ class Poisson(Loss):
     def value(self, eta: Array, y: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.exp(eta) - np.where(y == 0.0, 0.0, y * eta)
+
+    def most_curved(self, y: Array) -> Array:
+        return np.full_like(y, np.inf)
 
     def conjugate(self, alpha: Array, y: Array) -> Array:
         rest = y - alpha
@@ -270,6 +297,10 @@ class Weighted(Loss):
     def dual_terms(self, t: Array, y: Array, threshold: Array) -> Terms:
         # The same z minimises ℓ and w ℓ, so the weight is a factor here too.
         return Terms(*(self._weights * term for term in self._loss.dual_terms(t, y, threshold)))
+
+    def curvature_range(self, low: Array, high: Array, y: Array) -> tuple[Array, Array]:
+        least, most = self._loss.curvature_range(low, high, y)
+        return self._weights * least, self._weights * most
 
     def conjugate(self, alpha: Array, y: Array) -> Array:
         return self._weights * self._loss.conjugate(alpha / self._weights, y)

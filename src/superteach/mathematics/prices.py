@@ -79,6 +79,8 @@ class Prices:
 
 def metric_of(curvature: Array) -> Array:
     """M with M'M = H⁻¹, from H or its diagonal; directions in which nothing bends have none."""
+    if not np.isfinite(curvature).all():
+        raise np.linalg.LinAlgError("losses overflow")
     if curvature.ndim == 1:
         return np.asarray(1.0 / np.sqrt(curvature))
     scale = 1.0 / np.sqrt(np.maximum(np.diag(curvature), 1e-300))
@@ -88,14 +90,14 @@ def metric_of(curvature: Array) -> Array:
     return np.asarray((axes * roots) @ axes.T * scale)
 
 
-def contrasts(outputs: int, width: int) -> Array:
-    """Q with orthonormal rows that span all models whose outputs add up to 0: (C − 1)w of Cw directions.
+def contrasts(outputs: int) -> Array:
+    """C − 1 orthonormal rows that span all numbers, one for each of C outputs, that add up to 0.
 
-    Pulls of softmax lie there, so that a metric M with M'M = Q'(Q H Q')⁻¹Q has no idle equation.
+    Pulls of softmax lie there, so that a metric M with M'M = Q'(Q H Q')⁻¹Q over such outputs has no idle equation.
     """
     helmert = np.tril(np.ones((outputs - 1, outputs)))
     helmert[np.arange(outputs - 1), np.arange(1, outputs)] = -np.arange(1, outputs)
-    return np.kron(helmert / np.linalg.norm(helmert, axis=1, keepdims=True), np.eye(width))
+    return np.asarray(helmert / np.linalg.norm(helmert, axis=1, keepdims=True))
 
 
 def sketch(metric: Array) -> Array:

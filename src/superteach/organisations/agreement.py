@@ -1,9 +1,9 @@
 """Before the first query: do all teachers hold the same columns, and the same labels?
 
 The coordinator asks every teacher for names, kinds and a hash of them. Where the hashes differ the error says
-who differs in what. Then every teacher of an open lesson hears the order of the columns, the two label values, and from
-which number on its rows are counted. Under a promise all that is the script's (`begin`), and what a teacher says of its
-rows is what its policy declares.
+who differs in what. Then every teacher of an open lesson hears the order of the columns, the two label values, the
+positive one last, and from which number on its rows are counted. Under a promise all that is the script's (`begin`), and
+what a teacher says of its rows is what its policy declares.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from superteach.coordinator.promised import Script
 from superteach.engines.remote import SECONDS, Line, Relay, Remote, reply_of
 from superteach.errors import BudgetSpent, DataError, QueryRefused, listed
+from superteach.labels import DEFAULT, PositiveLabel
 from superteach.line import wire
 from superteach.mathematics.learner import Learner
 from superteach.promises.fixed import Words
@@ -93,6 +94,7 @@ def agree(
     features: Sequence[str] | None = None,
     seconds: float = SECONDS,
     promise: str = "open",
+    positive: PositiveLabel = DEFAULT,
 ) -> Agreement:
     """Settle columns and labels with every teacher, and row ids if the lesson is open; or say who differs in what."""
     told = {"lesson": lesson, "loss": learner.loss.name, "promise": promise, "version": VERSION}
@@ -101,7 +103,7 @@ def agree(
         if odd := misfit("the coordinator", VERSION, f"teacher {name}", str(said[name].get("version"))):
             raise QueryRefused(odd)
     columns = _columns(said, features)
-    classes = _classes(said) if learner.loss.classifies else None
+    classes = positive.last(_classes(said) if learner.loss.classifies else None)
     rows = tuple(int(said[name]["rows"]) for name in names)
     agreed = Agreement(lesson, tuple(names), columns, said[names[0]]["target"], classes, rows, said)
     if promise != "open":

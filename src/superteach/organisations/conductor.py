@@ -12,13 +12,15 @@ from threadpoolctl import ThreadpoolController
 
 from superteach.coordinator import metrics, named
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals import Goal, MaxAUC, PerturbedFit, check_goal
+from superteach.coordinator.goals import Goal, check_goal
+from superteach.coordinator.goals.written import goal_vector, positive_label
 from superteach.coordinator.promised import Script, public_goal
 from superteach.coordinator.teaching import teach
 from superteach.engines.base import Engine
 from superteach.engines.journal import Journal, Journalled
 from superteach.engines.remote import SECONDS, Line
 from superteach.errors import BadReply, GoalError, InputError, QueryRefused, SettingError, SuperteachError, TeacherLost
+from superteach.labels import PositiveLabel
 from superteach.lesson import Entry, Lesson, Taught, write_lesson
 from superteach.line.queries import Census, Size
 from superteach.mathematics.learner import Learner, fit
@@ -45,12 +47,14 @@ class Order:
     teachers: list[str]
     learner: str
     goal: Any
-    """Contents of a goal file, or None for the fit on all rows plus noise."""
+    """Contents of a goal file, the name of a goal that is fitted on all rows, or None: that fit plus noise."""
     goal_name: str = "the goal"
     goal_seed: int = 0
     C: float | None = None
     alpha: float | None = None
     intercept: bool = True
+    positive: str | None = None
+    """The label that coefficients speak for; None: the one that the goal names, else the larger."""
     features: list[str] | None = None
     settings: Settings = field(default_factory=lambda: Settings(rounding="alone"))
     """How the lesson is taught; a dictionary, as JSON has it, becomes `Settings`."""
@@ -78,7 +82,7 @@ class Order:
                 f"--promise {promise} goes without --resume and --on-loss: a lesson that is broken off cannot go on, for "
                 "asking again would release more than was promised; repeat the command without them"
             )
-        if promise != "open" and (self.goal is None or self.goal == "max-auc"):
+        if promise != "open" and self._is_fitted:
             raise GoalError(
                 f"--goal {self.goal or 'perturbed'} is fitted on the teachers' rows, and --promise {promise} releases no "
                 "such fit: give a goal file, such as a model fitted elsewhere"
@@ -90,17 +94,24 @@ class Order:
             )
 
     @property
+    def _is_fitted(self) -> bool:
+        """Whether the goal is a name, and fitted on the teachers' rows."""
+        return self.goal is None or isinstance(self.goal, str)
+
+    @property
     def student(self) -> Learner:
         """The learner."""
         return Learner.of(named.build_learner(self.learner, self.C, self.alpha, self.intercept))
 
+    @property
+    def positive_label(self) -> PositiveLabel:
+        """The label that was chosen as positive, or that the goal names."""
+        return positive_label(self.goal, PositiveLabel(self.positive, "--positive"), self.goal_name)
+
     def wanted(self, agreed: Agreement) -> Array | Goal:
         """Return the goal, for the columns agreed on."""
-        if self.goal == "max-auc":
-            return MaxAUC()
-        if self.goal is None:
-            return PerturbedFit(self.goal_seed)
-        return named.goal_vector(self.goal, self.goal_name, agreed.columns, self.intercept, agreed.classes)
+        fitted = named.fitted_goal(self.goal or "perturbed", self.goal_seed) if self._is_fitted else None
+        return fitted or goal_vector(self.goal, self.goal_name, agreed.columns, self.intercept, agreed.classes)
 
     def as_dict(self) -> dict[str, Any]:
         """Write it for JSON."""
@@ -166,7 +177,7 @@ def _under_promise(
 ) -> Lesson:
     """Teach a lesson that its teachers follow by themselves: all stay to its end, or it ends."""
     student, settings, promise = order.student, order.settings, order.settings.promise
-    agreed = agree(line, lesson, order.teachers, student, order.features, order.seconds, promise)
+    agreed = agree(line, lesson, order.teachers, student, order.features, order.seconds, promise, order.positive_label)
     vector = check_goal(order.wanted(agreed), len(agreed.columns), student, agreed.classes)
     goal = public_goal(vector, student, len(agreed.columns), promise)
     script = Script.of(student, goal, agreed.rows, settings.for_learner(student))
@@ -277,14 +288,15 @@ class _Run:
         order = self.order
         student = order.student
         self.federation = self.journal = None
-        agreed = agree(self.line, self.name, self.teachers, student, order.features, order.seconds)
+        positive = order.positive_label
+        agreed = agree(self.line, self.name, self.teachers, student, order.features, order.seconds, positive=positive)
         goal = order.wanted(agreed)
         engine: Engine = agreed.engine(self.line, order.seconds)
         if self.place is not None:
             self.journal = self.kept = self._open(self.place, agreed)
             engine = Journalled(engine, self.journal)
         self.federation = Federation(engine, self.watch)
-        result = teach(self.federation, student, goal, order.settings, classes=agreed.classes)
+        result = teach(self.federation, student, goal, order.settings, classes=agreed.classes, columns=agreed.columns)
         self.federation.stage = "the end"
         ended = end(self.line, agreed, order.seconds)
         interruptions = [*self.dropped, *(self.journal.interruptions if self.journal else [])]

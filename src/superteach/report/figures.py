@@ -62,7 +62,7 @@ def same_problem(one: Lesson, other: Lesson) -> bool:
     """Tell whether two lessons solved the same problem, so that one bound holds for both."""
     keys = ("learner", "sparsity", "goal_weight", "standardize")
     return (
-        one.rows == other.rows
+        one.pool_rows == other.pool_rows
         and one.goal.shape == other.goal.shape
         and bool(np.allclose(one.goal, other.goal, rtol=1e-9, atol=0.0))
         and all(one.settings.get(key) == other.settings.get(key) for key in keys)
@@ -131,14 +131,14 @@ def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
     for place, (name, lesson) in enumerate(lessons.items(), 1):
         if not is_refined(lesson):
             continue
-        risks: list[float] = lesson.objective.tolist()
-        notes = [f"{name}, turn {turn}: risk {short(risk)}" for turn, risk in enumerate(risks)]
+        risks: list[float] = lesson.objective[np.isfinite(lesson.objective)].tolist()
+        notes = [f"{name}, turn {turn}: distance {short(risk)}" for turn, risk in enumerate(risks)]
         series.append(Series(name, range(len(risks)), risks, notes=notes, colour=place))
         marks.append(Mark(name, len(risks) - 1, risks[-1], short(risks[-1], 3)))
     return Chart(
         "How the lesson closes in on the goal",
         Axis("block of the rounding", form="integer"),
-        Axis("risk as the search sees it", log=True),
+        Axis("distance as the search sees it", log=True),
         series,
         marks=marks,
     )
@@ -146,7 +146,7 @@ def turns_chart(lessons: Mapping[str, Lesson]) -> Chart:
 
 def is_refined(lesson: Lesson) -> bool:
     """Tell whether the objective of a lesson is a risk, as that of "match" is."""
-    return len(lesson.objective) > 0 and not is_solved(lesson)
+    return bool(np.isfinite(lesson.objective).any()) and not is_solved(lesson)
 
 
 def farthest(lesson: Lesson) -> list[int]:

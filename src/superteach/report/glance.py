@@ -27,9 +27,10 @@ def _names(lesson: Lesson) -> list[str]:
 def html_of(lesson: Lesson) -> str:
     """Write a small table for a notebook."""
     rows = [
-        ("rows chosen" if lesson.delivered else "rows asked for", f"{lesson.size:,} of {lesson.rows:,}"),
+        ("rows chosen" if lesson.delivered else "rows asked for", f"{lesson.size:,} of {lesson.pool_rows:,}"),
         ("risk", number(lesson.risk) if np.isfinite(lesson.risk) else "not measured"),
         ("risk with all rows", number(lesson.pool_risk) if np.isfinite(lesson.pool_risk) else "not measured"),
+        *([] if lesson.positive is None else [("positive label", str(lesson.positive))]),
         ("teachers", f"{len(lesson.teachers):,}"),
         ("rounds", f"{lesson.rounds:,}"),
         ("verdict", lesson.verdict),

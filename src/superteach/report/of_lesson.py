@@ -72,7 +72,7 @@ def _counts(lesson: Lesson, given: Mapping[str, int] | None, what: str) -> list[
         seen = f"has nothing for {missing[0]!r}" if missing else f"names {counted(len(given), 'teachers')}"
         raise SettingError(f"{what} {seen}; give one count for each of {counted(len(lesson.teachers), 'teachers')}")
     counts = [int(given[teacher]) for teacher in lesson.teachers]
-    whole = {"contributions": lesson.size, "held": lesson.rows}[what]
+    whole = {"contributions": lesson.size, "held": lesson.pool_rows}[what]
     if sum(counts) != whole:
         raise SettingError(
             f"{what} add up to {counted(sum(counts), 'rows')}, the lesson has {whole}; give this lesson's counts"
@@ -83,13 +83,14 @@ def _counts(lesson: Lesson, given: Mapping[str, int] | None, what: str) -> list[
 def _facts(lesson: Lesson) -> list[tuple[object, object, object]]:
     left = size(sum(entry.bytes_in for entry in lesson.ledger) // (len(lesson.teachers) or 1))
     what = "rows chosen" if lesson.delivered else "rows asked for"
-    chosen = (what, number(lesson.size), join([percent(lesson.fraction), " of ", number(lesson.rows)]))
+    chosen = (what, number(lesson.size), join([percent(lesson.fraction), " of ", number(lesson.pool_rows)]))
     measured = [
-        ("risk", number(lesson.risk, 3), "distance to the goal"),
-        ("risk of all rows", number(lesson.pool_risk, 3), "the same learner, trained on everything"),
-        ("consistency", words.consistency(lesson), words.agreement(lesson)),
+        ("agreement", words.consistency(lesson), words.agreement(lesson)),
+        ("all rows", words.share(lesson, lesson.pool_agreement), "the same learner, trained on everything"),
+        ("random rows", words.share(lesson, lesson.random_agreement), "the same learner, trained on as many"),
+        ("risk", number(lesson.risk, 3), join(["distance of coefficients; all rows ", number(lesson.pool_risk, 3)])),
     ]
-    known = lesson.risk, lesson.pool_risk, lesson.consistency
+    known = lesson.consistency, lesson.pool_agreement, lesson.random_agreement, lesson.risk
     stated = ("stated risk", number(lesson.stated_risk, 3), "exceeded with a probability of 5 % at most")
     kept = {"open": "of answers; rows can be read from them", "closed": "nothing"}.get(
         lesson.promise, "under the promise"
@@ -186,6 +187,8 @@ def _proof(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
 
 def _model(page: Page, lesson: Lesson, names: Sequence[str]) -> None:
     section = page.section("The model beside the goal")
+    if lesson.moved:
+        section.prose(lesson.moved[0].upper() + lesson.moved[1:], ".")
     shown = figures.farthest(lesson)
     caption = "" if len(shown) == len(names) else f"The {len(shown)} of {len(names):,} that miss the goal most."
     section.figure(figures.model_chart(lesson, names), caption, "model")

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from superteach.errors import SettingError, counted, shorten
-from superteach.lesson import Lesson
+from superteach.lesson import Lesson, decimals, percent_of
 from superteach.line.queries import QUERIES, SCRIPT, AskMoments, AskValues
 from superteach.mathematics.several import EVERY_LOSS
-from superteach.report.markup import Markup, join, number, percent, percent_text, short, strong, unlike
+from superteach.report.markup import Markup, join, number, percent, percent_text, strong, tag, unlike
 from superteach.types import Foreign, Json
 from superteach.words import PROMISES
 
@@ -46,6 +46,7 @@ STAGES = {
     "selection": "choose rows by counts alone",
     "path": "refit the learner on the chosen rows",
     "metrics": "compare with the goal",
+    "random rows": "fit the learner on as many random rows, to compare",
 }
 """Stages of a run, in words."""
 
@@ -65,10 +66,11 @@ def named(lesson: Lesson, against: object) -> dict[str, Lesson]:
 
 
 def coefficients(lesson: Lesson, columns: Sequence[str]) -> list[str]:
-    """Name all coefficients, the intercept last; those of every output in turn where there are several."""
+    """Name all coefficients, the intercept last; those of every output in turn, by label, where there are several."""
     names = [*columns, *["intercept"] * lesson.intercept]
-    outputs = [""] if lesson.coef.ndim == 1 else [f"{output}: " for output in range(len(lesson.coef))]
-    return [f"{output}{name}" for output in outputs for name in names]
+    if lesson.coef.ndim == 1:
+        return names
+    return [f"{output}: {name}" for output in lesson.classes or range(len(lesson.coef)) for name in names]
 
 
 def interruption(facts: Mapping[str, object]) -> str:
@@ -85,22 +87,16 @@ def interruption(facts: Mapping[str, object]) -> str:
     return f"{who}{where}, {facts.get('when')}: {facts.get('why')}; {then}."
 
 
-def classifies(lesson: Lesson) -> bool:
-    """Tell whether the learner predicts labels."""
-    loss = EVERY_LOSS.get(_learner(lesson).get("loss", {}).get("name", ""))
-    return bool(loss and loss.classifies)
-
-
 def asked(lesson: Lesson) -> list[Markup]:
     """Say who holds rows, who is to learn what, from how many rows, by which method."""
     learner, teachers, width = _learner(lesson), len(lesson.teachers), lesson.coef.shape[-1]
-    held = "rows" if lesson.rows != 1 else "row"
+    held = "rows" if lesson.pool_rows != 1 else "row"
     holds = f"{{}} teacher holds {{}} {held}" if teachers == 1 else f"{{}} teachers hold {{}} {held} between them"
     kept = "" if lesson.promise == "open" else ", and no row may leave its owner"
     kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model").format(len(lesson.coef))
     intercept = " and an intercept" if lesson.intercept else ", without an intercept"
     found = [
-        _said(f"{holds}{kept}. ", number(teachers), number(lesson.rows)),
+        _said(f"{holds}{kept}. ", number(teachers), number(lesson.pool_rows)),
         _said(f"The learner is {kind} on {{}} column{'' if width == 1 else 's'}{intercept}", number(width)),
     ]
     if learner.get("ridge") is not None:
@@ -111,6 +107,8 @@ def asked(lesson: Lesson) -> list[Markup]:
         "It is to learn a given model, the goal θ* (length ‖θ*‖\u00a0=\u00a0{}), by training on a few of those rows and "
         "nothing else. {} {}"
     )
+    if lesson.positive is not None:
+        found.append(_said(". The positive label is {}: scores above 0 predict it", strong(str(lesson.positive))))
     return [join([*found, "."]), _said(goal, length, budget, lesson.words.chosen)]
 
 
@@ -140,18 +138,13 @@ def _budget(budget: int | float | str | list[float] | tuple[float, float] | None
 
 def answer(lesson: Lesson) -> list[Markup]:
     """Answer in one plain sentence, and a second where something is proved or went wrong."""
-    rows = strong(join([number(lesson.size), " of ", number(lesson.rows), " rows"]))
-    share, risk, pool = percent(lesson.fraction), strong(number(lesson.risk)), number(lesson.pool_risk)
+    rows = strong(join([number(lesson.size), " of ", number(lesson.pool_rows), " rows"]))
+    share = percent(lesson.fraction)
     if not lesson.delivered:
         text = "About {} ({}) were chosen where they lie, under the promise {}. No learner was trained on them yet."
         found = [_said(text, rows, share, strong(lesson.promise))]
-    elif not np.isfinite(lesson.pool_risk):
-        found = [_said("Trained on {}, the learner ends {} away from the goal.", rows, risk)]
     else:
-        text = "Trained on {} ({}), the learner ends {} away from the goal; trained on all rows it ends {} away{}."
-        found = [_said(text, rows, share, risk, pool, _times(lesson.ratio))]
-    if lesson.words.exact:
-        found.append(join([lesson.verdict[0].upper() + lesson.verdict[1:], "."]))
+        found = [_said(f"Trained on {{}} ({{}}): {lesson.verdict}.", rows, share)]
     if not lesson.converged:
         found.append(join([strong("The search stopped early: "), lesson.reason, "."]))
     return found
@@ -172,23 +165,20 @@ def promise(lesson: Lesson) -> list[Markup]:
     return found
 
 
-def _times(ratio: float) -> str:
-    if ratio == 0.0 or not np.isfinite(ratio):
-        return ""
-    if ratio >= 1.0:
-        return ", so this lesson is no nearer than all rows together" if ratio > 1.0 else ""
-    times = 1.0 / ratio
-    return f", {short(round(times))} times as far" if times >= 10.0 else f", {times:.1f} times as far"
+def share(lesson: Lesson, agreement: float) -> Markup:
+    """Write a share of rows where labels are predicted, r² otherwise; 100 % and 1 mean all."""
+    text = (percent_of if lesson.classifies else decimals)(agreement).replace(" ", "\u202f").replace("-", "\u2212")
+    return tag("data", text, value=repr(float(agreement)))
 
 
 def consistency(lesson: Lesson) -> Markup:
-    """Write a share of rows where labels are predicted, r² otherwise."""
-    return percent(lesson.consistency, 4) if classifies(lesson) else number(lesson.consistency)
+    """Write the lesson's own."""
+    return share(lesson, lesson.consistency)
 
 
 def agreement(lesson: Lesson) -> str:
     """Say what the consistency of this lesson means."""
-    return "of all rows get the goal's label" if classifies(lesson) else "r² of the goal's predictions"
+    return "of all rows get the goal's label" if lesson.classifies else "r² of the goal's predictions"
 
 
 def proof(lesson: Lesson) -> list[Markup]:
@@ -203,8 +193,8 @@ def proof(lesson: Lesson) -> list[Markup]:
         )
         found.append(_said(text, proved, number(lesson.size), number(lesson.certificate.margin)))
     if lesson.lower_bound > 0.0:
-        own = _said("; this one ends {} away", number(lesson.risk)) if lesson.delivered else ""
-        text = "{}no lesson of any size ends nearer than {} to this goal{}."
+        own = _said("; this one ends {} away", number(lesson.distance)) if lesson.delivered else ""
+        text = f"{{}}no lesson of this size ends nearer than {{}} to this goal in {lesson.measure}{{}}."
         found.append(_said(text, proved, number(lesson.lower_bound), own))
     if len(lesson.gap):
         text = (
@@ -214,6 +204,10 @@ def proof(lesson: Lesson) -> list[Markup]:
         )
         solved = "was solved to" if lesson.converged else "was left at"
         found.append(_said(text, solved, number(float(lesson.objective[-1]), 6), number(float(lesson.gap[-1]))))
+    if lesson.optimal:
+        found.append(
+            join([proved, "all lessons that the budget allows were covered, and none is nearer than this one."])
+        )
     if not found:
         unmeasured = "Nothing is proved, and nothing was measured: no learner was trained on the chosen rows."
         found.append(join([lesson.words.unproved if lesson.delivered else unmeasured]))
@@ -256,6 +250,8 @@ def again(lesson: Lesson) -> str:
         for key, value in settings.items()
         if key not in skipped and value is not None
     ]
+    if lesson.positive is not None:
+        words.insert(0, f"positive={lesson.positive!r}")
     names = ["Learner", "Lesson", "SuperTeacher", "losses"]
     if settings.get("solver"):
         names.append("solvers")

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach import extensions
-from superteach.errors import QueryRefused, TeachingError
+from superteach.errors import DataError, QueryRefused, TeachingError
 from superteach.line import queries
 from superteach.line.messages import Sealed, Turn
 from superteach.line.queries import Moments, Query
@@ -63,7 +63,10 @@ class Teacher:
         """Mixed into lots under a promise, so that whoever sends a seed cannot foresee them."""
         self.rows = Rows(features)
         # Labels of one byte stay so: NumPy widens them where they meet a float.
-        self.target: Any = np.ascontiguousarray(target, dtype=np.int8 if target.dtype == np.int8 else np.float64)
+        kind = np.int8 if getattr(target, "dtype", None) == np.int8 else np.float64
+        self.target: Any = np.ascontiguousarray(target, dtype=kind)
+        if len(self.target) != self.rows.count:
+            raise DataError(f"teacher {name!r} has {self.rows.count} rows but {len(self.target)} targets")
         self.weights = weights
         """How many rows each row counts as in the learner's loss; None: one."""
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
@@ -139,8 +142,14 @@ def _column_sums(teacher: Teacher, query: queries.ColumnSums, state: State, turn
 
 def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn) -> Answer:
     scaling = Scaling(query.constant, query.centre, query.scale)
+    loss = teacher.announced(query.loss)
+    if loss.classifies and loss.outputs == 1 and teacher.target.dtype != np.int8:
+        strange = np.abs(teacher.target) != 1.0
+        if strange.any():
+            seen = f"labels such as {teacher.target[strange][0]:g}"
+            raise QueryRefused(f"teacher {teacher.name} has {seen}; a Teacher takes −1 and +1 for two classes")
     squares = teacher.squares(scaling) * (1.0 if teacher.weights is None else float(teacher.weights.max()))
-    return replace(teacher.start(), loss=teacher.announced(query.loss), scaling=scaling), np.array([squares])
+    return replace(teacher.start(), loss=loss, scaling=scaling), np.array([squares])
 
 
 def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> Answer:
@@ -243,6 +252,11 @@ def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> An
     return replace(state, chosen=chosen), teacher.size_of(chosen)
 
 
+def _sample(teacher: Teacher, query: queries.Sample, state: State, turn: Turn) -> Answer:
+    chosen = np.flatnonzero(play.lots(teacher, query.seed, slice(None)) < query.probability)
+    return replace(state, chosen=chosen), teacher.size_of(chosen)
+
+
 def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> Answer:
     if query.remember:
         state = replace(state, best={**state.best, query.of: known(state.chosen, "chosen rows")})
@@ -298,6 +312,7 @@ HANDLERS: dict[type[Query[object]], Handler] = {
     queries.RankRows: _rank_rows,
     queries.CountRanks: _count_ranks,
     queries.Keep: _keep,
+    queries.Sample: _sample,
     queries.Recall: _recall,
     queries.Compare: _compare,
     queries.ChosenCost: _chosen_cost,

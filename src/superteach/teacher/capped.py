@@ -17,13 +17,15 @@ from superteach.line import queries
 from superteach.line.messages import Turn
 from superteach.line.queries.private import BINS, COUNT, SIDES, Cap, DualCap, bins_of, pack_symmetric, sides_of
 from superteach.mathematics import rounding
+from superteach.mathematics.learner import Intercept, Learner
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.prices import metric_of
 from superteach.mathematics.private import firm_odds
-from superteach.mathematics.problem import Quadratic, Scaling
+from superteach.mathematics.problem import Quadratic, Scaling, ridge_penalty
 from superteach.mathematics.solvers import Newton
 from superteach.mathematics.solvers.function import Function
 from superteach.promises.guard import Guard
+from superteach.selection.sums import nearest_sum
 from superteach.teacher import play
 from superteach.teacher.rows import Block, LiftedBlock, Where
 from superteach.teacher.state import Answer, State, known
@@ -260,15 +262,41 @@ def _choose_alone(teacher: Teacher, query: queries.ChooseAlone, state: State, tu
     rows: Positions | None = np.arange(min(size, teacher.rows.count), dtype=np.int64)  # declared sizes may be rounded
     ended = True
     if 0 < size < teacher.rows.count:
-        choose = extensions.load(extensions.ALONE, asked.inside)
-        itself = teacher.under(Guard())  # what a teacher asks itself does not leave it
         part = asked.ridge if asked.ridge_per_row else asked.ridge * size / max(sum(query.sizes), 1)
         asked = replace(asked, ridge=part, seed=secrets.randbits(63))
-        rows, ended = choose(itself, known(state.loss, "loss"), state.scaling, size, asked)
+        handful = size <= rounding.HANDFUL * len(asked.goal) and teacher.rows.count <= rounding.AMPLE
+        if handful and size < sum(query.sizes):
+            rows, ended = _handful(teacher, state, size, asked), False
+        else:
+            choose = extensions.load(extensions.ALONE, asked.inside)
+            itself = teacher.under(Guard())  # what a teacher asks itself does not leave it
+            rows, ended = choose(itself, known(state.loss, "loss"), state.scaling, size, asked)
     if rows is None:
         return _nothing(state)
     told = "balance the goal" if ended else "do not balance the goal, or not for sure; these come near it"
     return replace(state, chosen=rows, note=f"{len(rows)} rows chosen alone: they {told}"), np.zeros(0)
+
+
+def _handful(teacher: Teacher, state: State, size: int, asked: queries.Alone) -> Positions | None:
+    """Choose rows whose pulls at the goal are nearest to this teacher's part of Λθ*, to which other teachers add theirs.
+
+    So few rows teach nothing by themselves; in the learner's own metric what they leave moves it the least.
+    """
+    loss, goal, count = known(state.loss, "loss"), asked.goal, teacher.rows.count
+    kind: Intercept = "free" if asked.free_intercept else "none"
+    learner = Learner(loss, asked.ridge, kind, 1.0, asked.ridge_per_row)
+    if asked.free_intercept and learner.refuses(*map(int, teacher.size_of(None))):
+        return None
+    rows = np.concatenate([block.mapped(np.eye(len(goal))) for _, block in teacher.rows.blocks(state.scaling)])
+    terms = teacher.weighted(loss).terms(rows @ goal, teacher.target)
+    penalty = ridge_penalty(learner.penalty(size), len(goal), asked.free_intercept)
+    metric = metric_of((rows.T * terms.curvature) @ rows * (size / count) + np.diag(penalty.diagonal))
+    moves, wanted = (-terms.slope[:, None] * rows) @ metric.T, metric @ penalty.gradient(goal)
+    some = np.flatnonzero(np.abs(moves).max(axis=1) < LONGEST)
+    if len(some) < size:
+        return None
+    taken = nearest_sum(moves[some], wanted, np.full(len(some), size / count), size, np.random.default_rng(asked.seed))
+    return np.asarray(some[taken], dtype=np.int64)
 
 
 def _nothing(state: State) -> Answer:

@@ -250,6 +250,15 @@ def _compare(teacher: DeviceTeacher, query: queries.Compare, state: OnDevice, tu
 # Exact teaching ----------------------------------------------------------------------------------------
 
 
+def _sample(teacher: DeviceTeacher, query: queries.Sample, state: OnDevice, turn: Turn) -> Answer:
+    drawn = [
+        torch.nonzero(teacher.lots(where, query.seed) < query.probability)[:, 0] + where.start
+        for where in teacher.rows.ranges()
+    ]
+    chosen = torch.cat(drawn).cpu().numpy()
+    return replace(state, chosen=chosen), teacher.size_of(chosen)
+
+
 def _balance(teacher: DeviceTeacher, query: queries.Balance, state: OnDevice, turn: Turn) -> Answer:
     """Take pulls at a model."""
     loss, rows = known(state.loss, "loss"), teacher.rows
@@ -443,6 +452,7 @@ _HANDLERS: dict[type[Query[object]], Handler] = {kind: HANDLERS[kind] for kind i
     queries.AskMoments: _moments,
     queries.AskValues: _values,
     queries.Compare: _compare,
+    queries.Sample: _sample,
     queries.Balance: _balance,
     queries.Draw: _draw,
     queries.Price: _price,

@@ -6,27 +6,32 @@ Every teacher's rows keep the numbers they have in the file they came from, so t
 from __future__ import annotations
 
 import bisect
+import codecs
 import csv as plain_csv
 import difflib
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet, types
 
-from superteach.errors import DataError, DataTypeError, SettingError, listed, reason_of, shorten
+from superteach.errors import DataError, DataTypeError, SettingError, counted, listed, reason_of, shorten
 from superteach.teacher.inputs import Part, split_by_owner
 from superteach.types import Positions, Raw
 
 SUFFIXES = (".csv", ".parquet")
 _SAVED_INDEX = re.compile(r"__index_level_\d+__")
 _CSV = csv.ParseOptions(newlines_in_values=True)
+_LOOKED_AT = 10_000
+"""Rows of a column of text that are looked at, to say what is wrong with it."""
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)+(\.\d*)?\s*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +55,8 @@ class FileSource:
     columns: tuple[str, ...] = ()
     ends: tuple[int, ...] = ()
     """The row behind the last one of every row group, where the file is read by them."""
+    encoding: str = "utf-8"
+    """How the text of a CSV file is written."""
 
     @property
     def called(self) -> str:
@@ -63,7 +70,10 @@ class FileSource:
             yield
         except DataError:
             raise
+        except UnicodeDecodeError:
+            self.refuse_encoding()
         except Exception as error:  # a damaged file makes parsers raise nearly anything
+            self._check_cells()
             kind = self.path.suffix[1:].lower()
             told = f"{self.called}, {where}," if where else self.called
             raise DataError(f"{told} cannot be read as {kind}: {reason_of(error)}") from None
@@ -79,17 +89,17 @@ class FileSource:
                 raise DataError(f"{self.called} is empty; it needs a line of column names and rows below it")
             if is_parquet(self.path):
                 return [str(column) for column in parquet.read_schema(file).names]
-            if b"\0" in file.read(4096):
+            if self.encoding == "utf-8" and b"\0" in file.read(4096):
                 raise DataError(f"{self.called} holds no text but bytes; write it as CSV in UTF-8, or as Parquet")
             file.seek(0)
-            with csv.open_csv(file, parse_options=_CSV) as stored:
+            with csv.open_csv(file, csv.ReadOptions(encoding=self.encoding), _CSV) as stored:
                 return [str(column) for column in stored.schema.names]
 
     def line(self, row: int) -> str:
         """Say on which line of a CSV file a row stands, for an editor."""
         if is_parquet(self.path):
             return ""
-        with self.path.open(encoding="utf-8", errors="replace", newline="") as file:
+        with self._text() as file:
             lines = plain_csv.reader(file)
             whole = (line for line in lines if line)  # Arrow leaves out empty lines too
             next(itertools.islice(whole, row + 1, None), None)
@@ -103,7 +113,55 @@ class FileSource:
                 with parquet.ParquetFile(file) as stored:
                     return stored.read(columns=list(columns))
             convert = csv.ConvertOptions(include_columns=list(columns), strings_can_be_null=True)
-            return csv.read_csv(file, parse_options=_CSV, convert_options=convert)
+            table = csv.read_csv(file, csv.ReadOptions(encoding=self.encoding), _CSV, convert)
+            if any(types.is_binary(column.type) for column in table.schema):
+                self.refuse_encoding()
+            return table
+
+    def _text(self) -> TextIO:
+        return self.path.open(encoding=self.encoding, errors="replace", newline="")
+
+    def _check_cells(self) -> None:
+        """Name the first line of a CSV file that has more or fewer cells than the first one."""
+        if is_parquet(self.path):
+            return
+        with suppress(OSError, UnicodeError, plain_csv.Error), self._text() as file:
+            lines = plain_csv.reader(file)
+            whole = (line for line in lines if line)
+            names = next(whole, [])
+            empty = True
+            for cells in whole:
+                empty = False
+                if len(cells) != len(names):
+                    mark = _separator(names)
+                    fault = "complete the line, or put text with commas in double quotes"
+                    if mark:
+                        fault = f"it seems to separate columns by {mark!r}; use commas, and points in numbers"
+                    raise DataError(
+                        f"{self.called}, line {lines.line_num} has {counted(len(cells), 'cells')}, the line of column names "
+                        f"{len(names)}: {fault}"
+                    )
+            if empty:
+                raise DataError(
+                    f"{self.called} has {'column names but ' * bool(names)}no rows; leave it out or give it some"
+                )
+
+    def refuse_encoding(self) -> NoReturn:
+        """Name the first line that is not written as it should be."""
+        place = ""
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    line.decode(self.encoding)
+                except UnicodeDecodeError as error:
+                    begin = max(line.rfind(b",", 0, error.start), line.rfind(b"\n", 0, error.start)) + 1
+                    cell = line[begin:].split(b",")[0].strip().decode("ascii", "backslashreplace")
+                    place = f": line {number} holds '{shorten(cell, 40)}'"
+                    break
+        raise DataError(
+            f"{self.called} is not written in {self.encoding.upper()}{place}; convert it to UTF-8, or name its encoding "
+            "(superteach teach --encoding latin-1)"
+        )
 
 
 def read_pool(
@@ -113,15 +171,21 @@ def read_pool(
     features: Sequence[str] | None = None,
     numeric_target: bool = False,
     costs: str | None = None,
+    encoding: str = "utf-8",
 ) -> Pool:
     """Read one file per teacher, or one file whose `owner` column names the teacher of every row.
 
-    `costs` names a column with what choosing each row costs.
+    `costs` names a column with what choosing each row costs; `encoding` says how CSV is written.
     """
+    try:
+        "".encode(encoding)
+        encoding = codecs.lookup(encoding).name
+    except (LookupError, ValueError):
+        raise SettingError(f"encoding {encoding!r} is not known; there are utf-8, latin-1, cp1252 and others") from None
     places = [Path(path) for path in paths]
     check_places(places, owner)
     names = [None] if owner is not None else _names(places)
-    sources = [open_source(name, place) for name, place in zip(names, places, strict=True)]
+    sources = [open_source(name, place, encoding) for name, place in zip(names, places, strict=True)]
     columns = feature_columns(sources, target, owner, costs, features)
     asked = columns if costs is None else (*columns, costs)
     parts: list[Part] = []
@@ -167,7 +231,9 @@ def check_places(places: list[Path], owner: str | None) -> None:
         if folder:
             raise DataError(f"{str(place)!r} is a directory; name the CSV or Parquet files in it")
         if place.suffix.lower() not in SUFFIXES:
-            raise DataError(f"file {str(place)!r} ends in {place.suffix!r}; {' and '.join(SUFFIXES)} are read")
+            raise DataError(
+                f"file {str(place)!r} ends in {place.suffix!r}; {' and '.join(SUFFIXES)} are read: save it as one of these"
+            )
         if real in seen:
             raise DataError(f"file {str(place)!r} is given twice; every teacher needs a file of its own")
         seen.add(real)
@@ -186,16 +252,17 @@ def _names(places: list[Path]) -> list[str | None]:
     return names
 
 
-def open_source(name: str | None, path: Path) -> FileSource:
+def open_source(name: str | None, path: Path, encoding: str = "utf-8") -> FileSource:
     """Look at a file's column names, before any of its rows."""
-    source = FileSource(name, path)
+    source = FileSource(name, path, encoding=encoding)
     columns = source.names()
     twice = sorted({column for column in columns if columns.count(column) > 1})
     if twice:
+        _check_names(source.called, columns)
         raise DataError(
             f"{source.called} has {columns.count(twice[0])} columns named {twice[0]!r}; give every column a name of its own"
         )
-    return FileSource(name, path, tuple(column for column in columns if not _SAVED_INDEX.fullmatch(column)))
+    return replace(source, columns=tuple(column for column in columns if not _SAVED_INDEX.fullmatch(column)))
 
 
 def is_parquet(path: Path) -> bool:
@@ -256,12 +323,25 @@ def _checklisted(sources: list[FileSource], features: Sequence[str], roles: dict
             _require(source, column, "feature")
 
 
+def _separator(columns: Sequence[str]) -> str | None:
+    """Find what stands between names that were read as one; None where commas separate them."""
+    mark = re.search(r"[;\t|]", columns[0]) if len(columns) == 1 else None
+    return mark.group() if mark else None
+
+
+def _check_names(called: str, columns: Sequence[str]) -> None:
+    """Refuse a first line of numbers."""
+    if all(_NUMBER.fullmatch(column) for column in columns):
+        raise DataError(f"{called} begins with numbers, {listed(columns)}; write a line of column names above its rows")
+
+
 def _require(source: FileSource, column: str, role: str) -> None:
     if column in source.columns:
         return
+    _check_names(source.called, source.columns)
     hint = f"it has {listed(source.columns)}"
-    if len(source.columns) == 1 and (mark := re.search(r"[;\t|]", source.columns[0])):
-        hint = f"it seems to separate columns by {mark.group()!r}, commas are needed"
+    if mark := _separator(source.columns):
+        hint = f"it seems to separate columns by {mark!r}, commas are needed"
     elif nearest := difflib.get_close_matches(column, source.columns, n=1):
         hint = f"did you mean {nearest[0]!r}? Its columns are {listed(source.columns)}"
     raise DataError(f"{source.called} has no {role} column {column!r}; {hint}")
@@ -339,7 +419,9 @@ class Cells:
             return self.numbers(column, name)
         self._check_nulls(column, name)
         if numeric or not _is_text(column.type):
-            needed = "a regression needs numbers" if numeric else "labels are numbers, text or true/false"
+            needed = "labels are numbers, text or true/false"
+            if numeric:
+                needed = "a regression needs numbers, a classifier such as logistic takes text"
             raise DataTypeError(f"{self.source.called}: target column {name!r} has type {_type_of(column)}; {needed}")
         return values_of(column)
 
@@ -384,12 +466,31 @@ def matrix_type(source: FileSource, table: pa.Table, columns: Sequence[str]) -> 
             raise DataError(f"{source.called}: column {column!r} holds no value at all; fill it or leave it out")
         if not _is_number(kind):
             values = table.column(column)
+            _refuse_cell(source, values, column)
             advice = "encode it as numbers" if _is_text(_plain(values).type) else "turn it into numbers"
             raise DataTypeError(
                 f"{source.called}: column {column!r} has type {_type_of(values)}; "
                 f"features are numbers: {advice}, or list the feature columns without it"
             )
     return np.float32 if all(types.is_float32(kind) for kind in kinds) else np.float64
+
+
+def _refuse_cell(source: FileSource, column: pa.ChunkedArray, name: str) -> None:
+    """Name the cell at fault where most of a column of text are numbers, or would be with points for commas."""
+    if types.is_dictionary(column.type) or not _is_text(column.type):
+        return
+    cells = [str(value) for value in column[:_LOOKED_AT].to_pylist() if value is not None]
+    wrong = [place for place, cell in enumerate(cells) if not _NUMBER.fullmatch(cell)]
+    if not wrong or column[:_LOOKED_AT].null_count:
+        return
+    cell, place = shorten(cells[wrong[0]], 40), wrong[0]
+    where = f"{source.called}, column {name!r}, row {place}{source.line(place)}"
+    if all(_COMMA.fullmatch(cells[one]) for one in wrong):
+        raise DataTypeError(f"{where}: {cell!r} has a comma; write numbers with a point, and nothing between thousands")
+    if 10 * len(wrong) <= len(cells):
+        raise DataTypeError(
+            f"{where}: {cell!r} is no number, as most of the column are; correct it, or drop or fill such rows first"
+        )
 
 
 def _is_number(kind: pa.DataType) -> bool:

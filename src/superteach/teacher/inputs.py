@@ -14,11 +14,17 @@ import numpy.typing as npt
 from scipy import sparse
 
 from superteach.errors import DataError, DataTypeError, listed, shorten
+from superteach.labels import DEFAULT, PositiveLabel
 from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
 from superteach.promises.guard import Guard
 from superteach.teacher import Teacher
 from superteach.types import Array, Foreign, Mask, Positions, Raw
+
+MANY = 20
+"""Classes up to which whole numbers are taken for labels, however few rows have each."""
+ROWS_EACH = 10
+"""Rows for each class, on average, from which on more of them are taken for labels too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +109,10 @@ class Part:
         return target if self.rows is None else target[self.rows]
 
 
-def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> tuple[list[Teacher], Raw | None]:
-    """Check all parts and turn them into teachers; the classes come back too where labels have any."""
+def make_teachers(
+    parts: Sequence[Part], columns: Sequence[str], loss: Loss, positive: PositiveLabel = DEFAULT
+) -> tuple[list[Teacher], Raw | None]:
+    """Check all parts and turn them into teachers; labels' classes come back too, the positive one last."""
     if not parts:
         raise DataError("there is no teacher: at least one owner of rows is needed")
     names = [part.name for part in parts]
@@ -115,7 +123,7 @@ def make_teachers(parts: Sequence[Part], columns: Sequence[str], loss: Loss) -> 
         _check_shape(part, columns)
     for part in parts:
         check_finite(part, columns, parts)
-    classes = find_classes(parts) if loss.classifies else None
+    classes = positive.last(find_classes(parts) if loss.classifies else None)
     return [_teacher(part, loss, classes) for part in parts], classes
 
 
@@ -181,7 +189,7 @@ def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
             if labels.dtype.kind == "f" and (broken := labels[labels != np.round(labels)]).size:
                 raise DataError(
                     f"teacher {part.name!r} has continuous labels such as {broken[0]:g} (Unknown label type: continuous); "
-                    "a classifier needs two classes"
+                    "a classifier needs two classes; use a regression such as ridge"
                 )
         if labels.dtype.kind not in "biufUSO":
             raise DataTypeError(f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings")
@@ -195,6 +203,13 @@ def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
     if len(values) == 1:
         raise DataError(
             f"all rows of all teachers carry one class, {values.tolist()[0]!r}; a classifier needs rows of two classes"
+        )
+    count = sum(len(part.take_target()) for part in parts)
+    if kinds == {True} and MANY < len(values) > count / ROWS_EACH:
+        shown = ", ".join(map(repr, values[:3].tolist()))
+        raise DataError(
+            f"the labels have {len(values)} different values ({shown}, …) and look like the target of a regression: use a "
+            "regression such as ridge, or write the labels as text where they are classes"
         )
     if most is not None and len(values) > most:
         shown = ", ".join(map(repr, values[:5].tolist())) + (", …" if len(values) > 5 else "")

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyarrow import compute, parquet, types
 
 from superteach.errors import DataError, SettingError
+from superteach.labels import DEFAULT, PositiveLabel
 from superteach.mathematics.losses import Loss
 from superteach.processes.disk import stamp
 from superteach.teacher import files
@@ -192,10 +193,16 @@ class ParquetTable:
                 yield pa.Table.from_batches([batch])
         self.check_same(file, told)
 
-    def put_away(self, loss: Loss, folder: Path | None = None, told: Told | None = None) -> LargePool:
+    def put_away(
+        self,
+        loss: Loss,
+        folder: Path | None = None,
+        told: Told | None = None,
+        positive: PositiveLabel = DEFAULT,
+    ) -> LargePool:
         """Read a table once, and keep its rows on disk as teachers; `told` hears of rows from several threads."""
         store = _store(folder, self.sources[0].path.parent, self.rows, len(self.columns), self.kind)
-        classes = self.find_classes() if loss.classifies else None
+        classes = positive.last(self.find_classes() if loss.classifies else None)
         bundles = self.bundles(_size(self.rows))
         firsts = np.cumsum([0, *map(self._rows, bundles)]).tolist()
 
@@ -257,7 +264,7 @@ class LargeArray:
     features: np.memmap[tuple[int, int], np.dtype[np.floating]]
     target: Raw
 
-    def put_away(self, loss: Loss) -> LargePool:
+    def put_away(self, loss: Loss, positive: PositiveLabel = DEFAULT) -> LargePool:
         """Keep the rows on disk as teachers; the array is gone through once, part by part."""
         features, target = self.features, self.target
         rows, width = features.shape
@@ -267,7 +274,7 @@ class LargeArray:
         store = _store(None, beside, rows, width, kind)
         ranges = list(pairwise(np.cumsum([0, *_even(rows, _size(rows))]).tolist()))
         labels = [Part(f"rows {a} to {b - 1}", None, np.unique(target[a:b])) for a, b in ranges if loss.classifies]
-        classes = find_classes(labels, most=2) if loss.classifies else None
+        classes = positive.last(find_classes(labels, most=2) if loss.classifies else None)
         mapped = None if features.mode == "c" else getattr(features, "_mmap", None)
 
         def read(place: tuple[int, tuple[int, int]]) -> Paged:

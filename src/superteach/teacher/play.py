@@ -24,6 +24,7 @@ from superteach.mathematics import envelope as bounds
 from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
+from superteach.selection.sums import nearest_sum
 from superteach.teacher import ranks
 from superteach.teacher.rows import Block, LiftedBlock, SparseBlock, length_of, over_outputs, pull_squares, pulls_mapped
 from superteach.teacher.state import Answer, State, known
@@ -115,7 +116,7 @@ def draw(teacher: Teacher, query: queries.Draw, state: State, turn: Turn) -> Ans
 
         def staying(where: slice) -> Positions:
             likely = expit(_odds(teacher, query, pulls, where)[:])
-            found: Positions = np.flatnonzero(_lots(teacher, query.seed, where) * query.least < likely)
+            found: Positions = np.flatnonzero(lots(teacher, query.seed, where) * query.least < likely)
             return np.asarray(found + where.start, dtype=np.int64)
 
         index = np.concatenate([staying(where) for where in _pieces(count)])
@@ -243,6 +244,10 @@ def close_alone(
 
 def _settled_alone(begun: InPlay, target: Array, rows: int, idle: int, lots: np.random.Generator) -> Positions:
     """Settle this teacher's own rows: about `rows` of them, of which idle ones may fill up `idle`."""
+    missing = rows - sum(map(len, begun.chosen))
+    if missing <= rounding.HANDFUL * len(target) and missing <= len(begun.rows):
+        wanted = (target - begun.settled)[:-1]
+        return begun.close(nearest_sum(begun.rows[:, :-1], wanted, begun.fractions, max(missing, 0), lots))
     lengths = np.linalg.norm(begun.rows[:, :-1], axis=1)
     longest = float(lengths.max(initial=0.0))
     usual = float(np.sqrt(np.mean(np.square(lengths)))) if len(lengths) else 0.0
@@ -368,8 +373,8 @@ def _bring(
     def settled_here(where: slice) -> tuple[Positions, Positions]:
         """Which of these rows are undecided, and which are sure to be chosen."""
         share, active = fractions[where], octave[where] >= idle_class
-        lots = _lots(teacher, seed ^ 0x5EED, drawing.positions(np.arange(where.start, where.stop)))
-        undecided = lots * edges(where) < np.minimum(share, 1.0 - share)
+        drawn = lots(teacher, seed ^ 0x5EED, drawing.positions(np.arange(where.start, where.stop)))
+        undecided = drawn * edges(where) < np.minimum(share, 1.0 - share)
         sure = active & ~undecided & (share > 0.5)
         return np.flatnonzero(active & undecided) + where.start, np.flatnonzero(sure) + where.start
 
@@ -381,8 +386,8 @@ def _bring(
     if len(some) > most:  # lots decide most rows; what they leave, the others absorb
         long, places = edge < thin, drawing.positions(some)
         shared = np.where(long, 1.0 / max(long.sum(), 1), 1.0 / max((~long).sum(), 1))
-        stays = _lots(teacher, seed ^ 0x1A7E, places) < 0.5 * most * shared
-        falls = ~stays & (_lots(teacher, seed ^ 0xFA11, places) < shares)
+        stays = lots(teacher, seed ^ 0x1A7E, places) < 0.5 * most * shared
+        falls = ~stays & (lots(teacher, seed ^ 0xFA11, places) < shares)
         certain, some, shares = np.concatenate([certain, some[falls]]), some[stays], shares[stays]
     rows = _moves(drawing, state, metric, some, counted)
     if longest is None:
@@ -440,7 +445,7 @@ def _filled(chosen: Positions, idle: Positions, more: int) -> Positions:
     return np.sort(np.concatenate([chosen, idle[: max(more, 0)]])) if more > 0 else chosen
 
 
-def _lots(teacher: Teacher, seed: int, some: slice | Positions) -> Array:
+def lots(teacher: Teacher, seed: int, some: slice | Positions) -> Array:
     """A number in [0, 1) for each of some rows, from its id, a seed, and under a promise the teacher's own secret."""
     return np.asarray(ranks.random_keys(teacher.ids[some], (seed ^ teacher.secret) % 2**64) / 2.0**64)
 

@@ -62,10 +62,11 @@ class _Resident:
     """Asking and attempt of the last replies, and these."""
 
     def begin(self, classes: Sequence[object] | None, firsts: Iterable[int]) -> None:
-        """Number rows as the roster does, and turn signs where the larger of both labels is the only one here."""
+        """Number rows as the roster does, and turn signs where the positive label (the last) is −1 here."""
         if classes is not None and (strange := [one for some in self.labels for one in some if one not in classes]):
             raise DataError(f"label {strange[0]!r} is none of {listed(classes)}, on which all partitions agreed")
-        turned = classes is not None and all(one == [classes[1]] for one in self.labels)
+        here = np.unique(np.array([one for some in self.labels for one in some]))
+        turned = classes is not None and len(here) > 0 and here[0] == classes[1]
         for teacher, first in zip(self.teachers, firsts, strict=True):
             teacher.ids += np.uint64(first)
             if turned:

@@ -145,7 +145,8 @@ def _roughly(state: State, weights: Array, width: int) -> Array:
     some = np.flatnonzero(np.diff(np.floor(np.cumsum(chance)), prepend=0.0))
     parts = drawing.rows.blocks(state.scaling, some)
     lifted = ((where, LiftedBlock(block, drawing.slope[..., where])) for where, block in parts)
-    return np.asarray(sum(block.gram(weights[where] / chance[where]) for where, block in lifted))
+    grams = (block.gram(weights[where] / chance[where]) for where, block in lifted)
+    return np.asarray(sum(grams, start=np.zeros((width, width))))
 
 
 def sum_values(teacher: Teacher, query: queries.AskValues, state: State) -> Array:

@@ -76,9 +76,9 @@ class Stage:
         seed = lesson.settings["random_state"]
         expected, chosen = self.oracle(names, seed)
         assert lesson.model.tobytes() == expected.model.tobytes()
-        told = (lesson.risk, lesson.consistency, lesson.size, lesson.rows, lesson.path, lesson.teachers)
+        told = (lesson.risk, lesson.consistency, lesson.size, lesson.pool_rows, lesson.path, lesson.teachers)
         assert told == (
-            expected.risk, expected.consistency, expected.size, expected.rows, expected.path, tuple(names),
+            expected.risk, expected.consistency, expected.size, expected.pool_rows, expected.path, tuple(names),
         )  # fmt: skip
         assert [(e.number, e.stage, e.query, e.bytes_in, e.bytes_out) for e in lesson.ledger] == [
             (e.number, e.stage, e.query, e.bytes_in, e.bytes_out) for e in expected.ledger

@@ -7,11 +7,20 @@ on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`cla
 
 from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.goals.auc import MaxAUC
-from superteach.coordinator.goals.base import CheckedGoal, Goal, MovableGoal, ProvableGoal, check_goal, check_vector
-from superteach.coordinator.goals.fitted import FromData, PerturbedFit
+from superteach.coordinator.goals.base import (
+    CheckedGoal,
+    Goal,
+    MovableGoal,
+    ProvableGoal,
+    check_goal,
+    check_length,
+    check_vector,
+    unsolved,
+)
+from superteach.coordinator.goals.fitted import FromData, PerturbedFit, Without
 from superteach.coordinator.goals.sets import Within
 
 __all__ = [
     "CheckedGoal", "Classroom", "FromData", "Goal", "MaxAUC", "MovableGoal", "PerturbedFit", "ProvableGoal", "Within",
-    "check_goal", "check_vector",
+    "Without", "check_goal", "check_length", "check_vector", "unsolved",
 ]  # fmt: skip

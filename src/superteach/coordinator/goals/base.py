@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from pathlib import PurePath
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
 from superteach.coordinator.classroom import Classroom
-from superteach.errors import GoalError, listed, shorten
+from superteach.coordinator.goals.written import INTERCEPT, goal_vector, in_order, is_written, same_labels
+from superteach.errors import GoalError, listed, shorten, suggestion
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST
-from superteach.types import Array, Foreign, Labels
+from superteach.types import Array, Labels, is_whole
 
-INTERCEPT = "intercept"
-"""What a goal by column name calls the intercept."""
-Value = TypeVar("Value")
+ABSURD = 1e8
+"""A goal longer than this, and by this factor longer than the model of all rows, leaves float64 no digits to choose by."""
 
 
 @runtime_checkable
@@ -85,6 +86,8 @@ def check_goal(
         return check_vector(_from_model(goal, learner, classes, columns), features, learner)
     if hasattr(goal, "columns") and hasattr(goal, "shape"):
         raise GoalError(f"the goal is a {type(goal).__name__}: give one row of it as a dict or a Series by column name")
+    if is_written(goal) and learner.outputs == 1:
+        goal = goal_vector(goal, "the goal", columns, learner.intercept != "none", classes)
     named = _named(goal)
     if named is not None and learner.outputs > 1:
         raise GoalError(
@@ -92,6 +95,15 @@ def check_goal(
         )
     intercept = learner.intercept != "none"
     return check_vector(goal if named is None else _by_name(named, columns, intercept), features, learner)
+
+
+def find_column(name: object, columns: Sequence[object], goal: str) -> int:
+    """Return the place of a column that a goal calls by its name or its number."""
+    if name in columns:
+        return columns.index(name)
+    if is_whole(name) and 0 <= name < len(columns):
+        return int(name)
+    raise GoalError(f"{goal} names column {name!r}, and the rows have {listed(columns)}{suggestion(name, columns)}")
 
 
 def _named(goal: object) -> dict[object, object] | None:
@@ -129,25 +141,15 @@ def _by_name(named: dict[object, object], columns: Sequence[object], intercept: 
     return [*values, offset] if intercept else values
 
 
-def in_order(named: Mapping[Foreign, Value], columns: Sequence[Foreign], where: str) -> list[Value]:
-    """Put values by column name in the order of `columns`; refuse other names."""
-    missing = [column for column in columns if column not in named]
-    extra = [name for name in named if name not in columns]
-    if missing or extra:
-        faults = [f"no coefficient for column {listed(missing)}"] * bool(missing)
-        faults += [f"a coefficient for {listed(extra)}, which is no feature column"] * bool(extra)
-        raise GoalError(f"{where} has {' and '.join(faults)}; the columns are {listed(columns)}")
-    return [named[column] for column in columns]
-
-
 def check_vector(goal: object, features: int, learner: Learner) -> Array:
     """Return a goal as float64, after checking its length and its values; of several outputs, one after the other.
 
     Softmax predicts the same where all classes are shifted alike: such a goal is taken with classes that add up to 0.
     """
-    if isinstance(goal, str):
+    if isinstance(goal, str | PurePath):
+        kind = "text" if isinstance(goal, str) else "path"
         raise GoalError(
-            f"the goal is the text {shorten(goal, 40)!r}; give its numbers, a dict by column name, or a fitted model"
+            f"the goal is the {kind} {shorten(str(goal), 40)!r}; give its numbers, a dict by column name, or a fitted model"
         )
     try:
         given = _real(goal)
@@ -175,6 +177,30 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
     return learner.centred(vector)
 
 
+def check_length(goal: Array, room: Classroom) -> None:
+    """Refuse a goal that has nothing to do with these rows, before any of them is chosen."""
+    pool = room.scaling.raw(room.fit_pool())
+    if not np.linalg.norm(goal) <= ABSURD * max(1.0, float(np.linalg.norm(pool))):
+        raise GoalError(f"{_largest(goal, room)}: no rows can teach that; give the goal in the units of the columns")
+
+
+def unsolved(error: Exception, goal: Array, room: Classroom) -> GoalError:
+    """Blame the goal where sums can be solved for the model of all rows, and not near the goal."""
+    return GoalError(
+        f"sums over rows cannot be solved near this goal ({error}): {_largest(goal, room)}; give a goal nearer to the "
+        "model of all rows, or try standardize=True"
+    )
+
+
+def _largest(goal: Array, room: Classroom) -> str:
+    """Set the largest coefficient of a goal beside the largest one of the model of all rows."""
+    worst = int(np.argmax(np.abs(goal)))
+    names = [*(f"column {name!r}" for name in room.federation.columns), "the intercept"]
+    name = names[worst % (room.width // room.learner.outputs)]
+    pool = np.abs(room.scaling.raw(room.fit_pool())).max()
+    return f"the goal's coefficient of {name} is {goal[worst]:g}, and the largest of the model of all rows is {pool:g}"
+
+
 def _real(values: object) -> Array:
     array = np.asarray(values.toarray() if isinstance(values, sparse.spmatrix | sparse.sparray) else values)
     if array.dtype.kind in "cmM":
@@ -185,23 +211,30 @@ def _real(values: object) -> Array:
 def _from_model(model: object, learner: Learner, classes: Labels | None, columns: Sequence[object]) -> Array:
     name, outputs = type(model).__name__, learner.outputs
     if not hasattr(model, "coef_"):
-        raise GoalError(f"the goal {name} has no coef_: fit it first, or give a linear model")
+        raise GoalError(
+            f"the goal {name} has no coef_: fit it first, or give a linear model (a fitted model among the parameters of a "
+            "search needs FrozenEstimator around it: scikit-learn clones parameters into unfitted ones)"
+        )
     try:
         slope = _real(model.coef_)
         offset = _real(getattr(model, "intercept_", 0.0)).ravel()
     except (TypeError, ValueError, OverflowError) as error:
         raise GoalError(f"the goal {name} has coefficients that are no numbers: {error}") from None
     if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != outputs) or (slope.ndim < 2 and outputs > 1):
-        rows = "one row of them is" if outputs == 1 else f"{outputs} rows of them are"
-        raise GoalError(f"the goal {name} has coefficients of shape {slope.shape}; {rows} expected")
+        what = "classes" if learner.loss.classifies else "targets"
+        wanted = "one row of them is" if outputs == 1 else f"there are {outputs} {what}, and a row for each is"
+        raise GoalError(f"the goal {name} has coefficients of shape {slope.shape}; {wanted} expected")
     names = getattr(model, "feature_names_in_", None)
     if names is not None and all(isinstance(column, str) for column in columns) and len(names) == slope.shape[-1]:
         places = {str(name): place for place, name in enumerate(names)}
         slope = slope[..., in_order(places, columns, f"the goal {name}")]
     theirs = getattr(model, "classes_", None)
-    if classes is not None and theirs is not None and not np.array_equal(theirs, classes):
+    if classes is not None and theirs is not None:
         fitted, present = (np.asarray(labels).tolist() for labels in (theirs, classes))
-        raise GoalError(f"the goal {name} was fitted on labels {fitted}, the rows have {present}")
+        if not same_labels(fitted, present):
+            raise GoalError(f"the goal {name} was fitted on labels {fitted}, the rows have {present}")
+        if outputs == 1 and fitted[1] != present[1]:
+            slope, offset = -slope, -offset
     if learner.intercept != "none":
         if outputs > 1:
             return np.column_stack([slope, np.broadcast_to(offset, outputs)])

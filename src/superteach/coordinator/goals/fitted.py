@@ -1,22 +1,25 @@
-"""Goals that are fits of the learner: on all teachers' rows, with noise; or on rows that the coordinator holds."""
+"""Goals that are fits of the learner: on all teachers' rows, with noise or without columns; or on the coordinator's own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
-from superteach.errors import GoalError, SettingError, TeachingError
+from superteach.coordinator.goals.base import find_column
+from superteach.coordinator.goals.written import same_labels
+from superteach.errors import GoalError, SettingError, TeachingError, listed
 from superteach.line.queries import AskMoments, AskValues, Moments, Query
 from superteach.mathematics.learner import Learner, fit
 from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
 from superteach.mathematics.solvers import LBFGS, Newton
-from superteach.types import Array, Labels, Raw, is_whole
+from superteach.mathematics.solvers.function import Sums
+from superteach.types import Array, Labels, Positions, Raw, is_whole
 
 _SET = "the reference set of goals.FromData"
 
@@ -40,6 +43,74 @@ class PerturbedFit:
         noise = classroom.learner.centred(np.random.default_rng(self.seed).standard_normal(len(truth)))
         noise *= np.linalg.norm(truth) / np.linalg.norm(noise)
         return classroom.scaling.raw(truth + noise)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Without:
+    """θ* = argmin Σ_j ℓ_j(x_j'θ) + (Λ/2)‖θ‖² over all teachers' rows, with the coefficients of some columns held at 0.
+
+    It is the model of the learner's own estimator after a fit on all rows without these columns, which go by name or number.
+    With transformers before the learner, a column of the table stands for every column that is made of it: all dummies of
+    a category, and interactions. It takes as many sums as a fit on all rows.
+    """
+
+    columns: tuple[object, ...]
+
+    def __init__(self, *columns: object) -> None:
+        """Name or number one column or several."""
+        if not columns:
+            raise GoalError("goals.Without names no column; name one, or several")
+        object.__setattr__(self, "columns", columns)
+
+    def __repr__(self) -> str:
+        """Show it as it is written."""
+        return f"Without({', '.join(map(repr, self.columns))})"
+
+    def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
+        """Refuse columns that are not there, and a model without any."""
+        if len(self._places(columns)) == len(columns):
+            raise GoalError(f"{self!r} leaves no column of {listed(columns)}; keep one at least")
+
+    def vector(self, classroom: Classroom) -> Array:
+        """Fit the remaining coefficients from sums; return all of them in raw units."""
+        learner, federation = classroom.learner, classroom.federation
+        own = classroom.width // learner.outputs
+        lacking = self._places(federation.columns)
+        kept = np.flatnonzero(np.tile(~np.isin(np.arange(own), lacking), learner.outputs))
+        rest = _Coefficients(federation, kept, classroom.width)
+        solver = LBFGS() if classroom.wide else Newton()
+        bends = classroom.bends[kept] if classroom.wide else None
+        federation.stage = "goal"
+        start = np.zeros(len(kept))
+        found = fit(rest, learner, classroom.rows, "all", solver, start, classroom.row_square, bends).model
+        return classroom.scaling.raw(rest.whole(found))
+
+    def _places(self, columns: Sequence[object]) -> list[int]:
+        return sorted({find_column(name, columns, "goals.Without") for name in self.columns})
+
+
+class _Coefficients:
+    """A federation that is asked about some coefficients of a model, the others being 0."""
+
+    def __init__(self, federation: Sums, kept: Positions, width: int) -> None:
+        self._federation, self._kept, self._width = federation, kept, width
+
+    def whole(self, some: Array) -> Array:
+        """Put zeros where coefficients are held."""
+        found = np.zeros(self._width)
+        found[self._kept] = some
+        return found
+
+    def sum(self, query: Query[object]) -> Any:
+        """Ask about the whole model; return what belongs to the coefficients that are free."""
+        if isinstance(query, AskMoments):
+            sums: Moments = self._federation.sum(replace(query, point=self.whole(query.point)))
+            curvature = None if sums.curvature is None else sums.curvature[np.ix_(self._kept, self._kept)]
+            return Moments(sums.value, sums.gradient[self._kept], curvature)
+        if isinstance(query, AskValues):
+            point, direction = self.whole(query.point), self.whole(query.direction)
+            return self._federation.sum(replace(query, point=point, direction=direction))
+        raise TeachingError(f"a fit of some coefficients does not ask {query.name}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,21 +145,21 @@ class FromData:
                 )
         if learner.loss.classifies and classes is not None:
             values = np.unique(target)
-            if not np.array_equal(values, classes):
+            if not same_labels(values, classes):
                 raise GoalError(f"{_SET} has labels {values.tolist()}, the rows have {np.asarray(classes).tolist()}")
-        encoded = _encoded(target, learner.loss)
+        encoded = _encoded(target, learner.loss, classes)
         refusal = learner.refuses(len(encoded), int(np.count_nonzero(encoded > 0.0)))
         if refusal:
             raise GoalError(f"{_SET}: {refusal}")
 
     def vector(self, classroom: Classroom) -> Array:
         """Fit the learner on the reference set; return its model in raw units."""
-        return self.without_rows(classroom.learner)
+        return self.without_rows(classroom.learner, classroom.federation.classes)
 
-    def without_rows(self, learner: Learner) -> Array:
+    def without_rows(self, learner: Learner, classes: Labels | None) -> Array:
         """Do the same without a question to any teacher: such a goal may be taught under a promise."""
         features, target = _usable(self.X, self.y, learner.loss)
-        rows = _Reference(features, _encoded(target, learner.loss), learner)
+        rows = _Reference(features, _encoded(target, learner.loss, classes), learner)
         solver = Newton() if rows.width <= NEWTON_WIDTH else LBFGS()
         count = len(target)
         inside = fit(rows, learner, count, "all", solver, np.zeros(rows.width), rows.squares / count).model
@@ -126,9 +197,11 @@ def _usable(X: object, y: object, loss: Loss) -> tuple[Raw | sparse.csr_matrix, 
     return features, target
 
 
-def _encoded(target: Raw, loss: Loss) -> Array:
-    """Return targets as they are, and labels as −1 and +1, sorted as scikit-learn sorts them."""
-    return np.where(target == np.unique(target)[1], 1.0, -1.0) if loss.classifies else target
+def _encoded(target: Raw, loss: Loss, classes: Labels | None) -> Array:
+    """Return targets as they are, and labels as −1 and +1, the last class (None: the larger label) being positive."""
+    if not loss.classifies:
+        return target
+    return np.where(target == (np.unique(target) if classes is None else classes)[1], 1.0, -1.0)
 
 
 class _Reference:

@@ -11,7 +11,8 @@ from scipy.optimize import nnls
 
 from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
 from superteach.coordinator.goals import covered
-from superteach.coordinator.goals.base import INTERCEPT, Covered, check_vector
+from superteach.coordinator.goals.base import Covered, check_vector, find_column
+from superteach.coordinator.goals.written import INTERCEPT
 from superteach.errors import GoalError
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import MOST, ridge_penalty
@@ -169,12 +170,7 @@ class Within:
         return bool(np.all(bounds.rows @ model >= bounds.least - slack * (1.0 + reach)))
 
     def _place(self, name: object) -> int:
-        if name in self._columns:
-            return self._columns.index(name)
-        if isinstance(name, int | np.integer) and 0 <= name < len(self._columns):
-            return int(name)
-        known = ", ".join(map(repr, self._columns[:8])) + (", …" if len(self._columns) > 8 else "")
-        raise GoalError(f"goals.Within names column {name!r}, and the rows have {known}")
+        return find_column(name, self._columns, "goals.Within")
 
     def _bounds(self, width: int) -> _Bounds:
         unit, rows, least = np.eye(width), list[Array](), list[float]()

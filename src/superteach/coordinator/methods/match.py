@@ -7,7 +7,7 @@ that the fractional lesson teaches, prices aim at what is left of the way, and s
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,6 @@ from threadpoolctl import ThreadpoolController
 
 from superteach.coordinator import metrics
 from superteach.coordinator.classroom import Classroom
-from superteach.coordinator.methods import small
 from superteach.coordinator.methods.outcome import Outcome, Search
 from superteach.lesson import Certificate
 from superteach.line import queries
@@ -27,13 +26,25 @@ from superteach.mathematics.prices import Prices
 from superteach.mathematics.problem import Quadratic, ridge_penalty
 from superteach.mathematics.solvers.function import Curvatures
 from superteach.mathematics.solvers.lbfgs import LBFGS, Curved
+from superteach.selection import polish
+from superteach.selection.exhaustive import Best
+from superteach.selection.subsets import SubsetProblem
 from superteach.settings import Settings
 from superteach.types import Array
 
-APPROACHES = 8
+SMALL = 1_000
+"""Rows of a pool up to which rows are exchanged by the true risk. On 800 rows in raw units that takes risks to between a
+half and all of what rounding leaves, in the same time."""
+WHOLE = 30
+"""Rows of a pool up to which lessons of one size are searched as a whole."""
+APPROACHES = 24
 """Models that are tried for a goal out of reach, at most; three to five are usual."""
 GAIN = 0.01
-"""Share of the risk that another one must gain."""
+"""Share of the distance that another one must gain."""
+NEAR = 0.002
+"""Share of the goal's own length at which no nearer model is looked for: rounding leaves as much."""
+SHORT_STEP = 0.05
+"""Share of the way to the goal below which no shorter step is tried."""
 HALVINGS = 3
 """Models between one that cannot be balanced and one that can, of which the nearest to the goal is taught."""
 INSIDE = 0.005
@@ -51,6 +62,8 @@ LUCKLESS, IN_VAIN = 8, 200
 rows were chosen in vain no lot brings the other class: such a goal puts all rows into one."""
 _GOLDEN = 0x9E3779B97F4A7C15
 """2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated lots."""
+CLOSE = 1e-6
+"""Share of the goal's own length at which no other search is tried."""
 STARTS = 8
 """Searches for the last rows, of which the best is kept."""
 MANY = 5_000
@@ -60,38 +73,42 @@ MANY = 5_000
 class Matcher(Search):
     """Chooses lessons of any size for one goal, all teachers together or each alone after the prices."""
 
+    by_true_risk = True
+    """Whether a small pool is searched by the risk of refitted models."""
+    _refits = True
+    """Whether the learner may be fitted on the chosen rows."""
+
     def __init__(self, room: Classroom, goal: Array, settings: Settings) -> None:
         super().__init__(room, goal, settings)
         self._together, self._restarts = settings.rounding == "together", settings.restarts
-        usual = float(1e-6 * np.linalg.norm(room.scaling.raw(goal)))
-        self._close = usual if settings.risk_target is None else settings.risk_target
-        """The risk at which no other search is tried."""
+        self._risk_target = settings.risk_target
         self._range: tuple[int, int] | None = None
         self._again = False
 
-    @cached_property
+    @property
     def _measure(self) -> Array:
-        """How coefficients on scaled columns become raw ones."""
-        return self._room.scaling.to_raw(len(self._goal))
+        """A: ‖A(θ − θ*)‖ is the distance that a lesson out of reach makes small."""
+        return self._room.to_measure
 
     @property
     def _change(self) -> Array | None:
-        """R: ‖R x‖ bounds how much x'θ changes where the raw model moves by 1; a vector is its diagonal, None: not known."""
+        """R: x'θ changes by at most ‖R x‖ where the distance to the goal is 1; a vector is its diagonal, None: unknown."""
         scaling, width = self._room.scaling, len(self._goal) // self._room.learner.outputs
         if not self._room.wide:
-            one = self._measure[:width, :width]  # every output has the same
-            return np.asarray(np.linalg.pinv(one).T, dtype=np.float64)
-        return np.ones(width) if scaling.scale is None and scaling.constant in (0.0, 1.0) else None
+            return self._room.from_measure.T
+        plain = scaling.scale is None and scaling.constant in (0.0, 1.0) and self._room.measure == "coefficients"
+        return np.ones(width) if plain else None
 
     def announce(self, sizes: list[int]) -> list[int]:
-        """Remember how large a lesson may be: in a small pool a search covers all sizes, in a tiny one once is enough."""
+        """Remember how large a lesson may be: in a pool of few rows one search covers all sizes."""
         self._range = (min(sizes), max(sizes)) if sizes else None
-        return sizes[-1:] if self._small and self._room.rows <= small.EVERY else sizes
+        return sizes[-1:] if self._small and self._room.rows <= polish.FEW else sizes
 
     @property
     def _small(self) -> bool:
         """Whether rows may be looked at in one place, and are so few that the true risk can be searched."""
-        return self._together and self._room.rows <= small.SMALL and self._room.learner.outputs == 1
+        few = self._room.rows <= SMALL and self._room.learner.outputs == 1
+        return few and self._together and self.by_true_risk
 
     def choose(self, size: int) -> Size:
         """Leave every teacher with its chosen rows, `size` of them in all: the best of all searches."""
@@ -104,39 +121,49 @@ class Matcher(Search):
             return self._best_of_all(size)
         low, high = self._range or (size, size)
         low, high = min(size, low), max(size, high)
-        if self._room.rows > small.EVERY:
+        # Prices and rounding speak of one size, and bring nothing to pools that are searched as a whole.
+        whole = self._room.rows <= (WHOLE if low == high else polish.FEW)
+        if not whole:
             self._best_of_all(size)
-        else:
-            self.outcome = Outcome(f"every lesson of {low} to {high} rows was tried")
-        return self._exchanged(low, high)
+        kept, best = self._searched(low, high, whole)
+        sizes = f"{low}" if low == high else f"{low} to {high}"
+        reason = self.outcome.reason
+        if best.proved:
+            reason = f"no lesson of {sizes} rows is nearer: all of them were covered"
+        elif whole:
+            reason = f"no exchange of rows comes nearer; not all lessons of {sizes} rows were covered"
+        self.outcome = replace(self.outcome, reason=reason, optimal=best.proved)
+        return kept
 
-    def _exchanged(self, low: int, high: int) -> Size:
-        """Look at all rows in one place, and search on from the present choice (or through all subsets)."""
+    def _searched(self, low: int, high: int, whole: bool) -> tuple[Size, Best]:
+        """Look at all rows in one place, and search for the lowest true risk, from the present choice on or from nothing."""
         room, federation = self._room, self._room.federation
         federation.stage = "small pool"
-        every = room.rows <= small.EVERY
         counts = tuple(int(count) for count in federation.sum(queries.Count(federation.teachers)))
         width, learner = len(self._goal), room.learner
         shown = federation.sum(queries.Show(counts, width, learner.weighted))
         design, target, taken = shown[:, :width], shown[:, width], shown[:, width + 1]
         if learner.weighted:
             learner = replace(learner, loss=Weighted(learner.loss, shown[:, width + 2]))
-        pool = small.SmallPool(design, target, learner, self._goal, self._measure)
-        search = small.every_subset if every else partial(small.exchange, chosen=taken > 0.5)
-        chosen = search(pool, low=low, high=high)
-        kept: Size = federation.sum(queries.Take(counts, tuple(map(bool, chosen))))
+        problem = SubsetProblem(design, target, learner, self._goal, self._measure)
+        start = None if whole else taken > 0.5
+        best = polish.best_subset(problem, low, high, start, self._restarts, self._seed)
+        kept: Size = federation.sum(queries.Take(counts, tuple(map(bool, best.subset))))
+        if whole:
+            self.outcome = Outcome("")
         objective = np.append(self.outcome.objective, self._predicted(kept))
         self.outcome = replace(self.outcome, objective=objective)
         if self.outcome.certificate is not None and low < high:
             self.outcome = replace(self.outcome, certificate=None, lower_bound=0.0)  # it speaks of one size
-        return kept
+        return kept, best
 
     def _best_of_all(self, size: int) -> Size:
         base, federation = self._seed, self._room.federation
         best: tuple[float, Size, Outcome] | None = None
+        enough = False
         tries, most = self._restarts, self._restarts + min(LUCKLESS, IN_VAIN // size)
         for attempt in range(most):
-            if attempt and (attempt >= tries or self._room.late or (best and best[0] <= self._close)):
+            if attempt and (attempt >= tries or self._room.late or enough):
                 break
             self._seed, self._again = (base + attempt * _GOLDEN) % 2**64, attempt > 0
             kept = self._once(size)
@@ -145,9 +172,9 @@ class Matcher(Search):
             tries += refused and tries < most
             if tries == 1:
                 return kept
-            risk = np.inf if refused else self._risk(kept)
-            if best is None or risk < best[0]:
-                best = risk, kept, self.outcome
+            away, enough = (np.inf, False) if refused else self._away(kept)
+            if best is None or away < best[0]:
+                best = away, kept, self.outcome
                 federation.sum(queries.Recall("search", True))
         self._seed = base
         assert best is not None
@@ -155,10 +182,14 @@ class Matcher(Search):
         _, kept, self.outcome = best
         return kept
 
-    def _risk(self, kept: Size) -> float:
-        """The risk of the present choice, by a fit."""
-        scaling = self._room.scaling
-        return metrics.risk(scaling.raw(self._room.fit_chosen(kept.rows)), scaling.raw(self._goal))
+    def _away(self, kept: Size) -> tuple[float, bool]:
+        """The distance of the present choice, by a fit, and whether no other search is worth trying."""
+        room, goal = self._room, self._goal
+        model = room.fit_chosen(kept.rows)
+        away = room.distance(model, goal)
+        if self._risk_target is not None:
+            return away, metrics.risk(room.scaling.raw(model), room.scaling.raw(goal)) <= self._risk_target
+        return away, away <= CLOSE * room.distance(0.0 * goal, goal)
 
     def _once(self, size: int) -> Size:
         """One search."""
@@ -169,16 +200,19 @@ class Matcher(Search):
         found = self._agree(self._goal, target, metric, size, thin=True)
         proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
         if not found.balanced and proof is None and found.freedom <= len(metric) + 1:
-            # Few rows leave little freedom: harder prices may prove what softer ones, which rounding needs, do not.
+            # Few rows leave little freedom: harder prices may prove, or balance, what softer ones do not.
             harder = self._agree(self._goal, target, metric, size, False, prices.BALANCED, 0.0)
             proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
-            found = self._agree(self._goal, target, metric, size)
+            found = harder if harder.balanced else self._agree(self._goal, target, metric, size)
         found, risks = prices.take(federation.sum, found, metric, size), list[float]()
+        first = found, metric
         if proof is not None:
             found, metric, risks = self._approach(found, metric, size)
         federation.stage = "rounding"
         self._trace: list[float] = []
         kept = self._round(found, metric, size, risks[-1] if risks else 0.0)
+        if len(risks) > 1 and self._room.learner.outputs == 1 and self._refits:
+            kept = self._or_first(kept, *first, size, risks[0])
         if proof is None:
             risks = self._trace
         certificate, bound = _for_size(proof, bound, kept.rows - size)
@@ -191,6 +225,19 @@ class Matcher(Search):
             reason = "the prices come near the goal; there is no proof that they cannot balance it"
         ended = found.balanced or proof is not None
         self.outcome = Outcome(reason, ended, np.array(risks), certificate=certificate, lower_bound=bound)
+        return kept
+
+    def _or_first(self, kept: Size, first: Prices, metric: Array, size: int, lacking: float) -> Size:
+        """Round the first prices too, and keep the nearer lesson: prices on the way leave rounding less freedom."""
+        federation = self._room.federation
+        away = np.inf if self._room.refuses(kept) else self._away(kept)[0]
+        federation.sum(queries.Recall("rounding", True))
+        self._agree(self._goal, self._target(size), metric, size)
+        prices.take(federation.sum, first, metric, size)
+        other = self._round(first, metric, size, lacking)
+        if not self._room.refuses(other) and self._away(other)[0] < away:
+            return other
+        federation.sum(queries.Recall("rounding", False))
         return kept
 
     def _agree(
@@ -225,11 +272,13 @@ class Matcher(Search):
         return sums.curvature
 
     def _metric_of(self, curvature: Array) -> Array:
-        """M with M'M = H⁻¹, over the directions in which outputs can differ at all."""
+        """M with M'M = H⁻¹, over the directions that rows see and in which outputs can differ at all."""
         learner = self._room.learner
-        if not learner.loss.shifts or curvature.ndim == 1:
+        seen = self._room.seen if self._refits and curvature.ndim == 2 else None
+        if curvature.ndim == 1 or (seen is None and not learner.loss.shifts):
             return prices.metric_of(curvature)
-        basis = prices.contrasts(learner.outputs, len(self._goal) // learner.outputs)
+        seen = np.eye(len(self._goal) // learner.outputs) if seen is None else seen
+        basis = np.kron(prices.contrasts(learner.outputs) if learner.loss.shifts else np.eye(learner.outputs), seen)
         return np.asarray(prices.metric_of(basis @ curvature @ basis.T) @ basis)
 
     def _with_penalty(self, curvature: Array, size: int) -> Array:
@@ -249,22 +298,32 @@ class Matcher(Search):
             return self._into_ball(*ball, size)
         if room.learner.outputs > 1 and room.learner.loss.classifies and not room.wide:
             return self._shrunk(found, metric, size)
-        trail = [(self._goal, found, metric)]
+        step, before = 1.0, True
+        best = model, found, metric, 1.0
+        """Where pulls were taken, the prices there and their metric, and how much of the way to the goal they aimed at."""
+        at = room.fit_priced(size, model)
+        risks.append(room.distance(at, self._goal))
+        length = room.distance(0.0 * self._goal, self._goal)
         for _ in range(0 if room.wide else APPROACHES):
-            model = room.fit_priced(size, model)
-            risks.append(metrics.risk(room.scaling.raw(model), room.scaling.raw(self._goal)))
             federation.note(risks[-1])
-            if (len(risks) > 1 and risks[-1] > (1.0 - GAIN) * risks[-2]) or room.late:
+            if room.late or step < SHORT_STEP or risks[-1] <= NEAR * length:
                 break
-            trail.append((model, *self._prices_at(model, size)))
-        if len(risks) > 1 and risks[-1] > risks[-2]:
-            trail.pop()
-            if len(trail) > 1:
-                self._prices_at(trail[-1][0], size)
-            else:
-                self._agree(self._goal, self._target(size), metric, size)
-                prices.take(federation.sum, found, metric, size)
-        return *trail[-1][1:], risks
+            found, metric = self._prices_at(at, size, step)
+            after = room.fit_priced(size, at)
+            away = room.distance(after, self._goal)
+            if away > (1.0 - GAIN) * risks[-1]:  # too far for the linearised model: aim at a nearer point
+                step, before = 0.5 * step, False
+                continue
+            best, at = (at, found, metric, step), after
+            step, before = min(1.0, 2.0 * step) if before else step, True
+            risks.append(away)
+        model, found, metric, aimed = best
+        if model is self._goal:
+            self._agree(self._goal, self._target(size), metric, size)
+            prices.take(federation.sum, found, metric, size)
+        else:
+            found, metric = self._prices_at(model, size, aimed)
+        return found, metric, risks
 
     def _into_ball(self, centre: Array, radius: float, size: int) -> tuple[Prices, Array, list[float]]:
         """The same where all models that can be taught lie in a ball: the first on the way into it that can be balanced."""
@@ -301,7 +360,7 @@ class Matcher(Search):
         lacking = float(np.linalg.norm(found.aim - found.total))
 
         def tried(model: Array, metric: Array | None = None) -> tuple[Prices, Array]:
-            risks.append(metrics.risk(room.scaling.raw(model), room.scaling.raw(goal)))
+            risks.append(room.distance(model, goal))
             room.federation.note(risks[-1])
             return self._prices_inside(model, size, metric)
 
@@ -336,11 +395,11 @@ class Matcher(Search):
         found = self._agree(model, target, metric, size, None if drawn else False, exact)
         return prices.take(room.federation.sum, found, metric, size), metric
 
-    def _prices_at(self, model: Array, size: int) -> tuple[Prices, Array]:
-        """Prices whose lesson brings the learner from a model as near to the goal as it can, to first order."""
+    def _prices_at(self, model: Array, size: int, step: float) -> tuple[Prices, Array]:
+        """Prices whose lesson brings the learner from a model a step of the way to the goal, to first order."""
         curvature = self._with_penalty(self._curvature("priced", model), size)
         aim = self._measure @ prices.inverse(curvature)
-        target = curvature @ (self._goal - model) + self._penalty(size).gradient(model)
+        target = step * curvature @ (self._goal - model) + self._penalty(size).gradient(model)
         found = self._agree(model, target, aim, size)
         return prices.take(self._room.federation.sum, found, aim, size), aim
 
@@ -350,6 +409,8 @@ class Matcher(Search):
         federation.stage, change = "proof", self._change
         best, bound = None, -1.0
         for point in reversed(found.levels):
+            if self._refits:  # what no row sees is asked for where everything may be
+                point = np.append(self._room.without_unseen(point[:-1]), point[-1])
             proof = prices.prove(federation.sum, point, target, size)
             if proof is None:
                 continue
@@ -371,6 +432,8 @@ class Matcher(Search):
         inside the ball with diameter [0, w].
         """
         room, goal = self._room, self._goal
+        if room.measure != "coefficients":
+            return None
         plain = room.learner.intercept == "none" and room.scaling.scale is None
         if not isinstance(room.learner.loss, Squared) or not plain or room.wide or not room.learner.ridge:
             return None
@@ -389,7 +452,7 @@ class Matcher(Search):
             return federation.sum(queries.RoundAlone(metric, self._seed))
         several, enough = self._room.learner.outputs > 1, rounding.close(size) * found.usual
         for slower in (rounding.SLOW_ENOUGH if lacking else rounding.SLOWEST) if several else rounding.SLOWER:
-            weak = rounding.WEAK if several and lacking else 0.0
+            weak = (rounding.WEAK if lacking else 0.0) if several else rounding.FLAT * found.balanced
             assign, left = self._settled(found, metric, size, slower * rounding.TILT, weak)
             short = several and np.linalg.norm(self._measure @ (metric.T @ left)) <= SHORT * lacking
             if short or np.linalg.norm(left) <= enough or not found.balanced or self._room.late:
@@ -445,6 +508,8 @@ class Matcher(Search):
 
 class QuietMatcher(Matcher):
     """Exact teaching that ends with prices: every teacher rounds alone, and nothing is asked about its choice."""
+
+    _refits = False
 
     def _choose(self, size: int) -> Size:
         return self._once(size)

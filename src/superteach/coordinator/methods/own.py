@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from superteach.types import Array
 
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.55, 0.8)
-"""Shares of a small pool from which exchanges begin with budget="best": a search may change the size there."""
+"""Shares of a small pool from which exchanges begin with budget="best", where one search does not cover all sizes."""
 ROUNDED = 3
 """Rows for each coefficient that a teacher must choose, or its rounding adds to the risk."""
 RARE = 0.05
@@ -76,13 +76,14 @@ class Match(Method):
         return Outcome(reason, found.settled, stated_risk=risk)
 
     def sizes(self, settings: Settings, room: Classroom) -> list[int]:
-        """Look at other sizes where a search sees the whole pool: at once at all subsets, or from several starts."""
+        """Look at other sizes where a search sees all rows: at all sizes at once, or from several starts."""
         from superteach.coordinator import selection
-        from superteach.coordinator.methods import small
+        from superteach.coordinator.methods.match import SMALL
+        from superteach.selection.polish import FEW
 
-        if settings.budget != "best" or settings.rounding != "together" or room.rows > small.SMALL:
+        if settings.budget != "best" or settings.rounding != "together" or room.rows > SMALL:
             return super().sizes(settings, room)
-        if room.rows <= small.EVERY:
+        if room.rows <= FEW and room.learner.outputs == 1:
             return [1, room.rows]
         return selection.counts_of("best", room.rows, room.width, SHARES)
 

@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from typer.core import TyperGroup
 from superteach import extensions
 from superteach.errors import InputError, SettingError, SuperteachError
 from superteach.faces.cli import federation
+from superteach.faces.cli.lines import warn
 from superteach.faces.cli.request import Request, takes
 from superteach.settings import in_options
 
@@ -29,7 +31,10 @@ class _Group(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """Run without Typer's own handling of errors, then end with a status."""
         options["standalone_mode"] = False
-        status = _status_of(lambda: super(_Group, self).main(args, *rest, **options))
+        given = list(sys.argv[1:] if args is None else args)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: warn(f"warning: {in_options(str(message))}")
+            status = _status_of(lambda: super(_Group, self).main(args, *rest, **options), given)
         if standalone_mode:
             sys.exit(status)
         return status
@@ -63,7 +68,7 @@ class _Group(TyperGroup):
             raise typer.Exit(_fail(f"interrupted{f'; {error}' if str(error) else ''}", 130)) from None
 
 
-def _status_of(command: Callable[[], object]) -> int:
+def _status_of(command: Callable[[], object], given: Sequence[str] = ()) -> int:
     try:
         status = command()
         sys.stdout.flush()
@@ -83,12 +88,25 @@ def _status_of(command: Callable[[], object]) -> int:
     except Exception as error:
         # Typer's own usage errors, known by what they offer: the class has moved between versions.
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
-            return _fail(f"{error.format_message()} (see superteach --help)", int(error.exit_code))
+            return _fail(_usage(error, given), int(error.exit_code))
         raise
 
 
+def _usage(error: Any, given: Sequence[str]) -> str:
+    """Say what Typer found wrong and in which value, and which page of the help to see where that says not what to do."""
+    text = str(error.format_message()).rstrip(".")
+    for name in getattr(getattr(error, "param", None), "opts", ()):
+        seen = [value for option, value in pairwise(given) if option == name]
+        if text.startswith("Invalid value") and seen and repr(seen[-1]) not in text:
+            text += f", got {seen[-1]!r}"
+    context = getattr(error, "ctx", None)
+    unknown = type(error).__name__ in ("NoSuchOption", "UsageError")
+    helped = "Did you mean" in text or "Possible options" in text
+    return f"{text}; see {context.command_path} --help" if unknown and context is not None and not helped else text
+
+
 def _fail(message: str, status: int) -> int:
-    sys.stderr.write(f"error: {' '.join(message.split())}\n")
+    warn(f"error: {' '.join(message.split())}")
     return status
 
 

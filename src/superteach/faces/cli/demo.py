@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import numpy as np
 from superteach.coordinator import named
 from superteach.coordinator.goals import PerturbedFit
 from superteach.datasets import make_classification_pool
-from superteach.errors import MissingExtra, counted
+from superteach.errors import MissingExtra, SettingError, counted
 from superteach.faces.cli import screen
-from superteach.faces.cli.folder import check_folder, new_folder
+from superteach.faces.cli.folder import check_folder, claim, new_folder
 from superteach.faces.oneprocess import OneProcess
 from superteach.lesson import Lesson, write_json
 from superteach.mathematics.learner import Learner
@@ -21,11 +22,42 @@ from superteach.teacher.inputs import Part
 
 _SHARE = 0.04
 """Share of the rows for match's own lesson."""
+_COMMAND = "superteach demo"
+"""How lesson.json names what wrote it."""
+_WRITTEN = ("figure.png", "lesson.json")
 
 
 def run(rows: int, teachers: int, seed: int, out: Path) -> None:
     """Make the rows, teach in five ways, show and write what came of it."""
+    _check_own(out)
     place = check_folder(out, overwrite=True)
+    with claim(out, place):
+        _run(rows, teachers, seed, out, place)
+
+
+def _check_own(out: Path) -> None:
+    """Refuse a folder that holds anything but an earlier demonstration: what others put there stays."""
+    if not out.is_dir():
+        return
+    present = sorted(path.name for path in out.iterdir())
+    foreign = [name for name in present if name not in _WRITTEN]
+    if present and not foreign and not _is_own(out / "lesson.json"):
+        foreign = present
+    if foreign:
+        raise SettingError(
+            f"--out {str(out)!r} holds {foreign[0]!r}, which superteach demo did not write; name a new folder with --out"
+        )
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a demonstration wrote this lesson.json."""
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8")).get("command") == _COMMAND)
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _run(rows: int, teachers: int, seed: int, out: Path, place: Path) -> None:
     X, y, owner = make_classification_pool(rows, 10, teachers, seed)
     members = [np.flatnonzero(owner == teacher) for teacher in range(teachers)]
     parts = [Part(f"teacher {number}", X[own], y[own], own) for number, own in enumerate(members, 1)]
@@ -33,7 +65,7 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
     room = OneProcess(parts, columns, Learner.of(named.build_learner("logistic", 1.0, None, intercept=False)))
 
     def teach(method: str, budget: Budget, watch: screen.Watch | None = None) -> Lesson:
-        settings = Settings(method=method, budget=budget, random_state=seed)
+        settings = Settings(method=method, budget=budget, measure="coefficients", random_state=seed)
         return room.teach(PerturbedFit(seed), settings, watch).lesson
 
     screen.say(f"{counted(teachers, 'teachers hold', 'teacher holds')} {rows:,} rows, all in this process.")
@@ -42,22 +74,23 @@ def run(rows: int, teachers: int, seed: int, out: Path) -> None:
     size = max(round(_SHARE * rows), 2 * (len(columns) + 1))  # a small pool's 4 % say too little
     with screen.stage_table("match") as watch:
         exact = teach("match", size, watch)
-    short = teach("match", paper.size)
-    drawn = teach("random", paper.size)
-    everything = teach("random", rows)
 
     missing = None
-    with new_folder(place) as folder:
-        write_json(folder / "lesson.json", paper.as_dict())
+    with screen.progress("other lessons") as (watch, _), new_folder(place) as folder:
+        short = teach("match", paper.size, watch)
+        drawn = teach("random", paper.size, watch)
+        everything = teach("random", rows, watch)
+        write_json(folder / "lesson.json", {"command": _COMMAND, **paper.as_dict()})
         try:
             from superteach.report.figures import charts_of
             from superteach.report.png import write_figure
 
             # One point for each size.
-            match = {point.size: point for lesson in (teach("match", "best"), exact, short) for point in lesson.path}
+            best = teach("match", "best", watch)
+            match = {point.size: point for lesson in (best, exact, short) for point in lesson.path}
             curves = {
                 "paper's method": paper,
-                "random rows": replace(drawn, path=teach("random", "best").path),
+                "random rows": replace(drawn, path=teach("random", "best", watch).path),
                 "match": replace(exact, path=tuple(match[size] for size in sorted(match))),
             }
             write_figure(folder / "figure.png", *charts_of(curves))

@@ -17,7 +17,8 @@ import numpy as np
 from superteach.errors import SettingError
 from superteach.faces.cli import screen
 from superteach.faces.cli.folder import new_folder
-from superteach.faces.cli.goal import FROM_DATA, check_goal_name, load_goal
+from superteach.faces.cli.goal import FROM_DATA, check_goal_name, is_file, load_goal, positive_unsaid
+from superteach.faces.cli.lines import warn
 from superteach.faces.cli.report import page_of_stored, read_lesson
 from superteach.faces.cli.request import LOSSES, Request, listed_in
 from superteach.lesson import Entry, Lesson, to_json
@@ -41,19 +42,20 @@ def run(request: Request, place: Path) -> None:
 
     settings = request.made(rounding="alone", promise="epsilon")
     check_goal_name(request.goal)
-    if request.files or request.target is not None or request.owner is not None:
-        raise SettingError("--federation takes no files, no --target and no --owner: teachers joined with their own")
+    if request.files or request.target is not None or request.owner is not None or request.encoding != "utf-8":
+        raise SettingError(
+            "--federation takes no files, no --target, no --owner and no --encoding: teachers joined with their own"
+        )
     if request.costs is not None:
         raise SettingError("--costs is for files; in a federation costs are a teacher's to decide")
     if request.goal.startswith(FROM_DATA):
         raise SettingError("--goal from-data: is for files; fit the reference rows first and give the model as .json")
-    described = {"perturbed": None, "max-auc": "max-auc"}
-    goal = described[request.goal] if request.goal in described else load_goal(request.goal)
+    goal = load_goal(request.goal) if is_file(request.goal) else None if request.goal == "perturbed" else request.goal
     least = LEAST if request.least_teachers is None else request.least_teachers
     wait = WAIT if request.wait is None else request.wait
     assert request.federation is not None
     with screen.progress() as (watch, _), sign_in(request.federation) as desk:
-        teachers = roster(desk, listed_in(request.teachers), request.on_loss, least, wait, _aloud)
+        teachers = roster(desk, listed_in(request.teachers), request.on_loss, least, wait, warn)
         order = _order(request, settings, teachers, goal)
         student = order.student  # refuses a wrong penalty, before anybody is asked anything
         if request.dry_run:
@@ -68,7 +70,7 @@ def run(request: Request, place: Path) -> None:
 
             def attempt(resume: bool) -> Path:
                 name = desk.submit(replace(order, resume=resume))
-                return desk.fetch(name, desk.follow(name, follow, _aloud), Path(folder))
+                return desk.fetch(name, desk.follow(name, follow, warn), Path(folder))
 
             if request.on_loss == "wait":
                 found = persevere(attempt, desk.comes_back, order.wait, request.resume)
@@ -97,6 +99,7 @@ def _order(request: Request, settings: Settings, teachers: list[str], goal: obje
         C=request.C,
         alpha=request.alpha,
         intercept=request.intercept,
+        positive=request.positive,
         on_loss=request.on_loss,
         **{told: given for name, told in LOSSES.items() if (given := getattr(request, name)) is not None},
     )
@@ -104,12 +107,11 @@ def _order(request: Request, settings: Settings, teachers: list[str], goal: obje
 
 def _rehearse(request: Request, order: Order, student: Learner, goal: object) -> None:
     """Say what the lesson will take; teachers are known, their rows are not."""
-    from superteach.coordinator.goals import MaxAUC, PerturbedFit
+    from superteach.coordinator.named import fitted_goal
     from superteach.faces.cli import rehearsal
 
     width = _width(goal, order.features, order.intercept)
-    fitted = {"perturbed": PerturbedFit(order.goal_seed), "max-auc": MaxAUC()}
-    wanted = fitted.get(request.goal, goal)
+    wanted = goal if is_file(request.goal) else fitted_goal(request.goal, order.goal_seed)
     told = rehearsal.rehearse(order.teachers, width, None, student, wanted, order.settings, ROUND)
     rehearsal.say(told, request.as_json)
 
@@ -121,6 +123,10 @@ def _show(request: Request, stored: Json, lesson: Lesson) -> None:
         return
     if lesson.promise == "open":
         screen.result(lesson, [entry["rows"] for entry in stored["files"]])
+    elif lesson.positive is not None:
+        screen.say(f"Scores above 0 mean {lesson.positive!r}, the positive label.")
+    if unsaid := positive_unsaid(request.goal, request.positive, lesson.positive):
+        screen.say(unsaid)
     for facts in lesson.interruptions:
         screen.say(interruption(facts))
     for entry in stored["files"]:
@@ -133,11 +139,6 @@ def _show(request: Request, stored: Json, lesson: Lesson) -> None:
     screen.say(f"{what} and a report to read (report.html) are in {request.out}; every teacher has its own rows.")
 
 
-def _aloud(text: str) -> None:
-    """Say at once what the person at the terminal waits for."""
-    sys.stderr.write(f"{text}\n")
-
-
 def _quietly(lesson: Lesson) -> str:
     """Say what is known of a lesson that nobody looked at."""
     risk = "no risk can be stated"
@@ -148,7 +149,7 @@ def _quietly(lesson: Lesson) -> str:
         far = f"{lesson.risk:.4g} away from the goal"
         fitted = f"The learner, fitted on them, ends {far}; that fit is outside of the promise."
     return (
-        f"Teachers chose about {lesson.size:,} of {lesson.rows:,} declared rows in {lesson.rounds} rounds, "
+        f"Teachers chose about {lesson.size:,} of {lesson.pool_rows:,} declared rows in {lesson.rounds} rounds, "
         f"{lesson.seconds:.1f} seconds; {risk}. {fitted}"
     )
 

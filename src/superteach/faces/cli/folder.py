@@ -100,6 +100,9 @@ def new_folder(place: Path) -> Iterator[Path]:
             old = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name[:50]}-old-")) / "folder"
             os.rename(place, old)
         os.rename(hidden, place)
+        for path in [] if old is None else sorted(old.iterdir()):
+            if path.name not in WRITTEN:  # somebody put it there since the folder was checked
+                os.rename(path, place / path.name)
     except BaseException:
         if old is not None and old.exists() and not place.exists():
             os.rename(old, place)

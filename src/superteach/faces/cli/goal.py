@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from superteach.errors import GoalError, reason_of
-from superteach.types import Array, Labels
+from superteach.labels import PositiveLabel
+from superteach.settings import WITHOUT
+from superteach.types import Array, Label, Labels
 
 if TYPE_CHECKING:
     from superteach.coordinator.goals import Goal
 
 SUFFIXES = (".json", ".npy")
+FITTED = ("perturbed", "max-auc")
 FROM_DATA = "from-data:"
 
 
@@ -26,23 +29,54 @@ def check_goal_name(text: str) -> None:
             raise GoalError(
                 f"reference file {text.removeprefix(FROM_DATA)!r} of the goal does not exist; check the path"
             )
-    elif text not in ("perturbed", "max-auc"):
-        check_goal_file(text, "'perturbed', 'max-auc' or 'from-data:FILE'")
+    elif is_file(text):
+        check_goal_file(text, f"'perturbed', 'max-auc', '{WITHOUT}COLUMN' or '{FROM_DATA}FILE'")
+
+
+def is_file(text: str) -> bool:
+    """Tell files of numbers from goals that have a name."""
+    return text not in FITTED and not text.startswith((WITHOUT, FROM_DATA))
+
+
+def find_positive(text: str, chosen: str | None) -> PositiveLabel:
+    """Return the label of --positive, or the one that a goal file names."""
+    from superteach.coordinator.goals.written import positive_label
+
+    stored = load_goal(text) if is_file(text) else None
+    return positive_label(stored, PositiveLabel(chosen, "--positive"), f"goal file {text!r}")
+
+
+def positive_unsaid(text: str, chosen: str | None, taken: Label | None) -> str:
+    """Say which label was taken as positive where neither --positive nor the goal file names one; else nothing."""
+    from superteach.coordinator.goals.written import stated_positive
+
+    if taken is None or chosen is not None or not is_file(text) or stated_positive(load_goal(text)) is not None:
+        return ""
+    return (
+        f"Goal file {text} does not name its positive label: {taken!r} was taken, the last in sorted "
+        'order. Write "positive" into it, or use --positive.'
+    )
 
 
 def make_goal(
-    text: str, seed: int, columns: Sequence[str], target: str, numeric: bool, intercept: bool, classes: Labels | None
+    text: str,
+    seed: int,
+    columns: Sequence[str],
+    target: str,
+    numeric: bool,
+    intercept: bool,
+    classes: Labels | None,
+    encoding: str = "utf-8",
 ) -> Array | Goal:
     """Make the goal that `text` names; rows of a reference file have the same columns and target."""
-    from superteach.coordinator.goals import FromData, MaxAUC, PerturbedFit
+    from superteach.coordinator.goals import FromData
+    from superteach.coordinator.named import fitted_goal
     from superteach.teacher.files import read_pool
 
-    if text == "perturbed":
-        return PerturbedFit(seed)
-    if text == "max-auc":
-        return MaxAUC()
+    if (fitted := fitted_goal(text, seed)) is not None:
+        return fitted
     if text.startswith(FROM_DATA):
-        part = read_pool([text.removeprefix(FROM_DATA)], target, None, columns, numeric).parts[0]
+        part = read_pool([text.removeprefix(FROM_DATA)], target, None, columns, numeric, None, encoding).parts[0]
         return FromData(part.take_features(), part.take_target())
     return read_goal(text, columns, intercept, classes)
 
@@ -59,7 +93,7 @@ def check_goal_file(path: str | Path, others: str = "'perturbed'") -> Path:
 
 def read_goal(path: str | Path, columns: Sequence[str], intercept: bool, classes: Labels | None = None) -> Array:
     """Read θ*, intercept last, from .npy (numbers) or .json (a list, or coef by name with an intercept)."""
-    from superteach.coordinator.named import goal_vector
+    from superteach.coordinator.goals.written import goal_vector
 
     return goal_vector(load_goal(path), f"goal file {str(path)!r}", columns, intercept, classes)
 

@@ -53,6 +53,7 @@ def unfinished(
         "costs": request.costs,
         "learner": learner.as_dict(),
         "goal": [request.goal, request.goal_seed],
+        "classes": None if pool.classes is None else pool.classes.tolist(),
         "settings": settings.as_dict(),
         "versions": versions(),
     }

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals import MaxAUC, PerturbedFit
+from superteach.coordinator.goals import MaxAUC, PerturbedFit, Without
 from superteach.coordinator.selection import counts_of
 from superteach.coordinator.teaching import teach
 from superteach.engines.inprocess import InProcess
@@ -21,7 +21,7 @@ from superteach.report.markup import size_text
 from superteach.report.words import exposure
 from superteach.settings import Budget, Settings
 from superteach.teacher.inputs import Part, make_teachers
-from superteach.types import Json
+from superteach.types import Json, Label
 from superteach.words import PROMISES
 
 MOST = 5000
@@ -36,6 +36,7 @@ def rehearse(
     goal: object,
     settings: Settings,
     round_seconds: float = 0.0,
+    positive: Label | None = None,
 ) -> Json:
     """Teach the lesson on invented rows; return what it took: rounds, bytes, seconds and queries.
 
@@ -47,9 +48,9 @@ def rehearse(
         held = rows
         counts_of(settings.budget, rows, columns)  # refuses what all rows are too few for
     invented = min(held, max(MOST, 20 * len(teachers), 10 * columns))
-    if not isinstance(
-        goal, PerturbedFit | MaxAUC
-    ):  # they are fitted on rows; in place of any other goal a vector serves
+    if isinstance(goal, Without):
+        goal = Without(0)  # as many sums as for any other column
+    elif not isinstance(goal, PerturbedFit | MaxAUC):  # they are fitted on rows; for any other goal a vector serves
         goal = np.random.default_rng(1).standard_normal(columns + (learner.intercept != "none"))
         goal /= np.linalg.norm(goal)
     scaled = replace(settings, budget=_scaled(settings.budget, invented / held))
@@ -62,6 +63,7 @@ def rehearse(
         "teachers": list(teachers),
         "columns": columns,
         "rows": rows,
+        "positive": positive,
         "promise": settings.promise,
         "searches": lesson.words.exact and settings.promise == "open",
         "rounds": lesson.rounds,
@@ -93,8 +95,10 @@ def say(told: Json, as_json: bool) -> None:
     )
     each = size_text(sum(one["bytes"] for one in told["leaves"]))
     more = "more where rows do not reach the goal" if told["searches"] else ""
+    positive = told["positive"]
     screen.facts(
         [
+            *([] if positive is None else [screen.positive_fact(positive)]),
             ("promise", promise, PROMISES[promise]),
             ("rounds", f"about {told['rounds']:,}", more),
             ("bytes", f"about {size_text(told['bytes'])}", f"both ways, over all teachers; {each} leave each"),

@@ -39,6 +39,7 @@ def read_lesson(folder: Path) -> tuple[Json, Lesson]:
     place = folder / "lesson.json"
     if not place.is_file():
         seen = "there is no such folder" if not folder.exists() else "it has no lesson.json"
+        seen = "it is a file" if folder.is_file() else seen
         raise SettingError(f"{str(folder)!r} holds no lesson: {seen}; name a folder that superteach teach wrote")
     try:
         return json.loads(place.read_text(encoding="utf-8")), Lesson.load(place)

@@ -21,6 +21,8 @@ _FAULTS = "Faults of a federation"
 LearnerName = StrEnum("LearnerName", ["logistic", "ridge", "svc", "poisson", "huber"])
 LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds": "seconds"}
 """Settings of a federation alone, and what a lesson calls them: handed on where they are given."""
+NOISE = ("epsilon", "delta", "colluders")
+"""Settings of a promise alone: whoever gives one must not get a lesson without it."""
 OnLoss = StrEnum("OnLoss", ["abort", "drop", "wait"])
 
 
@@ -39,7 +41,8 @@ class Request:
         MISSING,
         _MODEL,
         "Model to be learned: a .json or .npy file, 'perturbed' (the fit on all rows, plus noise), 'max-auc' (orders "
-        "the classes), or 'from-data:FILE' (the fit on rows of your own).",
+        "the classes), 'from-data:FILE' (the fit on rows of your own), or 'without:COLUMN,…' (the fit on all rows without "
+        "these columns).",
     )
     out: Path = _option(MISSING, _RESULT, "Folder for the result.")
     files: list[str] | None = field(
@@ -68,6 +71,7 @@ class Request:
     owner: str | None = _option(None, _ROWS, "Column that names each row's teacher.")
     features: str | None = _option(None, _ROWS, "Feature columns, separated by commas (default: all others).")
     costs: str | None = _option(None, _ROWS, "Column with what each row costs; match prefers cheap rows.")
+    encoding: str = _option("utf-8", _ROWS, "How CSV files are written, such as latin-1 or cp1252.")
     out_of_core: bool | None = _option(
         None,
         _ROWS,
@@ -92,6 +96,12 @@ class Request:
     C: float | None = _option(None, _MODEL, "Inverse penalty of logistic and svc (default 1).", "--C")
     alpha: float | None = _option(None, _MODEL, "Penalty of ridge, poisson and huber (default 1).")
     intercept: bool = _option(True, _MODEL, "Fit an intercept.", "--intercept/--no-intercept")
+    positive: str | None = _option(
+        None,
+        _MODEL,
+        "Label that scores above 0 predict, for goal and model (default: the one that the goal file names, else the last "
+        "in sorted order).",
+    )
     goal_seed: int = _option(0, _MODEL, "Seed of the perturbed goal.", min=0)
     staleness: int = _option(
         0,
@@ -116,7 +126,10 @@ class Request:
                 seen = given.get("solver") or "no --solver"
                 raise SettingError(f"--staleness {self.staleness} goes with --solver block, got {seen}")
             given["solver"] = f"block(staleness={self.staleness})"
-        return of_options(given)
+        settings = of_options(given)
+        if settings.promise != "epsilon" and (idle := [name for name in NOISE if name in self.settings]):
+            raise SettingError(f"--{idle[0]} goes with --promise epsilon; the promise is {settings.promise}")
+        return settings
 
 
 def listed_in(text: str | None) -> list[str] | None:

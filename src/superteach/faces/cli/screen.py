@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import math
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,9 +25,11 @@ from rich.table import Table
 from rich.text import Text
 
 from superteach.errors import counted
-from superteach.lesson import Entry, Lesson
+from superteach.faces.cli.lines import say as say
+from superteach.lesson import Entry, Lesson, decimals, percent_of
 from superteach.report.markup import size_text
 from superteach.report.words import STAGES
+from superteach.types import Label
 from superteach.words import PROMISES
 
 Watch = Callable[[Entry], None]
@@ -42,10 +43,13 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def progress(rows: int | None = None) -> Iterator[tuple[Watch | None, Callable[[int], None] | None]]:
+def progress(
+    first: str = "read files", rows: int | None = None
+) -> Iterator[tuple[Watch | None, Callable[[int], None] | None]]:
     """Show stage, round and elapsed time on stderr while the work goes on; nothing where that is no terminal.
 
-    Where each round is a pass over `rows` on disk, show how far it is, rows per second and the time it still takes.
+    `first` is shown until there is a stage. Where each round is a pass over `rows` on disk, show how far it is, rows per
+    second and the time it still takes.
     Yields what hears of rounds, and what hears of rows.
     """
     console = Console(stderr=True)
@@ -59,7 +63,7 @@ def progress(rows: int | None = None) -> Iterator[tuple[Watch | None, Callable[[
         left = TextColumn("[dim]left of this pass[/]")
         shown += [BarColumn(20), _Rate(), TimeRemainingColumn(compact=True), left]
     with Progress(*shown, console=console, transient=True) as bar:
-        task = bar.add_task("read files", total=rows)
+        task = bar.add_task(first, total=rows)
 
         def watch(entry: Entry) -> None:
             words = f"{STAGES.get(entry.stage, entry.stage)} [dim]round {entry.number:,}[/]"
@@ -68,6 +72,23 @@ def progress(rows: int | None = None) -> Iterator[tuple[Watch | None, Callable[[
                 bar.reset(task, total=rows)
 
         yield watch, lambda done: bar.advance(task, done)
+
+
+@contextmanager
+def activity(first: str) -> Iterator[Callable[[str], None]]:
+    """Show what is being done, and for how long, on stderr; nothing where that is no terminal.
+
+    Yields what is told of the next thing.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda words: None
+        return
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True
+    ) as bar:
+        task = bar.add_task(first, total=None)
+        yield lambda words: bar.update(task, description=words)
 
 
 @contextmanager
@@ -129,10 +150,17 @@ def compare(lessons: dict[str, Lesson]) -> None:
 
 def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     """Show the figures of one lesson."""
-    rows = [("rows chosen", f"{lesson.size:,}", f"of {lesson.rows:,}, {percent(lesson.fraction)}")]
+    rows = [("rows chosen", f"{lesson.size:,}", f"of {lesson.pool_rows:,}, {percent(lesson.fraction)}")]
     if lesson.delivered:
-        rows.append(("risk", f"{lesson.risk:.6g}", f"distance to the goal; all rows: {lesson.pool_risk:.6g}"))
-        rows.append(("consistency", f"{lesson.consistency:.4f}", "of predictions with the goal's, on all rows"))
+        write, what = (
+            (percent_of, "of predictions are the goal's") if lesson.classifies else (decimals, "r² with the goal")
+        )
+        rows.append(("agreement", write(lesson.consistency), what))
+        others = (("  all rows", lesson.pool_agreement), ("  random rows", lesson.random_agreement))
+        rows += [(name, write(share), "") for name, share in others if math.isfinite(share)]
+        rows.append(("risk", f"{lesson.risk:.6g}", f"distance of coefficients; all rows: {lesson.pool_risk:.6g}"))
+    if lesson.positive is not None:
+        rows.append(positive_fact(lesson.positive))
     if lesson.stated_risk is not None:
         rows.append(("stated risk", f"{lesson.stated_risk:.6g}", "exceeded with a probability of 5 % at most"))
     before = lesson.abandoned["rounds"]
@@ -143,6 +171,11 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     spread = [f"{name}: {count:,}" for name, count in zip(lesson.teachers, rows_of, strict=True)]
     shown = ", ".join(spread[:8]) + (f", … ({len(spread)} teachers)" if len(spread) > 8 else "")
     say(f"Rows by teacher: {shown}.")
+
+
+def positive_fact(label: Label) -> tuple[str, str, str]:
+    """Say which label is positive."""
+    return "positive label", str(label), "scores above 0 predict it"
 
 
 def facts(rows: Sequence[tuple[str, str, str]]) -> None:
@@ -158,25 +191,13 @@ def facts(rows: Sequence[tuple[str, str, str]]) -> None:
 
 def sentence(lesson: Lesson) -> str:
     """Say what happened, in plain words."""
-    text = (
-        f"Trained on {lesson.size:,} of {counted(lesson.rows, 'rows')} ({percent(lesson.fraction)}), the learner ends "
-        f"{lesson.risk:.4g} away from the goal; trained on all rows it ends {lesson.pool_risk:.4g} away."
-    )
+    rows = counted(lesson.pool_rows, "rows")
+    text = f"Trained on {lesson.size:,} of {rows} ({percent(lesson.fraction)}): {lesson.verdict}."
     if not lesson.delivered:
-        text = f"About {lesson.size:,} of {lesson.rows:,} rows ({percent(lesson.fraction)}) were chosen where they lie."
+        text = f"About {lesson.size:,} of {lesson.pool_rows:,} rows ({percent(lesson.fraction)}) were chosen where they lie."
     if not lesson.converged:
         text += f" The solver stopped early: {lesson.reason}."
-    if lesson.words.exact:
-        text += f" Verdict: {lesson.verdict}."
     return text
-
-
-def say(text: str) -> None:
-    """Write plain text on stdout: broken between words on a terminal, one line in a pipe."""
-    if sys.stdout.isatty():
-        width = max(shutil.get_terminal_size().columns, 40)
-        text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
-    sys.stdout.write(text + "\n")
 
 
 def _table(show_header: bool = True) -> Table:

@@ -11,6 +11,7 @@ from superteach import spark
 from superteach.errors import DataError, SettingError
 from superteach.faces.cli import screen
 from superteach.faces.cli.request import Request
+from superteach.labels import PositiveLabel
 from superteach.mathematics.learner import Learner
 from superteach.types import Json, Raw
 
@@ -20,6 +21,7 @@ def teach_spark(
     student: Learner,
     goal: Callable[[list[str], Raw | None], object],
     features: list[str] | None,
+    positive: PositiveLabel,
 ) -> tuple[spark.TaughtTable, Callable[[Path], Json]]:
     """Teach and fetch the chosen rows; return the lesson, and what writes these rows into a folder."""
     if request.federation is not None or request.resume or request.dry_run or request.on_loss != "abort":
@@ -39,7 +41,16 @@ def teach_spark(
                 f"{table!r} cannot be read as Parquet: {why}; name a Parquet file or a folder of such"
             ) from None
         found = spark.teach_table(
-            rows, student, goal, settings, request.target, request.owner, features, request.costs, watch=watch
+            rows,
+            student,
+            goal,
+            settings,
+            request.target,
+            request.owner,
+            features,
+            request.costs,
+            watch=watch,
+            positive=positive,
         )
         chosen = found.chosen.toArrow()
         session.stop()

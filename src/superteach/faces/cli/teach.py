@@ -12,7 +12,7 @@ from superteach.coordinator.goals import CheckedGoal, Goal, check_goal
 from superteach.errors import SettingError
 from superteach.faces.cli import rehearsal, screen
 from superteach.faces.cli.folder import new_folder, write_chosen
-from superteach.faces.cli.goal import check_goal_name, make_goal
+from superteach.faces.cli.goal import check_goal_name, find_positive, make_goal, positive_unsaid
 from superteach.faces.cli.large import find_table, unfinished, write_large
 from superteach.faces.cli.report import page_of_stored
 from superteach.faces.cli.request import LOSSES, Request, listed_in
@@ -21,7 +21,7 @@ from superteach.lesson import Taught, to_json, write_lesson
 from superteach.mathematics.learner import Learner
 from superteach.report.markup import size_text
 from superteach.teacher.files import read_pool
-from superteach.types import Array, Json, Raw
+from superteach.types import Array, Json, Label, Raw
 
 
 def run(request: Request, place: Path) -> None:
@@ -30,12 +30,20 @@ def run(request: Request, place: Path) -> None:
     student = Learner.of(estimator)
     settings = request.made()
     check_goal_name(request.goal)
+    positive = find_positive(request.goal, request.positive)
     features = listed_in(request.features)
     numeric = not student.loss.classifies
 
     def goal_of(columns: Sequence[str], classes: Raw | None) -> Array | Goal:
         return make_goal(
-            request.goal, request.goal_seed, columns, str(request.target), numeric, request.intercept, classes
+            request.goal,
+            request.goal_seed,
+            columns,
+            str(request.target),
+            numeric,
+            request.intercept,
+            classes,
+            request.encoding,
         )
 
     def write(taught: Taught, columns: Sequence[str], rows: Callable[[Path], Json]) -> Json:
@@ -45,11 +53,17 @@ def run(request: Request, place: Path) -> None:
             page_of_stored(stored, taught.lesson).write(folder / "report.html")
         return stored
 
+    def say_unsaid(label: Label | None) -> None:
+        text = positive_unsaid(request.goal, request.positive, label)
+        if text and not request.as_json:
+            screen.say(text)
+
     def show(stored: Json, taught: Taught, *where: str) -> None:
         if request.as_json:
             sys.stdout.write(to_json(stored | {"out": str(request.out)}))
             return
         screen.result(taught.lesson, [len(rows) for rows in taught.chosen])
+        say_unsaid(taught.lesson.positive)
         for text in (screen.sentence(taught.lesson), *where):
             screen.say(text)
 
@@ -58,12 +72,15 @@ def run(request: Request, place: Path) -> None:
         wanted = check_goal(goal, len(columns), student, classes, columns)
         if isinstance(wanted, CheckedGoal):
             wanted.check(student, columns, classes)
-        rehearsal.say(rehearsal.rehearse(names, len(columns), rows, student, goal, settings), request.as_json)
+        label = None if classes is None else classes.tolist()[1]
+        rehearsed = rehearsal.rehearse(names, len(columns), rows, student, goal, settings, positive=label)
+        rehearsal.say(rehearsed, request.as_json)
+        say_unsaid(label)
 
     if request.spark is not None:
         from superteach.faces.cli.spark import teach_spark
 
-        found, rows = teach_spark(request, student, goal_of, features)
+        found, rows = teach_spark(request, student, goal_of, features, positive)
         stored = write(found.taught, found.columns, rows)
         told = f"Model, chosen rows (chosen/rows.parquet), ledger and report.html are in {request.out}."
         show(stored, found.taught, told)
@@ -86,8 +103,8 @@ def run(request: Request, place: Path) -> None:
         if request.dry_run:
             rehearse(["rows on disk"], table.columns, table.rows, None)
             return
-        with screen.progress(table.rows) as (watch, done):
-            large = table.put_away(student.loss, request.cache, done)
+        with screen.progress(rows=table.rows) as (watch, done):
+            large = table.put_away(student.loss, request.cache, done, positive)
             room = OneProcess(large, large.columns, student)
             goal = goal_of(large.columns, room.classes)
             with unfinished(request, settings, large, student, place) as journal:
@@ -98,8 +115,10 @@ def run(request: Request, place: Path) -> None:
         show(stored, taught, told, copied)
         return
     with screen.progress() as (watch, _):
-        pool = read_pool(request.files, request.target, request.owner, features, numeric, request.costs)
-        room = OneProcess(pool.parts, pool.columns, student)
+        pool = read_pool(
+            request.files, request.target, request.owner, features, numeric, request.costs, request.encoding
+        )
+        room = OneProcess(pool.parts, pool.columns, student, positive=positive)
         if not request.dry_run:
             taught = room.teach(goal_of(pool.columns, room.classes), settings, watch)
     if request.dry_run:

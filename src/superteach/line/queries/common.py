@@ -15,7 +15,7 @@ from superteach.types import Array, Mask
 __all__ = [
     "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Behind", "Blocks", "Census", "ClassCounts",
     "ColumnSums", "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall",
-    "RowFunction", "RowSet", "Size", "Sized", "upper_triangle",
+    "RowFunction", "RowSet", "Sample", "Size", "Sized", "upper_triangle",
 ]  # fmt: skip
 
 RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]
@@ -418,10 +418,18 @@ class Keep(Sized):
         return len(self.last)
 
 
+class Sample(Sized):
+    """Choose each of your rows at random with this probability: a baseline to set lessons beside."""
+
+    probability: float
+    seed: int
+    broadcast = "a probability and a seed"
+
+
 class Recall(Sized):
     """Remember the present choice as the best so far, of a search, a walk over sizes or a set of goals; or go back to it."""
 
-    of: Literal["search", "walk", "goal"]
+    of: Literal["rounding", "search", "walk", "goal"]
     remember: bool
     broadcast = "yes or no: remember this choice, or go back to the one remembered"
     changes = ("chosen", "best")

@@ -1,0 +1,1 @@
+"""Which rows to choose, on arrays alone: relaxation, rounding, and searches over subsets."""
