@@ -41,10 +41,11 @@ test-torch: $(READY)  ## teachers on a device: CPU tensors, and Triton's kernels
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]' triton
 	$(BIN)/python -m pytest -n 0 tests/devices
 
-check: $(READY)  ## lint, format, types
+check: $(READY)  ## lint, format, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 docs: $(DOCS)  ## the documentation as a site in docs-output, notebooks executed; nothing is fetched while it is built
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

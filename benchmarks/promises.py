@@ -15,8 +15,8 @@ from benchmarks import pools
 from benchmarks.table import Measurements
 from superteach import Lesson, SuperTeacher
 from superteach.errors import DataError
-from superteach.promises.fixed import add_words, from_words, to_words
-from superteach.promises.masks import in_one_process
+from superteach.privacy.fixed import add_words, from_words, to_words
+from superteach.privacy.masks import in_one_process
 
 SEED = 7_000
 """The first of the pools: none of them was looked at while constants were chosen."""

@@ -86,7 +86,7 @@ def _taught(folder: Path, out: Path, budget: str) -> tuple[float, float, float, 
     """Teach from a folder by the command line, in this fresh process: seconds, processor's, peak bytes, both risks."""
     from typer.testing import CliRunner
 
-    from superteach.faces.cli import app, teach  # noqa: F401
+    from superteach.cli import app, teach  # noqa: F401
 
     given = ["--target", "y", "--learner", "logistic", "--goal", "perturbed", "--no-intercept", "--budget", budget]
     started, worked = time.perf_counter(), time.process_time()

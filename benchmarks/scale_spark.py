@@ -29,9 +29,9 @@ from typer.testing import CliRunner
 
 from benchmarks.table import Measurements, show
 from superteach import Federation, InProcess, Learner, Lesson, spark
+from superteach.cli import app
+from superteach.cli import teach as _teach  # noqa: F401
 from superteach.coordinator.teaching import teach
-from superteach.faces.cli import app
-from superteach.faces.cli import teach as _teach  # noqa: F401
 from superteach.lesson import Entry
 from superteach.teacher.files import read_pool
 from superteach.teacher.inputs import make_teachers

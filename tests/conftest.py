@@ -13,9 +13,9 @@ import superteach as st
 from superteach.losses import LOSSES, Loss
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import Holding, own_secret
-from superteach.promises.audit import Audit
-from superteach.promises.guard import Guard
-from superteach.promises.policy import Policy
+from superteach.privacy.audit_log import Audit
+from superteach.privacy.guard import Guard
+from superteach.privacy.policy import Policy
 from superteach.queries import Prepare
 from superteach.teacher.files import Pool
 from superteach.teacher.inputs import Part

@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from superteach.promises.rosters import Identity
+from superteach.privacy.rosters import Identity
 
 PEM = serialization.Encoding.PEM
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from superteach.organisations.site import Site
-from superteach.promises.audit import Audit
+from superteach.privacy.audit_log import Audit
 
 
 def lesson_at(site: Site, name: str = "lesson") -> Any:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import superteach as st
+from superteach.cli.request import Request, takes
 from superteach.errors import BudgetError, SettingError
-from superteach.faces.cli.request import Request, takes
 from superteach.settings import Given, Settings, of_options, option_of
 from superteach.solvers import LBFGS, Block, Newton
 

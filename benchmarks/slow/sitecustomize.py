@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from unittest import mock
 
-from superteach.promises.audit import Audit
+from superteach.privacy.audit_log import Audit
 
 _add = Audit.add
 

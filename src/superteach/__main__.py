@@ -1,6 +1,6 @@
 """`python -m superteach` is the command `superteach`."""
 
-from superteach.faces.cli import main
+from superteach.cli import main
 
 if __name__ == "__main__":
     main()

@@ -97,7 +97,7 @@ def test_the_estimator_brings_no_files_or_figures():
     """The scikit-learn face needs neither data files nor the command line nor figures."""
     parts = (
         "superteach.teacher.files",
-        "superteach.faces.cli",
+        "superteach.cli",
         "superteach.report.png",
         "matplotlib",
         "typer",

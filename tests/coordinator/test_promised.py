@@ -17,9 +17,9 @@ from superteach.errors import BudgetError, GoalError, QueryRefused, SettingError
 from superteach.goals import FromData, MaxAUC, PerturbedFit
 from superteach.line.messages import Turn
 from superteach.losses import Logistic
-from superteach.promises.accounting import epsilon_of, mu_of
-from superteach.promises.guard import simulated
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy.accounting import epsilon_of, mu_of
+from superteach.privacy.guard import simulated
+from superteach.privacy.terms import PromiseTerms
 from superteach.queries import SCRIPT, AskMoments, Begin, Prepare, Private, Show, Weigh
 from superteach.settings import Settings
 from superteach.teacher import Teacher
@@ -146,7 +146,7 @@ def test_masked_prices_are_those_of_exact_sums(pool):
     """Every total under masks equals the open one to twelve digits."""
     engine, _ = tapped(pool, promise="masked")
     terms = PromiseTerms("masked", K)
-    from superteach.promises.fixed import add_words
+    from superteach.privacy.fixed import add_words
 
     plain = [one.start() for one in teachers(pool)]
     compared = 0

@@ -13,8 +13,8 @@ import pyarrow.csv
 import pyarrow.parquet
 from typer.testing import CliRunner
 
+from superteach.cli import app
 from superteach.datasets import make_classification_pool
-from superteach.faces.cli import app
 
 COLUMNS = [f"x{number}" for number in range(4)]
 OWNERS = ["east", "north", "south"]

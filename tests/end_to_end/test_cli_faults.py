@@ -66,7 +66,7 @@ def test_a_fault_while_writing_keeps_the_old_folder(
     def fail(*_: Any, **__: Any) -> None:
         raise fault
 
-    monkeypatch.setattr(import_module("superteach.faces.cli.teach"), step, fail)
+    monkeypatch.setattr(import_module("superteach.cli.teach"), step, fail)
     for out in ("out", "new/deep"):
         result = run(*order, tmp_path / out)
         assert result.exit_code == (130 if isinstance(fault, KeyboardInterrupt) else 1)
@@ -124,7 +124,7 @@ def test_a_real_process_prints_version_help_errors_and_json(pool: Path, tmp_path
 @pytest.mark.slow
 def test_a_full_disk_leaves_nothing(pool: Path, tmp_path: Path) -> None:
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
-    limit += "from superteach.faces.cli import main; main()"
+    limit += "from superteach.cli import main; main()"
     order = [sys.executable, "-c", limit, "teach", *files_of(pool), *USUAL]
     order += ["--out", str(tmp_path / "new" / "out")]
     result = subprocess.run(order, capture_output=True, text=True, timeout=60)

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from superteach.cli.folder import file_names
+from superteach.cli.goal import read_goal
 from superteach.errors import DataError, GoalError, InputError
-from superteach.faces.cli.folder import file_names
-from superteach.faces.cli.goal import read_goal
 from superteach.teacher.files import Pool, read_pool
 
 

@@ -238,7 +238,7 @@ SLOWLY = (
     "import sys, time\nfrom superteach.teacher import large, paged\nlarge.PART = large._LEAST_PART = 500\n"
     "answer = paged.Paged.answer\n"
     "def slowly(self, *given):\n    time.sleep(0.02)\n    return answer(self, *given)\n"
-    "paged.Paged.answer = slowly\nfrom superteach.faces.cli import main\nmain()"
+    "paged.Paged.answer = slowly\nfrom superteach.cli import main\nmain()"
 )
 
 
@@ -278,8 +278,8 @@ def test_a_result_that_finds_no_room_is_not_half_written(tmp_path):
     folder = write(tmp_path / "big")
     script = (
         "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "import importlib\nfrom superteach.faces.cli import main\n"
-        "module = importlib.import_module('superteach.faces.cli.teach')\nhonest = module.write_large\n"
+        "import importlib\nfrom superteach.cli import main\n"
+        "module = importlib.import_module('superteach.cli.teach')\nhonest = module.write_large\n"
         "def full(*given, **named):\n    resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))\n"
         "    return honest(*given, **named)\nmodule.write_large = full\nmain()"
     )

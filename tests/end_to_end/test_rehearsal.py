@@ -133,7 +133,7 @@ def test_over_a_federation_it_signs_in_and_asks_no_teacher(
 
 
 def test_columns_of_a_federation_come_from_goal_or_features() -> None:
-    width = import_module("superteach.faces.cli.federated")._width
+    width = import_module("superteach.cli.federated")._width
     assert width({"coef": {"a": 1, "b": 2}}, None, True) == 2
     assert width([1.0, 2.0, 3.0], None, True) == 2
     assert width(None, ["a"], True) == 1

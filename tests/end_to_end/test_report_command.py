@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from superteach.cli import app
 from superteach.datasets import make_classification_pool
-from superteach.faces.cli import app
 
 TEACHERS = ["north & co", "<south>", "west"]
 

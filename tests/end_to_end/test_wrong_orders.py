@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from superteach.faces.cli import app
+from superteach.cli import app
 from tests.end_to_end.orders import COLUMNS, USUAL, assert_refused, files_of, run
 
 HEAD = "a,b,label\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from superteach.faces.cli.folder import new_folder
+from superteach.cli.folder import new_folder
 from tests.end_to_end.orders import assert_refused, contents, run
 
 SMALL = ["demo", "--rows", "100", "--teachers", "2"]

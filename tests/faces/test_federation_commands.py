@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from superteach.cli import app
+from superteach.cli.folder import claim
 from superteach.errors import MissingExtra, SettingError
-from superteach.faces.cli import app
-from superteach.faces.cli.folder import claim
 from superteach.organisations import nvflare
 
 WHEN = "2026-11-18T00:31:36.775001+01:00"
@@ -121,7 +121,7 @@ def roster(*given):
     sys.exit(7)
 
 session.sign_in, session.roster = sign_in, roster
-from superteach.faces.cli import app
+from superteach.cli import app
 app({order.split()!r})
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)

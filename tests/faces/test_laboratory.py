@@ -10,8 +10,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from superteach import SuperTeacher, datasets, extensions
+from superteach.cli import app
 from superteach.errors import MissingExtra
-from superteach.faces.cli import app
 
 BARE = "pip install superteach-lab"
 
@@ -89,7 +89,7 @@ def test_help_loads_nothing_heavy():
     """Commands of the laboratory stand in the help without their modules' own imports."""
     heavy = ("numpy", "scipy", "sklearn", "pyarrow", "matplotlib")
     script = (
-        "import sys\nfrom superteach.faces.cli import app\n"
+        "import sys\nfrom superteach.cli import app\n"
         "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from superteach.faces.cli.lines import fit
+from superteach.cli.lines import fit
 from tests.end_to_end.orders import USUAL, command
 from tests.end_to_end.terminal import Terminal
 

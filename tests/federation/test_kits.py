@@ -10,7 +10,7 @@ import pytest
 from superteach.errors import SettingError
 from superteach.organisations.nvflare.kits import found, read_project
 from superteach.organisations.nvflare.start import prepare_teacher
-from superteach.promises.policy import draft, read_policy
+from superteach.privacy.policy import draft, read_policy
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from superteach.coordinator.teaching import teach
 from superteach.goals import PerturbedFit
 from superteach.mathematics.learner import Learner
 from tests.federation.rows import ROWS, TEACHERS
-from tests.promises.canaries import Watched, numbers_found, rows_found
+from tests.privacy.canaries import Watched, numbers_found, rows_found
 
 HOW = {"method": "match", "budget": 90, "random_state": 7}
 

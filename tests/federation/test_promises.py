@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from superteach.promises.ledger import Ledger
+from superteach.privacy.ledger import Ledger
 from tests.federation.rows import ROWS, TEACHERS
 
 GOAL = [0.8, -0.5, 0.3, 0.2, 0.1]

@@ -16,7 +16,7 @@ from superteach.line.messages import Sealed, Turn
 from superteach.line.queries.match import OCTAVES
 from superteach.losses import LOSSES, Logistic, Loss
 from superteach.mathematics.rounding import EDGE
-from superteach.promises.guard import Guard
+from superteach.privacy.guard import Guard
 from superteach.queries import OPEN, QUERIES, Query
 
 WIDTH = 3

@@ -167,7 +167,7 @@ def test_a_number_that_json_cannot_hold_is_an_error_at_its_sender():
 
 def test_replies_say_what_they_are():
     """Numbers, facts and refusals read back as they were."""
-    from superteach.promises.guard import Guard
+    from superteach.privacy.guard import Guard
 
     sealed = Guard().release(Census(), np.array([2.0, -0.0]), {"all": 2}, "t")
     reply = wire.read_reply(wire.pack_reply(sealed))

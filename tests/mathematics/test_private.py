@@ -15,7 +15,7 @@ from superteach.line.messages import Turn
 from superteach.line.queries.private import BINS, COUNT, SIDES, sides_of
 from superteach.losses import Logistic
 from superteach.mathematics.private import EDGES, Settled, agree, stated_risk
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy.terms import PromiseTerms
 
 TURN = Turn(1, 0, 1)
 

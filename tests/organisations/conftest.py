@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from superteach.promises.policy import Declared, Policy
+from superteach.privacy.policy import Declared, Policy
 from tests.organisations.promised import COLUMNS, NAMES, PEOPLE, ROWS, WIDTH, Carrier, open_site
 
 

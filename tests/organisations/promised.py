@@ -6,10 +6,10 @@ from superteach.line import wire
 from superteach.organisations.conductor import Order, conduct
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import open_holding
-from superteach.promises.audit import Audit
-from superteach.promises.guard import Guard
-from superteach.promises.ledger import Ledger
-from superteach.promises.rosters import Rosters
+from superteach.privacy.audit_log import Audit
+from superteach.privacy.guard import Guard
+from superteach.privacy.ledger import Ledger
+from superteach.privacy.rosters import Rosters
 from superteach.settings import Settings
 from tests.identities import identity
 from tests.loopback import Loopback

@@ -19,7 +19,7 @@ from superteach.errors import (
 )  # fmt: skip
 from superteach.line import wire
 from superteach.organisations.site import MOST_LESSONS
-from superteach.promises.policy import Declared
+from superteach.privacy.policy import Declared
 from superteach.versions import VERSION
 from tests.inside import log_of
 from tests.organisations.promised import COLUMNS, PEOPLE, ROWS, WIDTH, open_site, teach

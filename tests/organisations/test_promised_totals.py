@@ -13,10 +13,10 @@ from superteach.line import wire
 from superteach.mathematics.learner import Learner
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import open_holding
-from superteach.promises.audit import Audit
-from superteach.promises.guard import Guard
-from superteach.promises.ledger import Ledger
-from superteach.promises.policy import Declared, Policy
+from superteach.privacy.audit_log import Audit
+from superteach.privacy.guard import Guard
+from superteach.privacy.ledger import Ledger
+from superteach.privacy.policy import Declared, Policy
 from superteach.settings import Settings
 from superteach.versions import VERSION
 

@@ -19,7 +19,7 @@ from superteach.errors import (
     TeacherLost,
 )  # fmt: skip
 from superteach.line import wire
-from superteach.promises.fixed import add_words, from_words
+from superteach.privacy.fixed import add_words, from_words
 from superteach.queries import AskMoments, Census
 from superteach.report.of_lesson import page_of
 from tests.inside import lesson_at, log_of

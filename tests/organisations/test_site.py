@@ -18,9 +18,9 @@ from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree, end
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import Holding, open_holding, own_secret
-from superteach.promises.audit import Audit
-from superteach.promises.guard import Guard
-from superteach.promises.policy import Policy
+from superteach.privacy.audit_log import Audit
+from superteach.privacy.guard import Guard
+from superteach.privacy.policy import Policy
 from superteach.queries import AskMoments, Census, Keep, Prepare, RankRows
 from superteach.teacher.files import Pool
 from superteach.teacher.inputs import Part

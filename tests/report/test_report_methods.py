@@ -7,8 +7,8 @@ import re
 import pytest
 from reports import CASES, read
 
+from superteach.cli.screen import sentence
 from superteach.coordinator import methods
-from superteach.faces.cli.screen import sentence
 from superteach.lesson import Lesson
 from superteach.report import page_of
 from superteach.report.words import STAGES, again

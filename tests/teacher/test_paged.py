@@ -18,7 +18,7 @@ from superteach.errors import QueryRefused, TeachingError
 from superteach.goals import PerturbedFit
 from superteach.losses import LOSSES, Logistic
 from superteach.mathematics.learner import Learner
-from superteach.promises.guard import Guard
+from superteach.privacy.guard import Guard
 from superteach.teacher import paged
 from superteach.teacher.paged import Paged, Store
 from tests.line.test_queries import asked_of, talk_on

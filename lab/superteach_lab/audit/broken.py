@@ -13,13 +13,13 @@ import numpy as np
 from superteach.errors import BudgetSpent
 from superteach.line.queries.private import Release
 from superteach.mathematics import private
-from superteach.promises import fixed
-from superteach.promises.accounting import mu_of
-from superteach.promises.keys import Keys
-from superteach.promises.ledger import Ledger
-from superteach.promises.masks import Masker
-from superteach.promises.noise import Grid
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy import fixed
+from superteach.privacy.accounting import mu_of
+from superteach.privacy.discrete_gaussian import Grid
+from superteach.privacy.keys import Keys
+from superteach.privacy.ledger import Ledger
+from superteach.privacy.masks import Masker
+from superteach.privacy.terms import PromiseTerms
 from superteach.types import Array, Positions, Raw
 from superteach_lab.audit.empirical import LEVEL, Measured, Noise, measure, noise_of, released, scores
 from superteach_lab.audit.transcript import Subject, Tapped, Transcript, failure, listen

@@ -29,7 +29,7 @@ from superteach.line.queries import (
 )
 from superteach.line.queries.private import Cap
 from superteach.mathematics.learner import Learner
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy.terms import PromiseTerms
 from superteach.types import Array
 from superteach_lab.audit.recovery import Found, as_row, directions_of_one, score
 from superteach_lab.audit.transcript import Subject, Tapped

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.stats import beta, chi2, norm
 
 from superteach.line.queries import Private, Pull, Query
-from superteach.promises.accounting import epsilon_of
-from superteach.promises.noise import Grid
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy.accounting import epsilon_of
+from superteach.privacy.discrete_gaussian import Grid
+from superteach.privacy.terms import PromiseTerms
 from superteach.types import Array, Positions
 from superteach_lab.audit.evidence import known_rounds, sums_at
 from superteach_lab.audit.transcript import Subject, Transcript, spread_of

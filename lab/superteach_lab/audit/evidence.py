@@ -21,7 +21,7 @@ from superteach.line.queries import (
     Sketch,
     Widths,
 )
-from superteach.promises.guard import Guard
+from superteach.privacy.guard import Guard
 from superteach.types import Array
 from superteach_lab.audit.transcript import Round, Subject, Transcript
 

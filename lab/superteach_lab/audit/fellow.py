@@ -19,7 +19,7 @@ from superteach.errors import SuperteachError
 from superteach.line.queries import AskMoments, Private, Query
 from superteach.line.queries.common import upper_triangle
 from superteach.mathematics.learner import Learner
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy.terms import PromiseTerms
 from superteach.teacher import Teacher
 from superteach.types import Array
 from superteach_lab.audit.broken import as_kind

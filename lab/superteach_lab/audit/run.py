@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from superteach.errors import TeachingError
-from superteach.promises.accounting import epsilon_of
-from superteach.promises.terms import LEAST, PromiseTerms
+from superteach.privacy.accounting import epsilon_of
+from superteach.privacy.terms import LEAST, PromiseTerms
 from superteach.types import Array
 from superteach.words import PROMISES
 from superteach_lab.audit import broken, crafted, fellow, membership, recovery

@@ -16,7 +16,7 @@ from superteach.errors import BudgetError, SuperteachError, reason_of
 from superteach.lesson import Lesson
 from superteach.line.queries import Private, Query
 from superteach.mathematics.learner import Learner
-from superteach.promises.terms import OPEN_TERMS, PromiseTerms
+from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
 from superteach.teacher import Teacher
 from superteach.types import Array, Positions, Raw
 

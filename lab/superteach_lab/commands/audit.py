@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from superteach.cli.lines import say
 from superteach.errors import SettingError, reason_of
-from superteach.faces.cli.lines import say
 from superteach.settings import in_options
 from superteach.words import PROMISES
 
@@ -85,8 +85,8 @@ def audit(
     ] = False,
 ) -> None:
     """Read the options, run the audit, write the page and show a table."""
+    from superteach.cli import screen
     from superteach.coordinator.selection import counts_of
-    from superteach.faces.cli import screen
     from superteach.settings import Settings, check_budget
     from superteach_lab.audit.page import page_of
     from superteach_lab.audit.run import audit as run
@@ -162,10 +162,10 @@ def _subject(
     import numpy as np
     from scipy import sparse
 
+    from superteach.cli.goal import FROM_DATA, check_goal_file, check_goal_name, make_goal
     from superteach.coordinator.goals import CheckedGoal, check_goal
     from superteach.coordinator.named import build_learner
     from superteach.coordinator.promised import public_goal
-    from superteach.faces.cli.goal import FROM_DATA, check_goal_file, check_goal_name, make_goal
     from superteach.mathematics.learner import Learner
     from superteach.teacher.files import read_pool
     from superteach.teacher.inputs import find_classes, make_teachers
@@ -227,8 +227,8 @@ def _ledger(folder: Path, epsilon: float, delta: float) -> dict[str, float]:
     """What a teacher's ledger says: at most so much was spent by any one row, for all its lessons had all rows."""
     import math
 
-    from superteach.promises.accounting import epsilon_of
-    from superteach.promises.ledger import Ledger
+    from superteach.privacy.accounting import epsilon_of
+    from superteach.privacy.ledger import Ledger
 
     if not (folder / "ledger").is_file():
         raise SettingError(f"--ledger {str(folder)!r} holds no ledger; name the folder with the file 'ledger' in it")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from superteach.cli.lines import say, warn
 from superteach.errors import MissingExtra, SettingError
-from superteach.faces.cli.lines import say, warn
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -105,7 +105,7 @@ def compare(
     ] = False,
 ) -> None:
     """Read the options, run the bench, show it."""
-    from superteach.faces.cli import screen
+    from superteach.cli import screen
     from superteach.lesson import versions
     from superteach_lab.compare import bench
     from superteach_lab.compare.child import check_seconds
@@ -188,9 +188,9 @@ def _files(
     goal: str,
     standardize: bool,
 ) -> Files:
+    from superteach.cli.goal import check_goal_name, make_goal
     from superteach.coordinator.goals import CheckedGoal, Without
     from superteach.coordinator.named import build_learner
-    from superteach.faces.cli.goal import check_goal_name, make_goal
     from superteach.mathematics.learner import Learner
     from superteach.teacher.files import read_pool
     from superteach.teacher.inputs import find_classes

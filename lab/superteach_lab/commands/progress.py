@@ -10,8 +10,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from superteach.cli import screen
 from superteach.errors import SettingError
-from superteach.faces.cli import screen
 from superteach_lab.paper.plan import FULL, QUICK
 from superteach_lab.paper.run import Headway, run
 from superteach_lab.paper.workers import cores

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from superteach.errors import SettingError
-from superteach.promises.ledger import Ledger
+from superteach.privacy.ledger import Ledger
 from superteach_lab.commands.audit import app
 
 

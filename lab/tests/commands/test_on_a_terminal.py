@@ -22,7 +22,7 @@ def test_reproduce_shows_its_cells_and_can_be_interrupted(tmp_path: Path) -> Non
         assert person.status() == 130
     done = [(int(cells), int(all_)) for cells, all_ in re.findall(r"(\d+)/(\d+) cells", person.text)]
     assert done == sorted(done)
-    assert done[0][0] == 0 < done[-1][0] < done[-1][1]
+    assert done[0][0] < done[-1][0] < done[-1][1]  # on a quick machine the first cell may be done before it is shown
     assert "Traceback" not in person.text
 
 

@@ -125,7 +125,7 @@ def _runs(pid):
 
 
 def test_the_table_and_the_list(whole, capsys):
-    from superteach.faces.cli import app
+    from superteach.cli import app
 
     finished = (whole[0] / "cells.jsonl").read_bytes()
     for options in (
@@ -158,7 +158,7 @@ def test_the_table_and_the_list(whole, capsys):
     ],
 )
 def test_bad_options_are_one_line_and_status_2(options, words, capsys):
-    from superteach.faces.cli import app
+    from superteach.cli import app
 
     with pytest.raises(SystemExit) as ended:
         app(["compare", "--rows", "200", *options], prog_name="superteach")
@@ -169,7 +169,7 @@ def test_bad_options_are_one_line_and_status_2(options, words, capsys):
 
 
 def test_a_folder_of_somebody_elses_is_left_alone(tmp_path, capsys):
-    from superteach.faces.cli import app
+    from superteach.cli import app
 
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(SystemExit) as ended:
@@ -217,7 +217,7 @@ def test_files_of_ones_own(tmp_path):
 
 def test_a_small_table_has_sizes_of_two_rows_and_more(tmp_path, capsys):
     """Without --sizes: 1 % of 30 rows would be none."""
-    from superteach.faces.cli import app
+    from superteach.cli import app
 
     lines = [f"{row % 7},{row % 3},{row % 2}" for row in range(30)]
     (tmp_path / "rows.csv").write_text("\n".join(["u,v,ill", *lines]) + "\n")
@@ -261,7 +261,7 @@ def test_files_on_standardised_columns_with_every_goal(tmp_path):
     """The referee's risk is in raw units, as teach's is, for each goal that teach knows."""
     import numpy as np
 
-    from superteach.faces.cli import app
+    from superteach.cli import app
 
     draw = np.random.default_rng(0)
     X = draw.standard_normal((80, 2)) * [1.0, 50.0] + [3.0, 0.0]

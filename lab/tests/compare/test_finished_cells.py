@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 from sklearn.linear_model import LogisticRegression
 
-from superteach.faces.cli import app
+from superteach.cli import app
 from superteach_lab.digest import digest_of
 
 GOAL = [0.5, -0.25, 0.1]

@@ -140,7 +140,7 @@ def test_the_command_line_knows_it(tmp_path, capsys):
     """`superteach teach --method oblivious` writes a lesson that names the method and its reason."""
     import json
 
-    from superteach.faces.cli import app
+    from superteach.cli import app
 
     X, y, owner = make_classification_pool(120, 2, 2, random_state=3)
     lines = [f"{a},{b},{label},site{own}" for (a, b), label, own in zip(X, y, owner, strict=True)]

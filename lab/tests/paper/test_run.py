@@ -21,8 +21,8 @@ from sklearn.metrics import r2_score
 from typer.testing import CliRunner
 
 from superteach import Federation, InProcess, teach
+from superteach.cli import app
 from superteach.errors import DataError, SettingError, TeachingError
-from superteach.faces.cli import app
 from superteach_lab.commands.reproduce import TargetName
 from superteach_lab.paper import bench, curves, printed, sensitivity, statements, tables, workers, writing
 from superteach_lab.paper.plan import FULL, QUICK, Scale, Step

@@ -20,7 +20,7 @@ from superteach.errors import BudgetError, GoalError, SettingError
 from superteach.line.queries import Alone, Begin, ChooseAlone
 from superteach.mathematics.learner import Learner
 from superteach.mathematics.problem import Scaling
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy.terms import PromiseTerms
 from superteach.settings import Settings
 from superteach.types import Array, Json, Labels
 

@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from superteach.line.queries import Query
-from superteach.promises.fixed import Words, add_words
-from superteach.promises.terms import OPEN_TERMS, PromiseTerms
+from superteach.privacy.fixed import Words, add_words
+from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
 
 Reply = Array | Words

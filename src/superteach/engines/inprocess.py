@@ -15,8 +15,8 @@ from superteach.engines.base import add_up
 from superteach.errors import DataError, TeachingError
 from superteach.line.messages import Answers, Sealed, Turn
 from superteach.line.queries import EVERYTHING, Query
-from superteach.promises.guard import simulated
-from superteach.promises.terms import OPEN_TERMS, PromiseTerms
+from superteach.privacy.guard import simulated
+from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
 
 _SMALL = 1 << 19

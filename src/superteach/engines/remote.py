@@ -15,8 +15,8 @@ from superteach.errors import BadReply, QueryRefused, TeacherLost, TeachingError
 from superteach.line import wire
 from superteach.line.messages import mark_of
 from superteach.line.queries import Query
-from superteach.promises.fixed import Words, add_words
-from superteach.promises.terms import OPEN_TERMS, PromiseTerms
+from superteach.privacy.fixed import Words, add_words
+from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
 
 SECONDS = 600.0

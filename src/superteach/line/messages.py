@@ -1,7 +1,7 @@
 """What crosses the line between a teacher and everybody else.
 
 A teacher works with a plain array until the guard at its door has looked at it. Only a `Sealed` may travel, only
-`superteach.promises.guard` makes one, and engines accept nothing else.
+`superteach.privacy.guard` makes one, and engines accept nothing else.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Sealed:
 
     def __post_init__(self, seal: object) -> None:
         if seal is not SEAL:
-            raise QueryRefused("a Sealed reply is made by superteach.promises.guard alone")
+            raise QueryRefused("a Sealed reply is made by superteach.privacy.guard alone")
         self.values.setflags(write=False)
 
     @property

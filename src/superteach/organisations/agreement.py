@@ -19,9 +19,9 @@ from superteach.errors import BudgetSpent, DataError, QueryRefused, listed
 from superteach.labels import DEFAULT, PositiveLabel
 from superteach.line import wire
 from superteach.mathematics.learner import Learner
-from superteach.promises.fixed import Words
-from superteach.promises.guard import after, can_pay
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy.fixed import Words
+from superteach.privacy.guard import after, can_pay
+from superteach.privacy.terms import PromiseTerms
 from superteach.types import Json, Raw
 from superteach.versions import VERSION, misfit
 

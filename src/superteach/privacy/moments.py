@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from superteach.privacy.accounting import mu_of
+from superteach.privacy.discrete_gaussian import Grid, grid_step
 from superteach.privacy.shares import MOST, deal_rows, limits, proportional
-from superteach.promises.accounting import mu_of
-from superteach.promises.noise import Grid, grid_step
 from superteach.types import Array, Mask, Positions
 
 UNITS = 0.1

@@ -26,7 +26,7 @@ from superteach.mathematics.problem import DualProblem, Scaling
 from superteach.mathematics.several import EVERY_LOSS
 from superteach.mathematics.solvers.function import Function, Read
 from superteach.mathematics.solvers.newton import Newton
-from superteach.promises.guard import Guard
+from superteach.privacy.guard import Guard
 from superteach.teacher import capped, play, ranks
 from superteach.teacher.rows import Rows, Where, length_of, over_outputs
 from superteach.teacher.state import Answer, State, known

@@ -24,7 +24,7 @@ from superteach.mathematics.private import firm_odds
 from superteach.mathematics.problem import Quadratic, Scaling, ridge_penalty
 from superteach.mathematics.solvers import Newton
 from superteach.mathematics.solvers.function import Function
-from superteach.promises.guard import Guard
+from superteach.privacy.guard import Guard
 from superteach.selection.sums import nearest_sum
 from superteach.teacher import play
 from superteach.teacher.rows import Block, LiftedBlock, Where

@@ -26,7 +26,7 @@ from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.problem import Scaling
 from superteach.mathematics.rounding import InPlay
-from superteach.promises.guard import Guard
+from superteach.privacy.guard import Guard
 from superteach.teacher import HANDLERS, Handler, Teacher, play
 from superteach.teacher.play import Balancing, Drawing
 from superteach.teacher.rows import Rows

@@ -17,7 +17,7 @@ from superteach.errors import DataError, DataTypeError, listed, shorten
 from superteach.labels import DEFAULT, PositiveLabel
 from superteach.mathematics.losses import Loss, Poisson
 from superteach.mathematics.problem import MOST
-from superteach.promises.guard import Guard
+from superteach.privacy.guard import Guard
 from superteach.teacher import Teacher
 from superteach.types import Array, Foreign, Mask, Positions, Raw
 

@@ -23,7 +23,7 @@ import numpy as np
 from superteach.errors import QueryRefused, TeachingError, reason_of
 from superteach.line.messages import Sealed, Turn
 from superteach.line.queries import Query
-from superteach.promises.guard import Guard
+from superteach.privacy.guard import Guard
 from superteach.teacher import Teacher
 from superteach.teacher.rows import Rows
 from superteach.teacher.state import State

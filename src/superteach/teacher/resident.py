@@ -23,7 +23,7 @@ from superteach.line.messages import Turn
 from superteach.line.partitions import Layout, Piece, Task, Told
 from superteach.mathematics.losses import LOSSES, Loss
 from superteach.mathematics.problem import Scaling
-from superteach.promises.guard import Guard
+from superteach.privacy.guard import Guard
 from superteach.teacher import Teacher
 from superteach.teacher.inputs import Part, check_part, make_teacher, split_by_owner
 from superteach.teacher.rows import DenseBlock

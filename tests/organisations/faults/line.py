@@ -13,8 +13,8 @@ from superteach.errors import TeacherLost
 from superteach.line import wire
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import own_secret
-from superteach.promises.audit import Audit
-from superteach.promises.guard import Guard
+from superteach.privacy.audit_log import Audit
+from superteach.privacy.guard import Guard
 from tests.loopback import Loopback
 
 

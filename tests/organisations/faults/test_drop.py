@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from superteach.cli import screen
+from superteach.cli.report import page_of_stored
 from superteach.errors import SettingError, TeacherLost
-from superteach.faces.cli import screen
-from superteach.faces.cli.report import page_of_stored
 from superteach.organisations.conductor import Order
 from tests.inside import log_of
 from tests.organisations.faults.line import Killed

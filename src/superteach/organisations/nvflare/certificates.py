@@ -41,8 +41,8 @@ from superteach.organisations.nvflare.kits import (
     write_json,
 )  # fmt: skip
 from superteach.organisations.nvflare.preflight import read_certificate
+from superteach.privacy.rosters import Identity, common_name
 from superteach.processes.disk import write_bytes
-from superteach.promises.rosters import Identity, common_name
 from superteach.types import Foreign, Json
 
 NEW_KEY = "client.key.new"

@@ -21,12 +21,12 @@ from superteach.line import wire
 from superteach.organisations.nvflare import AUDIT, FIELD, JOINED, LEDGER, SECRET, TOPIC
 from superteach.organisations.site import Site
 from superteach.organisations.site.rows import open_holding, own_secret
+from superteach.privacy.audit_log import Audit
+from superteach.privacy.guard import Guard
+from superteach.privacy.ledger import Ledger
+from superteach.privacy.policy import read_policy
+from superteach.privacy.rosters import Identity, Rosters
 from superteach.processes.disk import stamp
-from superteach.promises.audit import Audit
-from superteach.promises.guard import Guard
-from superteach.promises.ledger import Ledger
-from superteach.promises.policy import read_policy
-from superteach.promises.rosters import Identity, Rosters
 
 if TYPE_CHECKING:
     from nvflare.apis.fl_context import FLContext

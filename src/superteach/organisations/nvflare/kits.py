@@ -19,7 +19,7 @@ from pathlib import Path
 from superteach.errors import SettingError
 from superteach.organisations.nvflare import ACCEPTED, CLIENT, GREETER, SERVER, mark_of, require
 from superteach.organisations.nvflare.preflight import read_certificate
-from superteach.promises.policy import template
+from superteach.privacy.policy import template
 from superteach.types import Json
 from superteach.versions import VERSION
 

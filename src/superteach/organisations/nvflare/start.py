@@ -14,8 +14,8 @@ from superteach.errors import SettingError, TeachingError
 from superteach.organisations.nvflare import HEARTBEAT, JOINED, require
 from superteach.organisations.nvflare.kits import KIT, write_json
 from superteach.organisations.site.rows import Holding, open_holding
+from superteach.privacy.policy import Policy, read_policy
 from superteach.processes.disk import hold, stamp
-from superteach.promises.policy import Policy, read_policy
 from superteach.versions import VERSION, misfit
 
 

@@ -41,10 +41,10 @@ from superteach.line.queries import AskMoments, AskValues, Census, Query
 from superteach.mathematics.losses import LOSSES
 from superteach.organisations.site.follower import Follower
 from superteach.organisations.site.rows import SECRET_BYTES, Holding
-from superteach.promises.guard import Bill, Guard
-from superteach.promises.keys import Keys
-from superteach.promises.ledger import Ledger
-from superteach.promises.policy import DECLARE
+from superteach.privacy.guard import Bill, Guard
+from superteach.privacy.keys import Keys
+from superteach.privacy.ledger import Ledger
+from superteach.privacy.policy import DECLARE
 from superteach.teacher import Teacher
 from superteach.teacher.inputs import make_teacher
 from superteach.teacher.state import State
@@ -53,7 +53,7 @@ from superteach.versions import VERSION, misfit
 from superteach.words import PROMISES
 
 if TYPE_CHECKING:
-    from superteach.promises.rosters import Rosters
+    from superteach.privacy.rosters import Rosters
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 from superteach.errors import QueryRefused
 from superteach.line.messages import Sealed, Turn, mark_of
 from superteach.line.queries import Query
-from superteach.promises.fixed import Words
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy.fixed import Words
+from superteach.privacy.terms import PromiseTerms
 from superteach.teacher import Teacher
 from superteach.types import Array
 

@@ -20,8 +20,8 @@ from scipy import sparse
 
 from superteach.errors import QueryRefused, SettingError, listed
 from superteach.mathematics.losses import Squared
+from superteach.privacy.policy import DECLARE, Label, Policy, schema_of
 from superteach.processes.disk import write_bytes
-from superteach.promises.policy import DECLARE, Label, Policy, schema_of
 from superteach.teacher.files import Pool, read_columns, read_pool
 from superteach.teacher.inputs import Part, check_finite, find_classes, take_numbers
 from superteach.types import Json, Positions, Raw

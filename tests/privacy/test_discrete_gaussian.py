@@ -17,8 +17,8 @@ from scipy.integrate import quad
 from scipy.stats import binomtest, chi2
 
 from superteach.errors import DataError, SettingError
-from superteach.promises import noise
-from superteach.promises.noise import BITS, MOST_STEPS, Grid, discrete_gaussian, grid_step
+from superteach.privacy import discrete_gaussian as noise
+from superteach.privacy.discrete_gaussian import BITS, MOST_STEPS, Grid, discrete_gaussian, grid_step
 
 RARE = 1e-6
 """How often a test of a distribution may fail by chance."""

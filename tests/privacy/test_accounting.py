@@ -12,7 +12,7 @@ from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy.stats import norm
 
 from superteach.errors import SettingError
-from superteach.promises.accounting import epsilon_of, mu_of
+from superteach.privacy.accounting import epsilon_of, mu_of
 
 
 def profile(epsilon: float, mu: float) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from superteach.errors import QueryRefused, SettingError
-from superteach.promises.audit import Audit
-from superteach.promises.guard import Guard
-from superteach.promises.policy import Declared, Policy, draft, policy_of, read_policy, template
+from superteach.privacy.audit_log import Audit
+from superteach.privacy.guard import Guard
+from superteach.privacy.policy import Declared, Policy, draft, policy_of, read_policy, template
 from superteach.words import PROMISES
 from tests.inside import log_of
 

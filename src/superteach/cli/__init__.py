@@ -18,10 +18,10 @@ import typer
 from typer.core import TyperGroup
 
 from superteach import extensions
+from superteach.cli import federation
+from superteach.cli.lines import warn
+from superteach.cli.request import Request, takes
 from superteach.errors import InputError, SettingError, SuperteachError
-from superteach.faces.cli import federation
-from superteach.faces.cli.lines import warn
-from superteach.faces.cli.request import Request, takes
 from superteach.settings import in_options
 
 
@@ -164,14 +164,14 @@ def _start(
 @takes(Request)
 def teach(request: Request) -> None:
     """Hand the command line over as one request."""
-    from superteach.faces.cli.folder import check_folder, claim
+    from superteach.cli.folder import check_folder, claim
 
     place = check_folder(request.out, request.overwrite)
     with claim(request.out, place):
         if request.federation is not None and request.spark is None:
-            from superteach.faces.cli.federated import run
+            from superteach.cli.federated import run
         else:
-            from superteach.faces.cli.teach import run
+            from superteach.cli.teach import run
         run(request, place)
 
 
@@ -183,7 +183,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure and lesson.json.")] = Path("demo-output"),
 ) -> None:
     """Watch the paper's method and match on synthetic rows, beside the full pool and random rows."""
-    from superteach.faces.cli.demo import run
+    from superteach.cli.demo import run
 
     run(rows, teachers, seed, out)
 
@@ -198,7 +198,7 @@ def report(
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Lesson report",
 ) -> None:
     """Hand the folders over."""
-    from superteach.faces.cli.report import run
+    from superteach.cli.report import run
 
     run(folder, against or [], title)
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from superteach.errors import BudgetSpent, QueryRefused, SettingError
-from superteach.promises.accounting import epsilon_of, mu_of
-from superteach.promises.ledger import Ledger
-from tests.promises.crashes import Dead, Machine, on
+from superteach.privacy.accounting import epsilon_of, mu_of
+from superteach.privacy.ledger import Ledger
+from tests.privacy.crashes import Dead, Machine, on
 
 BUDGET = (1.0, 1e-6)
 MU = mu_of(*BUDGET)
@@ -35,8 +35,8 @@ def share(part: float) -> float:
 @pytest.fixture(autouse=True)
 def _formulas_run_once(monkeypatch):
     """The same numbers over and over: searched for once."""
-    monkeypatch.setattr("superteach.promises.ledger.mu_of", cache(mu_of))
-    monkeypatch.setattr("superteach.promises.ledger.epsilon_of", cache(epsilon_of))
+    monkeypatch.setattr("superteach.privacy.ledger.mu_of", cache(mu_of))
+    monkeypatch.setattr("superteach.privacy.ledger.epsilon_of", cache(epsilon_of))
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from superteach.errors import QueryRefused, SettingError
-from superteach.promises.fixed import Words, carried, halves
-from superteach.promises.terms import LEAST
+from superteach.privacy.fixed import Words, carried, halves
+from superteach.privacy.terms import LEAST
 
 KEY = 32
 """Bytes of a key, of X25519 and of ChaCha20 alike."""

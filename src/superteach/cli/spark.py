@@ -8,9 +8,9 @@ from pathlib import Path
 from pyarrow import parquet
 
 from superteach import spark
+from superteach.cli import screen
+from superteach.cli.request import Request
 from superteach.errors import DataError, SettingError
-from superteach.faces.cli import screen
-from superteach.faces.cli.request import Request
 from superteach.labels import PositiveLabel
 from superteach.mathematics.learner import Learner
 from superteach.types import Json, Raw

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from superteach.errors import SettingError
-from superteach.promises.accounting import MOST_EPSILON
+from superteach.privacy.accounting import MOST_EPSILON
 from superteach.types import Json
 from superteach.words import PROMISES
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from superteach.cli import screen
+from superteach.cli.folder import new_folder
+from superteach.cli.goal import FROM_DATA, check_goal_name, is_file, load_goal, positive_unsaid
+from superteach.cli.lines import warn
+from superteach.cli.report import page_of_stored, read_lesson
+from superteach.cli.request import LOSSES, Request, listed_in
 from superteach.errors import SettingError
-from superteach.faces.cli import screen
-from superteach.faces.cli.folder import new_folder
-from superteach.faces.cli.goal import FROM_DATA, check_goal_name, is_file, load_goal, positive_unsaid
-from superteach.faces.cli.lines import warn
-from superteach.faces.cli.report import page_of_stored, read_lesson
-from superteach.faces.cli.request import LOSSES, Request, listed_in
 from superteach.lesson import Entry, Lesson, to_json
 from superteach.processes.patience import LEAST, WAIT, persevere
 from superteach.report.words import interruption
@@ -107,8 +107,8 @@ def _order(request: Request, settings: Settings, teachers: list[str], goal: obje
 
 def _rehearse(request: Request, order: Order, student: Learner, goal: object) -> None:
     """Say what the lesson will take; teachers are known, their rows are not."""
+    from superteach.cli import rehearsal
     from superteach.coordinator.named import fitted_goal
-    from superteach.faces.cli import rehearsal
 
     width = _width(goal, order.features, order.intercept)
     wanted = goal if is_file(request.goal) else fitted_goal(request.goal, order.goal_seed)

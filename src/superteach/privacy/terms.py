@@ -16,15 +16,15 @@ import numpy as np
 from superteach.errors import QueryRefused, SettingError
 from superteach.line.queries import Private, Query
 from superteach.line.queries.private import Release
-from superteach.promises import fixed
-from superteach.promises.accounting import mu_of
-from superteach.promises.fixed import Words
-from superteach.promises.noise import Grid, grid_step
+from superteach.privacy import fixed
+from superteach.privacy.accounting import mu_of
+from superteach.privacy.discrete_gaussian import Grid, grid_step
+from superteach.privacy.fixed import Words
 from superteach.types import Array
 from superteach.words import PROMISES
 
 if TYPE_CHECKING:
-    from superteach.promises.masks import Masker
+    from superteach.privacy.masks import Masker
 
 LEAST = 3
 """Teachers of the smallest roster unless a policy says more: of two, each could subtract its own from the total."""

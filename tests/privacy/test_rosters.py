@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from superteach.errors import QueryRefused, SettingError
-from superteach.promises.fixed import add_words, from_words, to_words
-from superteach.promises.rosters import Hello, Identity, Rosters, verify
+from superteach.privacy.fixed import add_words, from_words, to_words
+from superteach.privacy.rosters import Hello, Identity, Rosters, verify
 from tests.identities import identity, issued, pem_of, rsa_key
 
 NAMES = ("north", "south", "east", "west")

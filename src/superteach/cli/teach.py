@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from superteach.cli import rehearsal, screen
+from superteach.cli.folder import new_folder, write_chosen
+from superteach.cli.goal import check_goal_name, find_positive, make_goal, positive_unsaid
+from superteach.cli.large import find_table, unfinished, write_large
+from superteach.cli.report import page_of_stored
+from superteach.cli.request import LOSSES, Request, listed_in
 from superteach.coordinator import named
 from superteach.coordinator.goals import CheckedGoal, Goal, check_goal
 from superteach.errors import SettingError
-from superteach.faces.cli import rehearsal, screen
-from superteach.faces.cli.folder import new_folder, write_chosen
-from superteach.faces.cli.goal import check_goal_name, find_positive, make_goal, positive_unsaid
-from superteach.faces.cli.large import find_table, unfinished, write_large
-from superteach.faces.cli.report import page_of_stored
-from superteach.faces.cli.request import LOSSES, Request, listed_in
 from superteach.faces.oneprocess import OneProcess, check_open
 from superteach.lesson import Taught, to_json, write_lesson
 from superteach.mathematics.learner import Learner
@@ -78,7 +78,7 @@ def run(request: Request, place: Path) -> None:
         say_unsaid(label)
 
     if request.spark is not None:
-        from superteach.faces.cli.spark import teach_spark
+        from superteach.cli.spark import teach_spark
 
         found, rows = teach_spark(request, student, goal_of, features, positive)
         stored = write(found.taught, found.columns, rows)

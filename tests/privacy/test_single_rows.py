@@ -13,7 +13,7 @@ from superteach.organisations.agreement import agree
 from superteach.queries import Balance, Draw, Gather, Play, Prepare, Price, RoundAlone, Show
 from tests.inside import lesson_at
 from tests.loopback import Loopback
-from tests.promises.canaries import numbers_found
+from tests.privacy.canaries import numbers_found
 
 WIDTH, ROWS = 3, 120
 

@@ -24,8 +24,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from superteach.cli.lines import say as say
 from superteach.errors import counted
-from superteach.faces.cli.lines import say as say
 from superteach.lesson import Entry, Lesson, decimals, percent_of
 from superteach.report.markup import size_text
 from superteach.report.words import STAGES

@@ -17,19 +17,19 @@ from superteach.errors import BudgetSpent, QueryRefused, SettingError, TeachingE
 from superteach.line import wire
 from superteach.line.messages import SEAL, Sealed
 from superteach.line.queries import QUERIES, SCRIPT, Private, Query
-from superteach.promises.accounting import epsilon_of
-from superteach.promises.audit import Audit
-from superteach.promises.fixed import Words
-from superteach.promises.keys import Keys
-from superteach.promises.ledger import Ledger
-from superteach.promises.policy import Policy
-from superteach.promises.terms import OPEN_TERMS, PromiseTerms
+from superteach.privacy.accounting import epsilon_of
+from superteach.privacy.audit_log import Audit
+from superteach.privacy.fixed import Words
+from superteach.privacy.keys import Keys
+from superteach.privacy.ledger import Ledger
+from superteach.privacy.policy import Policy
+from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
 from superteach.words import PROMISES
 
 if TYPE_CHECKING:
-    from superteach.promises.masks import Masker
-    from superteach.promises.rosters import Hello, Rosters
+    from superteach.privacy.masks import Masker
+    from superteach.privacy.rosters import Hello, Rosters
 
 OPEN_DOOR = Policy((), "open")
 MOST_REPLY = 1 << 22
@@ -192,7 +192,7 @@ def simulated(terms: PromiseTerms) -> list[Guard]:
     if not terms.masked:
         return [Guard(terms=terms) for _ in range(terms.teachers)]
     try:
-        from superteach.promises.masks import in_one_process
+        from superteach.privacy.masks import in_one_process
     except ImportError:
         raise SettingError(
             "masks need cryptography, which is not installed: run  pip install 'superteach[private]'"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from superteach.cli import screen
+from superteach.cli.folder import check_folder, claim, new_folder
 from superteach.coordinator import named
 from superteach.coordinator.goals import PerturbedFit
 from superteach.datasets import make_classification_pool
 from superteach.errors import MissingExtra, SettingError, counted
-from superteach.faces.cli import screen
-from superteach.faces.cli.folder import check_folder, claim, new_folder
 from superteach.faces.oneprocess import OneProcess
 from superteach.lesson import Lesson, write_json
 from superteach.mathematics.learner import Learner

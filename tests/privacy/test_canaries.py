@@ -17,7 +17,7 @@ from superteach.organisations.agreement import agree, end
 from superteach.solvers import Block
 from tests.inside import lesson_at
 from tests.loopback import Loopback
-from tests.promises.canaries import Watched, numbers_found, rows_found
+from tests.privacy.canaries import Watched, numbers_found, rows_found
 
 ROWS, WIDTH = 300, 4
 

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import chi2
 
 from superteach.errors import QueryRefused, SettingError
-from superteach.promises.fixed import add_words, from_words, grid_to_words, to_words, words_to_grid
-from superteach.promises.guard import simulated
-from superteach.promises.masks import Masker, encoded, public_key
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy.fixed import add_words, from_words, grid_to_words, to_words, words_to_grid
+from superteach.privacy.guard import simulated
+from superteach.privacy.masks import Masker, encoded, public_key
+from superteach.privacy.terms import PromiseTerms
 
 
 def secret(k: int) -> bytes:
@@ -173,6 +173,6 @@ def test_odd_rosters_are_refused():
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "cryptography"]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "superteach.promises.masks")
+    monkeypatch.delitem(sys.modules, "superteach.privacy.masks")
     with pytest.raises(SettingError, match=r"pip install 'superteach\[private\]'"):
         simulated(PromiseTerms("masked", 3))

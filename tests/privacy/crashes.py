@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from superteach.privacy import ledger
 from superteach.processes import disk
-from superteach.promises import ledger
 
 
 class Dead(BaseException):

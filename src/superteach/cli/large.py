@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from superteach.cli.folder import file_names
+from superteach.cli.request import Request
 from superteach.engines.journal import ANEW, Journal
 from superteach.errors import SettingError, TeachingError, reason_of
-from superteach.faces.cli.folder import file_names
-from superteach.faces.cli.request import Request
 from superteach.lesson import Taught, versions
 from superteach.mathematics.learner import Learner
 from superteach.settings import Settings

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
+from superteach.cli.request import listed_in
 from superteach.errors import counted
-from superteach.faces.cli.request import listed_in
 
 _Kit = Annotated[Path, typer.Argument(help="Start-up kit: the folder this teacher was given.", show_default=False)]
 _Home = Annotated[Path, typer.Argument(help="Folder of the federation.", show_default=False)]
@@ -69,7 +69,7 @@ def declare(
 ) -> None:
     """Draft what a teacher's policy declares of its rows; look at it, then put it into policy.toml."""
     from superteach.organisations.site.rows import open_holding
-    from superteach.promises.policy import draft
+    from superteach.privacy.policy import draft
 
     told = open_holding(file.stem, file, target, listed_in(features)).schema(labels)
     typer.echo(draft(told["rows"], told["columns"], target, told["labels"]), nl=False)

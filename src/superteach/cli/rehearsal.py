@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from superteach.cli import screen
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.goals import MaxAUC, PerturbedFit, Without
 from superteach.coordinator.selection import counts_of
 from superteach.coordinator.teaching import teach
 from superteach.engines.inprocess import InProcess
 from superteach.errors import counted
-from superteach.faces.cli import screen
 from superteach.lesson import Entry, to_json
 from superteach.mathematics.learner import Learner
 from superteach.report.markup import size_text

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from superteach.cli import screen
 from superteach.errors import InputError, MissingExtra, SettingError, counted
-from superteach.faces.cli import screen
 from superteach.lesson import Lesson
 from superteach.report import Page, page_of
 from superteach.types import Json

@@ -16,9 +16,9 @@ from superteach.line.queries.private import Release
 from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
 from superteach.organisations.agreement import agree
-from superteach.promises.audit import Audit
-from superteach.promises.guard import Guard
-from superteach.promises.terms import PromiseTerms
+from superteach.privacy.audit_log import Audit
+from superteach.privacy.guard import Guard
+from superteach.privacy.terms import PromiseTerms
 from superteach.queries import (
     OPEN,
     QUERIES,
@@ -51,9 +51,9 @@ def used_in(*names: str) -> set[str]:
 
 def test_the_guard_alone_makes_sealed_replies():
     """No other source names the seal, none but sites pack replies, and the wire packs nothing but sealed numbers."""
-    assert used_in("SEAL") == {"superteach.line.messages", "superteach.promises.guard"}
+    assert used_in("SEAL") == {"superteach.line.messages", "superteach.privacy.guard"}
     assert used_in("Sealed") == {
-        "superteach.line.messages", "superteach.line.wire", "superteach.promises.guard", "superteach.engines.inprocess",
+        "superteach.line.messages", "superteach.line.wire", "superteach.privacy.guard", "superteach.engines.inprocess",
         "superteach.teacher", "superteach.teacher.paged", "superteach.teacher.device",
         "superteach.organisations.site.follower",
     }  # fmt: skip

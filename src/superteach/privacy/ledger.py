@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from superteach.errors import BudgetSpent, QueryRefused, SettingError
+from superteach.privacy.accounting import epsilon_of, mu_of
+from superteach.privacy.keys import Keys, row_keys
 from superteach.processes.disk import write_bytes
-from superteach.promises.accounting import epsilon_of, mu_of
-from superteach.promises.keys import Keys, row_keys
 from superteach.types import Array, Json, Raw
 
 ROUNDING = 1e-9

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from superteach.errors import QueryRefused, SettingError
-from superteach.promises.masks import ATTEMPT, KEY, Masker, encoded, public_key
+from superteach.privacy.masks import ATTEMPT, KEY, Masker, encoded, public_key
 from superteach.types import Json
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from superteach.errors import DataError, InputError
-from superteach.promises.fixed import add_words, from_words, grid_to_words, to_words, words_to_grid
+from superteach.privacy.fixed import add_words, from_words, grid_to_words, to_words, words_to_grid
 
 LAST = Fraction(1, 2**96)
 

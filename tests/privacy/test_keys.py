@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from superteach.errors import DataError
-from superteach.promises.keys import BLOCK, row_keys, siphash
+from superteach.privacy.keys import BLOCK, row_keys, siphash
 
 SECRET = bytes(range(32))
 
