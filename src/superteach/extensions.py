@@ -17,15 +17,10 @@ METHODS = "superteach.methods"
 """Methods: a class each, made from `coordinator.methods.base.Method`."""
 ALONE = "superteach.alone"
 """Ways to choose within one teacher: (teacher, loss, scaling, size, query) -> (rows or None, whether it ended)."""
-SCRIPTS = "superteach.scripts"
-"""What a teacher follows under a promise: a class with `read(told, goal)`, `terms` and `follow(engine)`."""
 DATASETS = "superteach.datasets"
 """Loaders of published data."""
 
-_OWN = (
-    EntryPoint("match", "superteach.coordinator.alone:by_match", ALONE),
-    EntryPoint("prices", "superteach.coordinator.promised:Script", SCRIPTS),
-)
+_OWN = (EntryPoint("match", "superteach.coordinator.alone:by_match", ALONE),)
 """Parts of superteach itself, found in sources that are not installed too."""
 LABORATORY = {
     COMMANDS: ("audit", "compare", "reproduce"),

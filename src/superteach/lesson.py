@@ -130,12 +130,14 @@ class Lesson:
     """What the chosen rows cost their owners in all, where owners gave costs."""
     interruptions: tuple[Json, ...] = ()
     """Who was lost on the way, when and why, and what was done about it (lessons of a federation)."""
-    promise: str = "open"
-    """What owners of rows were promised: "closed", "epsilon", "masked" or "open"."""
+    privacy: str = "none"
+    """The privacy mode: "isolated", "dp" or "none"."""
+    guarantee: Json | None = None
+    """What "dp" keeps: ε and δ, μ, ρ, the unit and the relation, and a sentence; None: nothing is stated in numbers."""
     stated_risk: float | None = None
-    """A risk exceeded with a probability of at most 0.05, from noise alone (promise "epsilon"); None: none can be stated."""
+    """A risk that is exceeded rarely, known without a fit. None: only each owner knows how well its rows carry its share."""
     delivered: bool = True
-    """Whether the learner was fitted on the chosen rows; under a promise that is a release of its own, outside of it."""
+    """Whether the learner was fitted on the chosen rows here; outside of "none" that would be a release of its own."""
     words: Words = field(default_factory=Words)
     settings: Json = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=lambda: versions())
@@ -151,7 +153,7 @@ class Lesson:
 
     def __repr__(self) -> str:
         """One line."""
-        near = f"{self._agreements}, risk {self.risk:.2g}" if self.delivered else "nobody has looked at it"
+        near = f"{self._agreements}, risk {self.risk:.2g}" if self.delivered else "not refitted"
         count = len(self.teachers)
         near += "" if self.positive is None else f", positive {self.positive!r}"
         by = f"{self.settings.get('method', '?')!r}, {count} teacher{'s' * (count != 1)}"
@@ -276,11 +278,8 @@ class Lesson:
     @property
     def verdict(self) -> str:
         """In one sentence: whether the goal was taught, what is proved, and how near predictions and coefficients come."""
-        stated = "no risk can be stated"
-        if self.stated_risk is not None:
-            stated = f"its risk is at most {self.stated_risk:.2g}, with a probability of 95 %"
         if not self.delivered:
-            return f"nobody has looked at the lesson; {stated}"
+            return f"the model was not refitted in this privacy mode ({self.privacy}), so its risk is not known here"
         found = f"{self._predictions}; coefficients end {self.risk:.2g} from the goal's"
         if self.certificate is not None:
             proved = f"no {self.size} of these {self.pool_rows} rows can teach this goal exactly"
@@ -298,10 +297,10 @@ class Lesson:
         expected = self.predicted_distance
         if expected is not None and self.distance > 1e-12 * (self.prediction_spread or 1.0) and not self.certificate:
             surprising = not 1.0 / SURPRISE <= expected / self.distance <= SURPRISE
-            found += f" (the linearised model promised {expected:.2g} in {self.measure})" * surprising
+            found += f" (the linearised model expected {expected:.2g} in {self.measure})" * surprising
         if self.unseen_directions:
             found += f"; {self.moved}"
-        return found + (f" (stated beforehand: {stated})" if self.promise == "epsilon" else "")
+        return found
 
     @property
     def moved(self) -> str:
@@ -483,6 +482,10 @@ class Taught:
     lesson: Lesson
     classes: Raw | None
     chosen: tuple[Positions, ...]
+    measured: Lesson | None = None
+    """The same lesson as whoever owns all rows measures it: no privacy mode covers that. None: nobody asked for it."""
+    notes: tuple[str, ...] = ()
+    """What each owner's choice came to, for that owner alone; empty texts where a mode says nothing of it."""
 
 
 def write_lesson(folder: Path, taught: Taught, columns: Sequence[str], target: str, learner: Json, more: Json) -> Json:
@@ -504,6 +507,16 @@ def write_lesson(folder: Path, taught: Taught, columns: Sequence[str], target: s
     stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(columns), "target": target, **more}
     write_json(folder / "lesson.json", stored)
     return stored
+
+
+def write_measured(folder: Path, lesson: Lesson, columns: Sequence[str]) -> None:
+    """Write measured.json: model and measurements of a lesson taught in a private mode, for whoever owns all rows."""
+    what = (
+        "For whoever owns all rows: computed from every row, and covered by no privacy mode. From the fit on all rows in "
+        "it a missing row can be worked out. Keep it where the rows are."
+    )
+    stored = {"what": what, **lesson.as_dict(), "verdict": lesson.verdict, "columns": list(columns)}
+    write_json(folder / "measured.json", stored)
 
 
 def write_json(path: Path, stored: Json) -> None:

@@ -27,7 +27,7 @@ FIGURES = (
     ),
     *("stated_risk", "cost", "rounds", "bytes", "seconds"),
 )
-"""Metrics of a lesson, by its attributes; what a promise leaves unknown is left out."""
+"""Metrics of a lesson, by its attributes; what a privacy mode leaves unknown is left out."""
 
 
 def log_lesson(lesson: Lesson, *, folder: str = "superteach") -> None:
@@ -48,7 +48,7 @@ def log_lesson(lesson: Lesson, *, folder: str = "superteach") -> None:
     for point in lesson.path:
         if math.isfinite(point.risk):
             mlflow.log_metric("risk_by_size", point.risk, step=point.size)
-    mlflow.set_tags({"superteach.verdict": lesson.verdict, "superteach.promise": lesson.promise})
+    mlflow.set_tags({"superteach.verdict": lesson.verdict, "superteach.privacy": lesson.privacy})
     if lesson.positive is not None:
         mlflow.set_tag("superteach.positive", lesson.positive)
     with tempfile.TemporaryDirectory(prefix="superteach-") as place:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, TypedDict, TypeGuard, cast
 
 from superteach.coordinator import methods
 from superteach.errors import BudgetError, SettingError
-from superteach.words import PROMISES
+from superteach.words import PRIVACY
 
 if TYPE_CHECKING:
     from superteach.mathematics.learner import Learner
@@ -187,16 +187,14 @@ class Settings:
         square difference of predictions over the pool) or "coefficients" (the paper's ‖θ_S − θ*‖).
     standardize : teach on standardised columns; goal and model stay in raw units.
     rounding : how "match" turns fractions into rows: "together" (by sums over teachers; nearest to the goal), or "alone"
-        (each teacher by itself once prices are agreed on, as in a federation and under every promise but "open").
+        (each teacher by itself once the relaxed problem is solved, as in a federation).
     restarts : searches of "match" with other lots, of which the best is kept; small lessons gain most.
     seconds : time after which "match" tries nothing more and returns the best lesson so far (None: no limit).
     solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
-    promise : what owners of rows are told: "open" (the coordinator can read rows), "masked" (only totals over all teachers
-        are seen), "epsilon" (at most ε about any row), or "closed" (nothing leaves a teacher). Noise, lots and masks under
-        a promise come from the system's randomness, never from random_state.
-    epsilon, delta : the budget of promise="epsilon", for each row, of the whole lesson.
-    colluders : teachers that may drop out or side with the coordinator without loss of ε (None: a third).
-    masks : whether teachers share the noise of promise="epsilon" under masks; else each adds all of it.
+    privacy : what leaves the owners of rows: "isolated" (every teacher meets its share of the goal alone, and an
+        acknowledgement is all that leaves), "dp" (shares are moved by two noisy releases of each teacher), or "none" (the
+        coordinator can read the rows). Noise comes from the system's randomness, never from random_state.
+    epsilon, delta : the budget of privacy="dp", for adding or removing one row, of the whole lesson.
     random_state : the same seed gives the same lesson.
     """
 
@@ -237,20 +235,16 @@ class Settings:
         None, "Seconds after which match tries nothing more and returns its best lesson.", _number(0.0)
     )
     solver_seconds: float = _setting(120.0, "Seconds that oblivious-minlp gives each teacher's solver.", _number(0.1))
-    promise: str = _setting(
-        "open",
-        "What owners of rows are promised: closed (nothing leaves a teacher), epsilon (at most ε about any row), masked "
-        "(only totals are seen) or open (the coordinator can read rows).",
-        _word(tuple(PROMISES)),
-        choices=tuple(PROMISES),
-        shown="open; with --federation: epsilon",
+    privacy: str = _setting(
+        "none",
+        "What leaves the owners of rows: isolated (an acknowledgement, nothing else), dp (two noisy sums of each owner), or "
+        "none (the coordinator can read the rows).",
+        _word(tuple(PRIVACY)),
+        choices=tuple(PRIVACY),
+        shown="none; with --box: isolated",
     )
-    epsilon: float = _setting(1.0, "ε of --promise epsilon, for each row.", _number(0.0, 50.0))
-    delta: float = _setting(1e-6, "δ of --promise epsilon, below 1 / rows.", _number(0.0, 1.0))
-    colluders: int | None = _setting(
-        None, "Teachers that may drop out or side with the coordinator (default: a third).", check_whole(0)
-    )
-    masks: bool = _setting(True, "Share the noise of --promise epsilon under masks.", _truth)
+    epsilon: float = _setting(1.0, "ε of --privacy dp, for adding or removing one row.", _number(0.0, 50.0))
+    delta: float = _setting(1e-6, "δ of --privacy dp, at most 1 / (10 × rows).", _number(0.0, 1.0))
     random_state: Any = _setting(0, "The same seed gives the same lesson.", _seed, option="seed")
 
     def __post_init__(self) -> None:
@@ -260,9 +254,9 @@ class Settings:
                 object.__setattr__(self, one.name, one.metadata["check"](one.name, value))
         if self.budget == "smallest" and self.risk_target is None:
             raise SettingError("budget='smallest' needs risk_target=, the risk that is small enough")
-        if self.promise != "open" and isinstance(self.budget, str | tuple):
+        if self.privacy != "none" and isinstance(self.budget, str | tuple):
             raise BudgetError(
-                f"budget={self.budget!r} compares risks that are measured, and promise={self.promise!r} releases none: "
+                f"budget={self.budget!r} compares risks that are measured, and privacy={self.privacy!r} measures none: "
                 "give a count or a fraction"
             )
 
@@ -303,11 +297,9 @@ class Given(TypedDict, total=False):
     restarts: int
     seconds: float | None
     solver_seconds: float
-    promise: str
+    privacy: str
     epsilon: float
     delta: float
-    colluders: int | None
-    masks: bool
     random_state: Any
 
 

@@ -25,10 +25,9 @@ class Words:
     """Settings that only other methods look at."""
 
 
-PROMISES = {
-    "closed": "A goal and a number of rows came in; nothing computed from rows went out.",
-    "epsilon": "At most ε can be learned about any one row from all that left its owner.",
-    "masked": "Nobody saw a teacher's own numbers, only totals, in which whoever lies or picks goals for it can read rows.",
-    "open": "The coordinator can read your rows.",
+PRIVACY = {
+    "isolated": "A goal and a number of rows come in; nothing that depends on rows goes out.",
+    "dp": "What goes out is differentially private: two noisy sums of each owner, with ε and δ for every row.",
+    "none": "The coordinator can read the rows.",
 }
-"""What owners of rows are told, from the strongest promise to the weakest."""
+"""What owners of rows can rely on in each privacy mode, the strongest first."""

@@ -18,7 +18,6 @@ import typer
 from typer.core import TyperGroup
 
 from superteach import extensions
-from superteach.cli import federation
 from superteach.cli.lines import warn
 from superteach.cli.request import Request, takes
 from superteach.errors import InputError, SettingError, SuperteachError
@@ -168,10 +167,8 @@ def teach(request: Request) -> None:
 
     place = check_folder(request.out, request.overwrite)
     with claim(request.out, place):
-        if request.federation is not None and request.spark is None:
-            from superteach.cli.federated import run
-        else:
-            from superteach.cli.teach import run
+        from superteach.cli.teach import run
+
         run(request, place)
 
 
@@ -201,9 +198,6 @@ def report(
     from superteach.cli.report import run
 
     run(folder, against or [], title)
-
-
-federation.add_commands(app)
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from superteach.report.words import exposure
 from superteach.settings import Budget, Settings
 from superteach.teacher.inputs import Part, make_teachers
 from superteach.types import Json, Label
-from superteach.words import PROMISES
+from superteach.words import PRIVACY
 
 MOST = 5000
 """Rows that are invented at most, so that a rehearsal takes seconds; not measured how rounds depend on their number."""
@@ -64,8 +64,8 @@ def rehearse(
         "columns": columns,
         "rows": rows,
         "positive": positive,
-        "promise": settings.promise,
-        "searches": lesson.words.exact and settings.promise == "open",
+        "privacy": settings.privacy,
+        "searches": lesson.words.exact and settings.privacy == "none",
         "rounds": lesson.rounds,
         "bytes": lesson.bytes,
         "seconds": lesson.seconds * held / invented + round_seconds * lesson.rounds,
@@ -87,7 +87,7 @@ def say(told: Json, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(to_json(told))
         return
-    teachers, promise = len(told["teachers"]), told["promise"]
+    teachers, privacy = len(told["teachers"]), told["privacy"]
     rows = "an unknown number of rows" if told["rows"] is None else counted(told["rows"], "rows")
     screen.say(
         f"A rehearsal on invented rows: {counted(teachers, 'teachers')}, {rows}, {counted(told['columns'], 'columns')}. "
@@ -99,7 +99,7 @@ def say(told: Json, as_json: bool) -> None:
     screen.facts(
         [
             *([] if positive is None else [screen.positive_fact(positive)]),
-            ("promise", promise, PROMISES[promise]),
+            ("privacy", privacy, PRIVACY[privacy]),
             ("rounds", f"about {told['rounds']:,}", more),
             ("bytes", f"about {size_text(told['bytes'])}", f"both ways, over all teachers; {each} leave each"),
             ("seconds", f"about {told['seconds']:.2g}", told["clock"]),

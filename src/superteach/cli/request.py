@@ -21,8 +21,8 @@ _FAULTS = "Faults of a federation"
 LearnerName = StrEnum("LearnerName", ["logistic", "ridge", "svc", "poisson", "huber"])
 LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds": "seconds"}
 """Settings of a federation alone, and what a lesson calls them: handed on where they are given."""
-NOISE = ("epsilon", "delta", "colluders")
-"""Settings of a promise alone: whoever gives one must not get a lesson without it."""
+NOISE = ("epsilon", "delta")
+"""Settings of --privacy dp alone: whoever gives one must not get a lesson without noise."""
 OnLoss = StrEnum("OnLoss", ["abort", "drop", "wait"])
 
 
@@ -107,8 +107,15 @@ class Request:
         0,
         _LESSON,
         "With --solver block: how many answers others may be ahead of a slow teacher. Above 0 rounds are "
-        "asynchronous, and teachers are asked one by one, which goes with promise open alone.",
+        "asynchronous, and teachers are asked one by one, which goes with --privacy none alone.",
         min=0,
+    )
+    measured: bool = _option(
+        False,
+        _RESULT,
+        "With --privacy isolated or dp: write measured.json too, with the model and how near it comes, computed from all "
+        "rows and covered by no privacy mode.",
+        "--measured",
     )
     overwrite: bool = _option(False, _RESULT, "Replace a result that is there.", "--overwrite")
     dry_run: bool = _option(
@@ -127,8 +134,10 @@ class Request:
                 raise SettingError(f"--staleness {self.staleness} goes with --solver block, got {seen}")
             given["solver"] = f"block(staleness={self.staleness})"
         settings = of_options(given)
-        if settings.promise != "epsilon" and (idle := [name for name in NOISE if name in self.settings]):
-            raise SettingError(f"--{idle[0]} goes with --promise epsilon; the promise is {settings.promise}")
+        if settings.privacy != "dp" and (idle := [name for name in NOISE if name in self.settings]):
+            raise SettingError(f"--{idle[0]} goes with --privacy dp, got --privacy {settings.privacy}")
+        if self.measured and settings.privacy == "none":
+            raise SettingError("--measured goes with --privacy isolated or dp; with none lesson.json holds all of it")
         return settings
 
 

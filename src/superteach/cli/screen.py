@@ -30,7 +30,7 @@ from superteach.lesson import Entry, Lesson, decimals, percent_of
 from superteach.report.markup import size_text
 from superteach.report.words import STAGES
 from superteach.types import Label
-from superteach.words import PROMISES
+from superteach.words import PRIVACY
 
 Watch = Callable[[Entry], None]
 
@@ -161,12 +161,13 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
         rows.append(("risk", f"{lesson.risk:.6g}", f"distance of coefficients; all rows: {lesson.pool_risk:.6g}"))
     if lesson.positive is not None:
         rows.append(positive_fact(lesson.positive))
-    if lesson.stated_risk is not None:
-        rows.append(("stated risk", f"{lesson.stated_risk:.6g}", "exceeded with a probability of 5 % at most"))
+    if lesson.guarantee is not None:
+        one = lesson.guarantee
+        rows.append(("epsilon, delta", f"{one['epsilon']:g}, {one['delta']:g}", "for adding or removing one row"))
     before = lesson.abandoned["rounds"]
     sent = f"{size_text(lesson.bytes)} between {counted(len(rows_of), 'teachers')} and coordinator"
     sent += f", and {counted(before, 'rounds')} before the lesson began anew" if before else ""
-    rows.append(("promise", lesson.promise, PROMISES[lesson.promise]))
+    rows.append(("privacy", lesson.privacy, PRIVACY[lesson.privacy]))
     facts([*rows, ("rounds", f"{lesson.rounds:,}", sent), ("seconds", f"{lesson.seconds:.2f}", "")])
     spread = [f"{name}: {count:,}" for name, count in zip(lesson.teachers, rows_of, strict=True)]
     shown = ", ".join(spread[:8]) + (f", … ({len(spread)} teachers)" if len(spread) > 8 else "")
@@ -195,6 +196,7 @@ def sentence(lesson: Lesson) -> str:
     text = f"Trained on {lesson.size:,} of {rows} ({percent(lesson.fraction)}): {lesson.verdict}."
     if not lesson.delivered:
         text = f"About {lesson.size:,} of {lesson.pool_rows:,} rows ({percent(lesson.fraction)}) were chosen where they lie."
+        text += f" {lesson.guarantee['sentence']}." if lesson.guarantee else ""
     if not lesson.converged:
         text += f" The solver stopped early: {lesson.reason}."
     return text

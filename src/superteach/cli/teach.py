@@ -16,8 +16,8 @@ from superteach.cli.request import LOSSES, Request, listed_in
 from superteach.coordinator import named
 from superteach.coordinator.goals import CheckedGoal, Goal, check_goal
 from superteach.errors import SettingError
-from superteach.faces.oneprocess import OneProcess, check_open
-from superteach.lesson import Taught, to_json, write_lesson
+from superteach.faces.oneprocess import OneProcess, check_none
+from superteach.lesson import Taught, to_json, write_lesson, write_measured
 from superteach.mathematics.learner import Learner
 from superteach.report.markup import size_text
 from superteach.teacher.files import read_pool
@@ -51,6 +51,8 @@ def run(request: Request, place: Path) -> None:
         with new_folder(place) as folder:
             stored = write_lesson(folder, taught, columns, str(request.target), described, rows(folder))
             page_of_stored(stored, taught.lesson).write(folder / "report.html")
+            if request.measured and taught.measured is not None:
+                write_measured(folder, taught.measured, columns)
         return stored
 
     def say_unsaid(label: Label | None) -> None:
@@ -66,6 +68,10 @@ def run(request: Request, place: Path) -> None:
         say_unsaid(taught.lesson.positive)
         for text in (screen.sentence(taught.lesson), *where):
             screen.say(text)
+        if request.measured and taught.measured is not None:
+            screen.say(
+                f"Measured from all rows, in measured.json, covered by no privacy mode: {taught.measured.verdict}."
+            )
 
     def rehearse(names: list[str], columns: tuple[str, ...], rows: int, classes: Raw | None) -> None:
         goal = goal_of(columns, classes)
@@ -99,7 +105,7 @@ def run(request: Request, place: Path) -> None:
     told = f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}."
     if table is not None:
         settings = request.made(rounding="alone")
-        check_open(settings)
+        check_none(settings)
         if request.dry_run:
             rehearse(["rows on disk"], table.columns, table.rows, None)
             return
@@ -120,7 +126,7 @@ def run(request: Request, place: Path) -> None:
         )
         room = OneProcess(pool.parts, pool.columns, student, positive=positive)
         if not request.dry_run:
-            taught = room.teach(goal_of(pool.columns, room.classes), settings, watch)
+            taught = room.teach(goal_of(pool.columns, room.classes), settings, watch, measure=request.measured)
     if request.dry_run:
         names = [part.name for part in pool.parts]
         rehearse(names, pool.columns, sum(part.count for part in pool.parts), room.classes)

@@ -28,7 +28,7 @@ class Itself:
     def sum(self, query: Query[object], number: int) -> Array:
         """Return the teacher's own reply."""
         self.state, sealed = self._teacher.answer(query, self.state, Turn(number, 0, 1))
-        return sealed.numbers
+        return sealed.values
 
 
 class Choice(NamedTuple):

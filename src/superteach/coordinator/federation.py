@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from superteach.engines.base import Engine, Posting, Promising
+from superteach.engines.base import Engine, Gathering, Posting
 from superteach.errors import SettingError, TeachingError
 from superteach.lesson import Entry
 from superteach.line.queries import AskMoments, Offers, Query, RowFunction, RowSet
@@ -33,8 +33,6 @@ class Federation:
         self._asked = 0
         self._posted: dict[int, tuple[int, Query[Offers]]] = {}
         self._under_way: Query[object] | None = None
-        self.words = 1
-        """Words of 64 bits in which a number of a reply leaves."""
         self.stage = "start"
         self.names = engine.names
         """The teachers' names."""
@@ -95,10 +93,22 @@ class Federation:
         number, query = self._posted.pop(position)
         return position, self._heard(query, number, values, started, self.names[position])
 
-    def check_promises(self, promise: str) -> Promising:
-        """Return the engine if its teachers can keep a promise; else raise an error that names it."""
-        if not isinstance(self._engine, Promising):
-            raise SettingError(f"{type(self._engine).__name__} cannot keep promise={promise!r}; use promise='open'")
+    def gather(self, query: Query[object]) -> list[Array]:
+        """Broadcast a query and return every teacher's reply, in the order of the roster."""
+        number, started = self._asked + 1, time.perf_counter()
+        self._under_way = query
+        replies = self.check_gathers(query.privacy[0]).gather(query, number)
+        self._under_way = None
+        self._asked = number
+        for reply in replies:
+            self._check_length(query, reply)
+        self._enter(query, number, started)
+        return replies
+
+    def check_gathers(self, privacy: str) -> Gathering:
+        """Return the engine if its teachers can teach shares by themselves; else raise an error that names it."""
+        if not isinstance(self._engine, Gathering):
+            raise SettingError(f"{type(self._engine).__name__} does not keep privacy={privacy!r}; use privacy='none'")
         return self._engine
 
     def check_posts(self) -> Posting:
@@ -114,18 +124,25 @@ class Federation:
         self, query: Query[Read], number: int, values: Array, started: float, teacher: str | None = None
     ) -> Read:
         """Check a reply, write it into the ledger, read it."""
+        self._check_length(query, values)
+        self._enter(query, number, started, teacher)
+        return query.read(values)
+
+    def _check_length(self, query: Query[Any], values: Array) -> None:
         if values.shape != (query.reply_length,):
             raise TeachingError(
-                f"the sum of {query.name} has shape {values.shape}, expected {query.reply_length} numbers"
+                f"the reply to {query.name} has shape {values.shape}, expected {query.reply_length} numbers"
             )
+
+    def _enter(self, query: Query[Any], number: int, started: float, teacher: str | None = None) -> None:
+        """Write a round into the ledger, and tell whoever watches."""
         entry = self._entry(query, number, time.perf_counter() - started, teacher)
         self._ledger.append(entry)
         _LOG.debug("round %d, %s: %s, %.3f s", entry.number, entry.stage, entry.query, entry.seconds)
         if self._watch is not None:
             self._watch(entry)
-        return query.read(values)
 
     def _entry(self, query: Query[Read], number: int, seconds: float, teacher: str | None = None) -> Entry:
         replies = self.teachers if teacher is None else 1
-        bytes_out, bytes_in = replies * query.nbytes, replies * 8 * self.words * query.reply_length
+        bytes_out, bytes_in = replies * query.nbytes, replies * 8 * query.reply_length
         return Entry(number, self.stage, query.name, bytes_out, bytes_in, seconds, teacher=teacher)

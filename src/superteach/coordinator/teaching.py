@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from superteach.coordinator import methods, metrics, path, promised, selection
+from superteach.coordinator import methods, metrics, path, selection, shares
 from superteach.coordinator.classroom import Classroom, enter
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.goals import (
@@ -78,15 +77,15 @@ def teach(
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, columns, classes)
     method.check(settings, student, federation)
-    told = federation.teachers, method.name, settings.promise, settings.budget
-    _LOG.info("a lesson over %d teachers begins: method %s, promise %s, budget %s", *told)
-    given_back = _promised if settings.promise != "open" else _open
+    facts = federation.teachers, method.name, settings.privacy, settings.budget
+    _LOG.info("a lesson over %d teachers begins: method %s, privacy %s, budget %s", *facts)
+    teach_in_mode = _with_sums if settings.privacy == "none" else _by_shares
     try:
-        lesson = given_back(federation, student, wanted, settings, started).named(columns, classes)
+        lesson = teach_in_mode(federation, student, wanted, settings, started).named(columns, classes)
     except np.linalg.LinAlgError as error:
         cause = "very large or badly scaled columns are the usual cause, try standardize=True"
         raise TeachingError(f"sums over rows cannot be solved for a model ({error}); {cause}") from error
-    if settings.promise == "open":
+    if settings.privacy == "none":
         lesson = lesson.with_model(learner, classes)
     _LOG.info(
         "%d of %d rows, %d rounds, %.2f s: %s",
@@ -99,8 +98,10 @@ def teach(
     return lesson
 
 
-def _open(federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float) -> Lesson:
-    """Teach with a coordinator that looks at everything: pool, choice and taught model."""
+def _with_sums(
+    federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
+) -> Lesson:
+    """Teach with a coordinator that sees sums and rows: of the pool, the choice and the taught model."""
     method = methods.find(settings.method)
     room = enter(federation, student, settings.solver, settings.standardize)
     room.measure = settings.measure
@@ -145,7 +146,7 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
     agreement = compared(walk.model, outputs=student.outputs)
     spread = agreement.spread
     everything = metrics.agreement(federation, pool, inside_goal, student.loss.classifies, spread, student.outputs)
-    by_chance = _random_rows(room, inside_goal, walk.point.size, spread, settings.random_state)
+    by_chance = measure_random(room, inside_goal, walk.point.size, spread, settings.random_state)
     if method.words.exact and by_chance.distance < agreement.distance and settings.measure == "predictions":
         nearer = _drawn_instead(room, walk, raw_goal, settings)
         if nearer is not None:
@@ -154,7 +155,7 @@ def _open(federation: Federation, student: Learner, wanted: Array | Goal, settin
             outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0), optimal=False)
     cost: float | None = federation.sum(ChosenCost())
     return replace(
-        _unseen(federation, student, raw_goal, walk.point.size, room.rows, outcome, settings, started),
+        _unmeasured(federation, student, raw_goal, walk.point.size, room.rows, outcome, settings, started),
         model=student.shaped(room.scaling.raw(walk.model)),
         goal=student.shaped(raw_goal),
         risk=walk.point.risk,
@@ -186,7 +187,7 @@ def _as_learned(room: Classroom, raw_goal: Array) -> tuple[Array, int]:
     return room.scaling.raw(moved), room.null_space.shape[1]
 
 
-def _random_rows(room: Classroom, goal: Array, size: int, spread: float, seed: int) -> metrics.Agreement:
+def measure_random(room: Classroom, goal: Array, size: int, spread: float, seed: int) -> metrics.Agreement:
     """Measure what about `size` random rows teach, and go back to the lesson; unknown where no model belongs to them."""
     federation, learner = room.federation, room.learner
     federation.stage = "random rows"
@@ -216,23 +217,19 @@ def _drawn_instead(room: Classroom, walk: path.Walk, raw_goal: Array, settings: 
     return None
 
 
-def _promised(
+def _by_shares(
     federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
 ) -> Lesson:
-    """Teach under a promise: the coordinator learns what the promise lets it, no model and no measured risk."""
-    engine = federation.check_promises(settings.promise)
-    goal = promised.public_goal(wanted, student, federation.features, settings.promise, federation.classes)
-    script = promised.Script.of(student, goal, engine.declared, settings)
-    selection.check_least([script.size], settings.budget, sum(script.rows), len(goal), student)
-    if text := promised.doubt(settings, sum(script.rows), len(goal)):
-        warnings.warn(text, UserWarning, stacklevel=3)
-    engine.keep(script.terms)
-    federation.words = script.terms.words
-    outcome = script.run(federation)
-    return _unseen(federation, student, goal, script.size, sum(script.rows), outcome, settings, started)
+    """Teach in a mode in which every teacher meets its share alone: no model is fitted here, and nothing is measured."""
+    declared = federation.check_gathers(settings.privacy).declared
+    goal = shares.public_goal(wanted, student, federation.features, settings.privacy, federation.classes)
+    size = shares.check(settings, student, declared, len(goal))
+    outcome = shares.teach_shares(federation, student, goal, settings, size)
+    lesson = _unmeasured(federation, student, student.shaped(goal), size, sum(declared), outcome, settings, started)
+    return replace(lesson, guarantee=shares.mode_of(settings).guarantee())
 
 
-def _unseen(
+def _unmeasured(
     federation: Federation,
     student: Learner,
     goal: Array,
@@ -242,10 +239,10 @@ def _unseen(
     settings: Settings,
     started: float,
 ) -> Lesson:
-    """Describe a lesson that nobody looked at: its size is the one asked for, its risk stated or not known."""
+    """Describe a lesson of which nothing was measured: its size is the one asked for, its model and risk are not known."""
     method = methods.find(settings.method)
     return Lesson(
-        model=np.full(len(goal), np.nan),
+        model=np.full(goal.shape, np.nan),
         goal=goal,
         intercept=student.intercept != "none",
         size=size,
@@ -265,8 +262,7 @@ def _unseen(
         certificate=outcome.certificate,
         lower_bound=outcome.lower_bound,
         optimal=outcome.optimal,
-        promise=settings.promise,
-        stated_risk=outcome.stated_risk,
+        privacy=settings.privacy,
         delivered=False,
         words=replace(method.tell(settings), unused=methods.unused(method)),
         settings={"learner": student.as_dict(), **settings.as_dict()},

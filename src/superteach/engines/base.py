@@ -8,12 +8,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from superteach.line.queries import Query
-from superteach.privacy.fixed import Words, add_words
-from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
+from superteach.privacy.accounting import Mode
 from superteach.types import Array
-
-Reply = Array | Words
-"""Numbers, or under a promise the words for them."""
 
 
 class Engine(Protocol):
@@ -43,22 +39,26 @@ class Posting(Engine, Protocol):
 
 
 @runtime_checkable
-class Promising(Engine, Protocol):
-    """An engine whose teachers can keep a promise."""
+class Gathering(Engine, Protocol):
+    """An engine that keeps replies apart, over teachers that can teach a share of the goal by themselves."""
 
     @property
     def declared(self) -> tuple[int, ...]:
         """How many rows each teacher says that it has."""
 
-    def keep(self, terms: PromiseTerms) -> None:
-        """Have all teachers keep a promise, and begin afresh."""
+    @property
+    def most(self) -> tuple[float, ...]:
+        """The largest part of a lesson that each teacher carries, from 0 to 1."""
+
+    def keep(self, mode: Mode) -> None:
+        """Have all teachers keep to a privacy mode, and begin afresh."""
+
+    def gather(self, query: Query[object], number: int) -> list[Array]:
+        """Return every teacher's reply, in the order of the roster."""
 
 
-def add_up(query: Query[object], replies: Iterable[Reply], terms: PromiseTerms = OPEN_TERMS) -> Array:
+def add_up(query: Query[object], replies: Iterable[Array]) -> Array:
     """Add replies in the order given: every engine uses this, so that all give the same last bit."""
-    if terms.promise != "open":
-        words: list[Words] = [np.asarray(reply, dtype=np.uint64) for reply in replies]
-        return terms.uncover(query, add_words(*words))
     total = np.zeros(query.reply_length)
     with np.errstate(invalid="ignore"):  # a line search may overflow, which its caller looks at
         for reply in replies:

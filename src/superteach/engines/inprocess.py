@@ -15,8 +15,8 @@ from superteach.engines.base import add_up
 from superteach.errors import DataError, TeachingError
 from superteach.line.messages import Answers, Sealed, Turn
 from superteach.line.queries import EVERYTHING, Query
-from superteach.privacy.guard import simulated
-from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
+from superteach.privacy.accounting import Mode
+from superteach.privacy.guard import Guard
 from superteach.types import Array
 
 _SMALL = 1 << 19
@@ -45,18 +45,17 @@ class InProcess:
         self._library_threads = max(1, cores // self._workers)
         self._shares = shares_of(self.declared, self._workers)
         self._pool: ThreadPoolExecutor | None = None
-        self._terms = OPEN_TERMS
+        self.most = (1.0,) * len(self._teachers)
         self._posts: deque[tuple[int, Query[object], int]] = deque()
 
     @cached_property
     def _controller(self) -> ThreadpoolController:
         return ThreadpoolController()
 
-    def keep(self, terms: PromiseTerms) -> None:
-        """Put every teacher behind a guard that keeps a promise, with keys of its own where replies are masked."""
-        guards = simulated(terms)
-        self._teachers = tuple(teacher.under(guard) for teacher, guard in zip(self._teachers, guards, strict=True))
-        self._states, self._terms = [teacher.start() for teacher in self._teachers], terms
+    def keep(self, mode: Mode) -> None:
+        """Put every teacher behind a guard of this privacy mode."""
+        self._teachers = tuple(teacher.under(Guard(mode=mode)) for teacher in self._teachers)
+        self._states = [teacher.start() for teacher in self._teachers]
 
     def states(self) -> tuple[Any, ...]:
         """Return every teacher's own state, for the caller who owns all of them."""
@@ -64,6 +63,10 @@ class InProcess:
 
     def sum(self, query: Query[object], number: int) -> Array:
         """Ask every teacher and add up the replies in roster order."""
+        return add_up(query, self.gather(query, number))
+
+    def gather(self, query: Query[object], number: int) -> list[Array]:
+        """Ask every teacher and return the replies in roster order."""
         if query.changes == EVERYTHING:
             self._forget_posts()
         replies: list[Sealed | None] = [None] * len(self._teachers)
@@ -87,7 +90,7 @@ class InProcess:
                         done.result()
                 finally:
                     given_up = True  # after Ctrl-C, or where one fails, others end with the teacher they are at
-        return add_up(query, (reply.values for reply in replies if reply is not None), self._terms)
+        return [reply.values for reply in replies if reply is not None]
 
     def post(self, position: int, query: Query[object], number: int) -> None:
         """Ask one teacher; in one process nobody is slower than another, so replies arrive in the order of posts."""
@@ -96,7 +99,7 @@ class InProcess:
     def arrival(self) -> tuple[int, Array]:
         """Return the reply to the oldest post."""
         position, query, number = self._posts.popleft()
-        return position, self._ask(position, query, number).numbers
+        return position, self._ask(position, query, number).values
 
     def _forget_posts(self) -> None:
         """Teachers start afresh: what a lesson that failed has left open is not for the next."""

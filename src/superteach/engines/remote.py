@@ -1,7 +1,4 @@
-"""Teachers behind a line of bytes: engines for teachers that are processes or machines of their own.
-
-`Remote` asks; `Relay` is the engine of a promise, whose teachers follow a script: it adds words and sends the total on.
-"""
+"""Teachers behind a line of bytes: the engine for teachers that are processes or machines of their own."""
 
 from __future__ import annotations
 
@@ -11,12 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from superteach.engines.base import add_up
-from superteach.errors import BadReply, QueryRefused, TeacherLost, TeachingError
+from superteach.errors import BadReply, QueryRefused, TeacherLost
 from superteach.line import wire
-from superteach.line.messages import mark_of
 from superteach.line.queries import Query
-from superteach.privacy.fixed import Words, add_words
-from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
 from superteach.types import Array
 
 SECONDS = 600.0
@@ -39,12 +33,15 @@ class Remote:
         self._arrived: queue.SimpleQueue[tuple[int, Array | Exception]] = queue.SimpleQueue()
 
     def sum(self, query: Query[object], number: int) -> Array:
-        """Ask all, wait for all, add up; a refusal or a loss ends the round with an error that names the teacher."""
+        """Add up what all teachers reply."""
+        return add_up(query, self.gather(query, number))
+
+    def gather(self, query: Query[object], number: int) -> list[Array]:
+        """Ask all and wait for all; a refusal or a loss ends the round with an error that names the teacher."""
         message = wire.pack_question(self._lesson, number, query)
         requests = dict.fromkeys(self.names, message)
         replies = self._line.ask(requests, self._seconds)
-        values = [values_of(query, name, reply_of(name, query.name, replies)) for name in self.names]
-        return add_up(query, values)
+        return [values_of(query, name, reply_of(name, query.name, replies)) for name in self.names]
 
     def post(self, position: int, query: Query[object], number: int) -> None:
         """Ask one teacher on a thread of its own, which ends when the line's time is up."""
@@ -66,47 +63,6 @@ class Remote:
         if isinstance(found, Exception):
             raise found
         return position, found
-
-
-class Relay:
-    """Adds up what teachers say in step, and tells them nothing but the total of the round before."""
-
-    def __init__(
-        self,
-        line: Line,
-        lesson: str,
-        names: Sequence[str],
-        features: int,
-        declared: Sequence[int],
-        begins: Mapping[str, bytes],
-        seconds: float = SECONDS,
-    ) -> None:
-        """`begins` holds each teacher's own first message, which has all of the script but the totals."""
-        self.names, self.features, self.declared = tuple(names), features, tuple(declared)
-        self._line, self._lesson, self._begins, self._seconds = line, lesson, begins, seconds
-        self._terms = OPEN_TERMS
-        self.last: Words | None = None
-        """The total of the last round."""
-
-    def keep(self, terms: PromiseTerms) -> None:
-        """Have every teacher begin, or hear why one does not; nothing is spent by that."""
-        self._terms, replies = terms, self._line.ask(self._begins, self._seconds)
-        for name in self.names:
-            reply_of(name, "to begin", replies)
-
-    def sum(self, query: Query[object], number: int) -> Array:
-        """Send the last total, and add up what teachers say to a query that they know themselves."""
-        totals = [] if self.last is None else [self.last]
-        message = wire.pack("step", {"lesson": self._lesson, "number": number}, totals)
-        replies = self._line.ask(dict.fromkeys(self.names, message), self._seconds)
-        mark = mark_of(query, number)
-        words = [_words_of(name, number, mark, reply_of(name, f"round {number}", replies)) for name in self.names]
-        shapes = {part.shape for part in words}
-        if len(shapes) > 1 or words[0].shape[0] != query.reply_length:
-            told = ", ".join(f"{name} {part.shape}" for name, part in zip(self.names, words, strict=True))
-            raise TeachingError(f"round {number} takes {query.reply_length} numbers, teachers said {told}: begin anew")
-        self.last = add_words(*words)
-        return self._terms.uncover(query, self.last)
 
 
 def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> wire.Reply:
@@ -133,16 +89,3 @@ def values_of(query: Query[object], name: str, reply: wire.Reply) -> Array:
     if odd.any():
         raise BadReply(name, f"answered {query.name} with {reply.values[odd][0]} among its numbers")
     return reply.values
-
-
-def _words_of(name: str, number: int, mark: str, reply: wire.Reply) -> Words:
-    """Return the words of a reply to a round; raise an error where there are none, or its mark is another one."""
-    if reply.words is None or reply.words.ndim != 2:
-        raise BadReply(name, f"answered round {number} with no words")
-    if reply.facts.get("mark") != mark:
-        raise BadReply(
-            name,
-            f"is out of step in round {number}: it answered something else than the others were asked; see that all "
-            "teachers and the coordinator have one version of superteach and of its libraries",
-        )
-    return reply.words

@@ -25,7 +25,7 @@ from superteach.coordinator import methods
 from superteach.coordinator.goals.written import positive_label
 from superteach.errors import DataError, DataTypeError, GoalError, LearnerError, SettingError
 from superteach.faces import pipeline_goals, pipelines
-from superteach.faces.oneprocess import OneProcess, Opens, check_open, find_large
+from superteach.faces.oneprocess import OneProcess, Opens, check_none, find_large
 from superteach.faces.tables import (
     check_container,
     check_numbers,
@@ -89,7 +89,9 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     coef_, intercept_ : the taught model, shaped as the learner's own; of a Pipeline, the numbers of its last step.
     model_ : the same as a fitted estimator of the learner's own class, or a fitted Pipeline (a Learner: None).
     transformer_ : the Pipeline's transformers as all teachers applied them (None: the learner is no Pipeline).
-    lesson_ : the superteach.Lesson with risk, consistency, rounds, bytes, seconds, objective, gap, path, ledger.
+    lesson_ : the superteach.Lesson with risk, consistency, rounds, bytes, seconds, objective, gap, path, ledger. In the
+        privacy modes "isolated" and "dp" it holds what may be shown outside: no model, no risk, nothing measured.
+    measured_ : the same lesson with model and measurements, for whoever owns all rows; no privacy mode covers it.
     """
 
     def __init__(
@@ -137,7 +139,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         watch = _tell if check_whole(0)("verbose", self.verbose) else None
         _warn_of_epsilon(settings)
         if (large := find_large(X, y, groups, costs)) is not None:
-            check_open(settings)
+            check_none(settings)
             if before is not None or sample_weight is not None or getattr(estimator, "class_weight", None) is not None:
                 raise LearnerError(
                     "rows on disk are taught from as they are: no Pipeline, sample_weight or class_weight"
@@ -155,22 +157,24 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             prepared = None
         else:
             taught, prepared = self._taught_in_memory(X, y, groups, costs, sample_weight, student, settings, watch)
-        lesson, classes = taught.lesson.with_model(estimator, taught.classes), taught.classes
-        if prepared is not None and lesson.model_ is not None:
-            lesson = replace(lesson, model_=prepared.with_last(lesson.model_))
+        assert taught.measured is not None
+        measured, classes = taught.measured.with_model(estimator, taught.classes), taught.classes
+        if prepared is not None and measured.model_ is not None:
+            measured = replace(measured, model_=prepared.with_last(measured.model_))
         self.transformer_ = None if prepared is None else prepared.transformer
-        self.lesson_, self.model_ = lesson, lesson.model_
+        self.measured_, self.model_ = measured, measured.model_
+        self.lesson_ = measured if taught.lesson.delivered else taught.lesson
         if classes is not None:
             self.classes_ = np.sort(classes)
         elif hasattr(self, "classes_"):
             del self.classes_  # left by an earlier fit with another learner
-        coef, offset = self.lesson_.coef.copy(), self.lesson_.offset
+        coef, offset = measured.coef.copy(), measured.offset
         if self._turned():
             coef, offset = -coef, -offset
         # In the shapes that the learner's own would have.
         self.coef_ = coef if classes is None or coef.ndim == 2 else coef[None, :]
         self.intercept_: Array | float = offset if classes is None else np.array(offset, ndmin=1)
-        self.n_iter_ = max(1, len(self.lesson_.objective))
+        self.n_iter_ = max(1, len(measured.objective))
         return self
 
     def _taught_in_memory(
@@ -195,8 +199,6 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         weights = _weights(estimator, y_checked, _per_row(sample_weight, "sample_weight", count))
         if weights is not None:
             student = replace(student, weighted=True)
-            if settings.promise != "open":
-                raise SettingError(f"promise={settings.promise!r} does not go with weights of rows; use promise='open'")
         if isinstance(self.goal, FromData) and getattr(estimator, "class_weight", None) is not None:
             raise GoalError(
                 "goals.FromData knows no class_weight; fit the learner on those rows, and give it as the goal"
@@ -213,7 +215,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             goal = pipeline_goals.translate(self.goal, [X_checked], columns, [X], ["all rows"])
         else:
             tables = [X] if len(members) == 1 else [take_rows(X, rows) for rows in members]
-            prepared = pipelines.Prepared(before, tables, named, last, settings.promise == "open")
+            prepared = pipelines.Prepared(before, tables, named, last, settings.privacy == "none")
             columns, goal = prepared.columns, pipeline_goals.behind(prepared, self.goal)
             parts = [
                 common.with_own(name, rows, made)
@@ -333,12 +335,12 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             check_numbers(X)
             with our_errors(X):
                 features = _validate(self, X, reset=False)
-        scores = np.asarray(features @ self.lesson_.coef.T + self.lesson_.offset)
+        scores = np.asarray(features @ self.measured_.coef.T + self.measured_.offset)
         return -scores if self._turned() else scores
 
     def _turned(self) -> bool:
         """Tell whether the lesson's coefficients speak for classes_[0]: scikit-learn's speak for classes_[1]."""
-        return self.lesson_.positive is not None and bool(self.lesson_.positive == self.classes_[0])
+        return self.measured_.positive is not None and bool(self.measured_.positive == self.classes_[0])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -349,7 +351,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             # The goal decides how well the model predicts, and a goal may be bad on purpose.
             tags.classifier_tags = ClassifierTags(multi_class=False, poor_score=True)
             with suppress(SettingError):
-                tags.classifier_tags.multi_class = self.promise == "open" and bool(methods.find(self.method).broad)
+                tags.classifier_tags.multi_class = self.privacy != "dp" and bool(methods.find(self.method).broad)
         else:
             tags.estimator_type = "regressor"
             tags.regressor_tags = RegressorTags(poor_score=True)
@@ -449,10 +451,10 @@ def _per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
 def _warn_of_epsilon(settings: Settings) -> None:
     """Say where ε is given and nothing keeps it."""
     given = {one.name: getattr(settings, one.name) for one in fields(Settings) if one.name in ("epsilon", "delta")}
-    if settings.promise != "epsilon" and given != {name: getattr(Settings, name) for name in given}:
+    if settings.privacy != "dp" and given != {name: getattr(Settings, name) for name in given}:
         shown = " and ".join(f"{name}={value:g}" for name, value in given.items())
         warnings.warn(
-            f"{shown} have no effect under promise={settings.promise!r}: give promise='epsilon'",
+            f"{shown} have no effect with privacy={settings.privacy!r}: give privacy='dp'",
             UserWarning,
             stacklevel=3,
         )

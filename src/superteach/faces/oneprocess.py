@@ -13,7 +13,7 @@ import numpy as np
 from superteach.coordinator import metrics
 from superteach.coordinator.classroom import enter
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.teaching import teach
+from superteach.coordinator.teaching import measure_random, teach
 from superteach.engines.inprocess import InProcess
 from superteach.engines.journal import Journal, Journalled
 from superteach.errors import BudgetError, DataError, DataTypeError, SettingError
@@ -33,12 +33,12 @@ Opens = Callable[[Sequence[Any]], InProcess]
 """How an engine is named: by whatever makes one of teachers, `InProcess` or `Torch("cuda")`."""
 
 
-def check_open(settings: Settings) -> None:
-    """Refuse a promise over rows on disk: their parts are no owners."""
-    if settings.promise != "open":
+def check_none(settings: Settings) -> None:
+    """Refuse private modes over rows on disk: chunks of one table are not separate owners."""
+    if settings.privacy != "none":
         raise SettingError(
-            f"promise={settings.promise!r} is made to owners whose rows fit in memory; rows on disk are taught from openly "
-            "(promise='open')"
+            f"privacy={settings.privacy!r} is for owners whose rows fit in memory; rows on disk are taught from with "
+            "privacy='none'"
         )
 
 
@@ -102,43 +102,60 @@ class OneProcess:
         settings: Settings,
         watch: Callable[[Entry], None] | None = None,
         journal: Journal | None = None,
+        measure: bool = True,
     ) -> Taught:
-        """Teach one lesson, with a ledger of its own; sums that a journal has are not asked for again."""
+        """Teach one lesson, with a ledger of its own; sums that a journal has are not asked for again.
+
+        `measure` says whether to measure what a private mode leaves unknown, for whoever owns all rows.
+        """
         with closing(self._open(self._teachers)) as engine:
             federation = Federation(engine if journal is None else Journalled(engine, journal), watch)
             lesson = teach(federation, self.learner, goal, settings, classes=self.classes, columns=self.columns)
-        chosen = tuple(state.chosen for state in engine.states())
-        return Taught(lesson if lesson.delivered else self._delivered(lesson, settings, chosen), self.classes, chosen)
+        states = engine.states()
+        chosen = tuple(state.chosen for state in states)
+        measured: Lesson | None = lesson
+        if not lesson.delivered:
+            measured = self._measured(lesson, settings, chosen) if measure else None
+        return Taught(lesson, self.classes, chosen, measured, tuple(state.note for state in states))
 
-    def _delivered(self, lesson: Lesson, settings: Settings, chosen: tuple[Positions, ...]) -> Lesson:
-        """Fit the learner on the chosen rows and measure: for whoever owns all rows, outside of what was promised."""
+    def _measured(self, lesson: Lesson, settings: Settings, chosen: tuple[Positions, ...]) -> Lesson:
+        """Fit the learner on the chosen rows and measure: for whoever owns all rows, outside of every privacy mode."""
         counts = tuple(teacher.rows.count for teacher in self._teachers)
         taken = np.zeros(sum(counts), dtype=bool)
         for first, some in zip(np.cumsum((0, *counts)), chosen, strict=False):
             taken[first + some] = True
+        learner = self.learner
         with closing(self._open(self._teachers)) as engine:
             federation = Federation(engine)
-            room = enter(federation, self.learner, settings.solver, settings.standardize)
+            room = enter(federation, learner, settings.solver, settings.standardize)
             kept = federation.sum(Take(counts, tuple(map(bool, taken))))
-            refusal = self.learner.refuses(*kept)
-            if refusal:
-                more = "give more rows, or a larger epsilon=" if settings.promise == "epsilon" else "raise the budget"
-                raise BudgetError(f"budget={settings.budget!r}: the chosen {refusal}; {more}")
-            goal = room.scaling.inside(lesson.goal)
+            if refusal := room.refuses(kept):
+                raise BudgetError(f"budget={settings.budget!r}: the chosen {refusal}; raise the budget")
+            raw_goal = lesson.goal.ravel()
+            goal = room.scaling.inside(raw_goal)
             model = room.fit_chosen(kept.rows, goal)
-            found = metrics.likeness(federation, model, goal, self.learner.loss.classifies)
-            raw, pool = room.scaling.raw(model), room.scaling.raw(room.fit_pool())
-        risk = metrics.risk(raw, lesson.goal)
+            pool = room.fit_pool()
+            likeness = metrics.likeness(federation, model, goal, learner.loss.classifies, learner.outputs)
+            everything = metrics.agreement(
+                federation, pool, goal, learner.loss.classifies, likeness.spread, learner.outputs
+            )
+            by_chance = measure_random(room, goal, kept.rows, likeness.spread, settings.random_state)
+        raw, raw_pool = room.scaling.raw(model), room.scaling.raw(pool)
+        risk = metrics.risk(raw, raw_goal)
         return replace(
             lesson,
-            model=raw,
+            model=learner.shaped(raw),
             size=kept.rows,
             risk=risk,
-            consistency=found.consistency,
-            prediction_distance=found.distance,
-            prediction_spread=found.spread,
-            pool_risk=metrics.risk(pool, lesson.goal),
-            path=(PathPoint(kept.rows, kept.rows / lesson.pool_rows, risk),),
+            consistency=likeness.consistency,
+            prediction_distance=likeness.distance,
+            prediction_spread=likeness.spread,
+            pool_risk=metrics.risk(raw_pool, raw_goal),
+            pool_agreement=everything.share,
+            pool_distance=everything.distance,
+            random_agreement=by_chance.share,
+            random_distance=by_chance.distance,
+            path=(PathPoint(kept.rows, kept.rows / lesson.pool_rows, risk, likeness.distance),),
             delivered=True,
-            pool_model=pool,
+            pool_model=raw_pool,
         )

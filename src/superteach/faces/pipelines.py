@@ -81,7 +81,7 @@ class Prepared:
             )
         if not self._open:
             raise LearnerError(
-                f"{where}: {type(transformer).__name__} is not fitted, and the sums it needs are no part of the promise: "
+                f"{where}: {type(transformer).__name__} is not fitted, and this privacy mode releases no sums for it: "
                 "fit it first, on public rows"
             )
         with _named(f"{where}: {type(transformer).__name__}", tables):

@@ -47,7 +47,7 @@ _WORDS = {"step": 64, "finish": 64, "reply": 1}
 _NAMED = {query.__name__: query for query in QUERIES}
 _DTYPES = {False: np.dtype("<f8"), True: np.dtype("<u8")}
 Numbers = Array | npt.NDArray[np.uint64]
-"""Doubles, or words of 64 bits in a message whose header says "words" (under a promise)."""
+"""Doubles, or words of 64 bits in a message whose header says "words"."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,14 +284,7 @@ def _pack_answer(facts: Mapping[str, object], *arrays: Numbers) -> bytes:
 
 def pack_reply(sealed: Sealed) -> bytes:
     """Write a sealed reply as bytes: nothing else that holds numbers of rows can be packed."""
-    return _pack_answer({}, sealed.numbers)
-
-
-def pack_part(sealed: Sealed, mark: str) -> bytes:
-    """Write a sealed reply under a promise, and the mark of what it answers."""
-    if sealed.values.dtype != np.uint64:
-        raise QueryRefused("this reply is not covered by a promise")
-    return _pack_answer({"mark": mark}, sealed.values)
+    return _pack_answer({}, sealed.values)
 
 
 def pack_positions(rows: Positions, mark: int) -> bytes:

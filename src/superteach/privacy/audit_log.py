@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -31,3 +32,18 @@ class Audit:
             raise QueryRefused(f"the audit log cannot be written ({error.strerror}), so nothing is answered") from None
         if written != len(data):
             raise QueryRefused("the audit log cannot be written (no space left), so nothing is answered")
+
+    def most(self, fact: str) -> int:
+        """Return the largest whole number that any line has for a fact, 0 where none has it."""
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise QueryRefused(f"the audit log cannot be read ({error.strerror}), so nothing is answered") from None
+        wanted, largest = f'"{fact}"'.encode(), 0
+        for line in lines:
+            if wanted in line:
+                with contextlib.suppress(ValueError):  # a line that a full disk cut off
+                    largest = max(largest, int(json.loads(line).get(fact, 0)))
+        return largest

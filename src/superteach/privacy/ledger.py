@@ -1,11 +1,14 @@
-"""A teacher's ledger: what each of its rows has ever spent, on the teacher's own disk, written before any answer.
+"""A teacher's ledger: what its table has ever spent, on the teacher's own disk, written before any reply.
 
-One file holds all of it: a line with the digest of what follows, a line of JSON (the secret of the keys and every
-entry), then the rows' keys in order and the μ² that each has spent (16 bytes per row, however many lessons there were).
-A change is written beside it, brought to the disk and moved into its place, so that a kill or a full disk leaves the
-ledger as it was or as it will be, and the answer goes out after that. What is left of a row is the row's own: rows that
-come and go change nothing for the others, and a row that comes back finds what it had spent. Nothing here protects from
-an owner who deletes the whole folder or puts back an old copy of it.
+There is one account for the whole table, not one for each row. It charges every row with every lesson, also rows that came
+later, so it never charges too little, and nothing about the rows decides what is charged: no cell, no type, no order, no
+file that is put in another's place makes a table new, and neither a refusal nor what is left tells of any row. What it
+costs: rows that come later share a budget that others have spent before them.
+
+One file holds it: a line with the digest of what follows, then JSON. A change is written beside it, brought to the disk and
+moved into its place, so that a kill or a full disk leaves the ledger as it was or as it will be, and the reply goes out
+after that. Payments are noted in the audit log too: an old copy of the ledger that is put back is noticed there. Nothing
+here protects from an owner who puts back or deletes both.
 """
 
 from __future__ import annotations
@@ -15,123 +18,102 @@ import hashlib
 import json
 import math
 import os
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-
 from superteach.errors import BudgetSpent, QueryRefused, SettingError
 from superteach.privacy.accounting import epsilon_of, mu_of
-from superteach.privacy.keys import Keys, row_keys
+from superteach.privacy.audit_log import Audit
 from superteach.processes.disk import write_bytes
-from superteach.types import Array, Json, Raw
+from superteach.types import Json
 
 ROUNDING = 1e-9
-"""Part of the lifetime's μ² by which spending may pass it, for sums of doubles and the search for ε round."""
+"""Part of a budget's μ² by which spending may pass it, for sums of doubles and the search for ε round."""
 MARK = b"This folder holds a ledger. Where the file 'ledger' is gone, nothing is answered.\n"
 """Text of the lock file once a ledger was written: one that is deleted by accident is missed, not begun anew."""
 
 
-@dataclass(frozen=True, eq=False)
-class Spent:
-    """All that the file says: keys in order, the μ² spent by each, the entries, and the secret behind the keys."""
-
-    keys: Keys
-    squares: Array
-    entries: list[Json]
-    secret: str
-    names: list[str]
-    """Columns by which rows are known."""
-
-    def by(self, keys: Keys) -> Array:
-        """Return the μ² that these rows have spent; a row never seen has spent nothing."""
-        if not len(self.keys):
-            return np.zeros(len(keys))
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[at] == keys, self.squares[at], 0.0)
-
-
 class Ledger:
-    """The lifetime budget (ε, δ) of every row of one teacher."""
+    """The lifetime budget (ε, δ) of one teacher's table, and what lessons have taken from it."""
 
-    def __init__(self, folder: str | Path, epsilon: float, delta: float) -> None:
-        """Open the ledger in `folder`, or begin it; the budget is the owner's to change, what is spent stays spent."""
+    def __init__(
+        self,
+        folder: str | Path,
+        epsilon: float,
+        delta: float,
+        lesson: float | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        """Open the ledger in `folder`, or begin it; the budget is the owner's to change, what is spent stays spent.
+
+        `lesson` is the largest ε of a single lesson (None: the whole budget). `audit` is where payments are noted too.
+        """
         self.epsilon, self.delta = epsilon, delta
         self.total = mu_of(epsilon, delta) ** 2
+        self.cap = self.total if lesson is None else min(mu_of(lesson, delta) ** 2, self.total)
         self.path = Path(folder) / "ledger"
-        with self._locked() as spent:
-            self._secret = bytes.fromhex(spent.secret)
+        self._audit = audit
+        with self._locked():
+            pass
 
-    def check_names(self, names: list[str]) -> None:
-        """Hold on to the columns by which rows are known; refuse others, by which all would have spent nothing."""
-        with self._locked() as spent:
-            if spent.names != names:
-                if len(spent.keys):
-                    raise QueryRefused("its ledger knows rows by other columns than now: its owner puts these back")
-                self._write(replace(spent, names=names))
+    @property
+    def spent(self) -> float:
+        """The μ² that all lessons have taken."""
+        return _sum(self.entries())
 
-    def keys(self, columns: Sequence[Raw]) -> Keys:
-        """Make the rows' keys under this ledger's own secret; see `row_keys`."""
-        return row_keys(columns, self._secret)
-
-    def spent(self, keys: Keys) -> Array:
-        """Return the μ² that each of these rows has spent in its life."""
-        with self._locked() as spent:
-            return spent.by(keys)
-
-    def left(self, keys: Keys) -> float:
-        """Return the ε that one more lesson over all these rows may have, at the ledger's δ."""
-        return self._left(float(self.spent(keys).max(initial=0.0)))
-
-    def spend(self, lesson: str, keys: Keys, mu: float, facts: Mapping[str, object]) -> bool:
-        """Take a lesson's μ² from every row in it, on the disk when this returns, or refuse and take nothing.
-
-        False says that a lesson of this name was paid for before, over whatever rows: who asks must not learn whether
-        they are the same. Its answers may have left, and a second draw of noise would be a second release.
-        """
-        if not 0 < mu < math.inf or not lesson:
-            raise SettingError(f"lesson={lesson!r}, mu={mu!r}: a lesson has a name and spends a finite mu above 0")
-        present = _once(keys)
-        if present.dtype != np.uint64:
-            raise SettingError(f"keys of type {present.dtype} are none: take the keys that Ledger.keys gives")
-        bill = {"lesson": lesson, "mu": float(mu), "rows": len(present)}
-        with self._locked() as spent:
-            if any(entry.get("lesson") == lesson for entry in spent.entries):
-                return False
-            most = float(spent.by(present).max(initial=0.0))
-            if most + mu**2 > self.total * (1 + ROUNDING):
-                raise BudgetSpent(
-                    f"lesson {lesson!r} asks for ε = {epsilon_of(mu, self.delta):.4g} at δ = {self.delta:g}; of ε = "
-                    f"{self.epsilon:g} for their life its rows have spent {epsilon_of(math.sqrt(most), self.delta):.4g}"
-                    f" and have {self._left(most):.4g} left. Nothing was spent now: ask for less, or leave out the "
-                    "rows that have spent most"
-                )
-            known = _once(np.concatenate([spent.keys, present]))
-            squares = spent.by(known)
-            squares[np.searchsorted(known, present)] += mu**2
-            bill |= {"epsilon": epsilon_of(mu, self.delta), "delta": self.delta, "lifetime": self.epsilon}
-            self._write(replace(spent, keys=known, squares=squares), {**bill, "facts": dict(facts)})
-        return True
-
-    def note(self, facts: Mapping[str, object]) -> None:
-        """Enter a release that no ε covers, such as a delivered fit."""
-        with self._locked() as spent:
-            self._write(spent, {"note": dict(facts)})
+    @property
+    def left(self) -> float:
+        """The ε that one more lesson may have, at the ledger's δ, as far as the whole budget goes."""
+        return epsilon_of(math.sqrt(max(self.total - self.spent, 0.0)), self.delta)
 
     def entries(self) -> list[Json]:
-        """Return every lesson and note, the oldest first."""
-        with self._locked() as spent:
-            return spent.entries
+        """Return every lesson, the oldest first."""
+        with self._locked() as entries:
+            return entries
 
-    def _left(self, square: float) -> float:
-        return epsilon_of(math.sqrt(max(self.total - square, 0.0)), self.delta)
+    def check(self, lesson: str, mu: float) -> None:
+        """Refuse a lesson that `pay` would refuse, and take nothing."""
+        with self._locked() as entries:
+            self._check(entries, lesson, mu)
+
+    def pay(self, lesson: str, mu: float, facts: Mapping[str, object]) -> bool:
+        """Take a lesson's μ², on the disk when this returns, or refuse and take nothing.
+
+        False says that a lesson of this name was paid for before. Its replies may have left, and a second draw of noise
+        would be a second release.
+        """
+        with self._locked() as entries:
+            if any(entry["lesson"] == lesson for entry in entries):
+                return False
+            self._check(entries, lesson, mu)
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            cost = {"mu": mu, "epsilon": epsilon_of(mu, self.delta), "delta": self.delta, "lifetime": self.epsilon}
+            self._write([*entries, {"time": now, "lesson": lesson, **cost, "facts": dict(facts)}])
+            if self._audit is not None:
+                self._audit.add({"paid": lesson, "payments": len(entries) + 1})
+        return True
+
+    def _check(self, entries: list[Json], lesson: str, mu: float) -> None:
+        if not 0 < mu < math.inf or not lesson:
+            raise SettingError(f"lesson={lesson!r}, mu={mu!r}: a lesson has a name and spends a finite mu above 0")
+        asked, spent = f"ε = {epsilon_of(mu, self.delta):.4g} at δ = {self.delta:g}", _sum(entries)
+        if mu**2 > self.cap * (1 + ROUNDING):
+            most = epsilon_of(math.sqrt(self.cap), self.delta)
+            raise BudgetSpent(
+                f"lesson {lesson!r} asks for {asked}, and its policy allows a lesson ε = {most:.4g} at most. Nothing was "
+                "spent: ask for less"
+            )
+        if spent + mu**2 > self.total * (1 + ROUNDING):
+            left = epsilon_of(math.sqrt(max(self.total - spent, 0.0)), self.delta)
+            raise BudgetSpent(
+                f"lesson {lesson!r} asks for {asked}; of ε = {self.epsilon:g} for its life this teacher's table has "
+                f"{left:.4g} left. Nothing was spent: ask for less, or teach with privacy 'isolated', which costs nothing"
+            )
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[Spent]:
-        """Give what is spent, while no other process or thread changes it."""
+    def _locked(self) -> Iterator[list[Json]]:
+        """Give the entries, while no other process or thread changes them."""
         try:
             import fcntl
         except ImportError:
@@ -145,7 +127,7 @@ class Ledger:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not os.fstat(lock).st_size:
                     if not self.path.exists():
-                        self._write(Spent(np.empty(0, np.uint64), np.empty(0), [], secrets.token_hex(32), []))
+                        self._write([])
                     os.write(lock, MARK)
                     os.fsync(lock)
                 yield self._read()
@@ -155,26 +137,22 @@ class Ledger:
             reason = error.strerror or error
             raise QueryRefused(f"the ledger cannot be kept ({reason}), so nothing is answered: mend its disk") from None
 
-    def _read(self) -> Spent:
+    def _read(self) -> list[Json]:
         try:
             digest, _, content = self.path.read_bytes().partition(b"\n")
         except FileNotFoundError:
             raise _damaged("the file 'ledger' is gone") from None
         if digest.decode("latin-1") != _digest(content):
             raise _damaged(f"its {len(content)} bytes do not fit their digest")
-        head, _, body = content.partition(b"\n")
-        stored = json.loads(head)
-        keys, squares = np.frombuffer(body, "<u8").reshape(2, -1)
-        numbers = keys.astype(np.uint64), squares.view("<f8").astype(np.float64)
-        return Spent(*numbers, stored["entries"], stored["secret"], stored.get("names", []))
+        entries: list[Json] = json.loads(content)["entries"]
+        noted = 0 if self._audit is None else self._audit.most("payments")
+        if noted > len(entries):
+            raise _damaged(f"it has {len(entries)} payments, and the audit log noted {noted}: it is an old copy")
+        return entries
 
-    def _write(self, spent: Spent, entry: Json | None = None) -> None:
+    def _write(self, entries: list[Json]) -> None:
         """Put a whole new file in place of the old one, on the disk when this returns."""
-        if entry is not None:
-            entry = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry}
-        entries = [*spent.entries, *([entry] if entry else [])]
-        head = json.dumps({"secret": spent.secret, "names": spent.names, "entries": entries}).encode() + b"\n"
-        content = head + spent.keys.astype("<u8").tobytes() + spent.squares.astype("<f8").tobytes()
+        content = json.dumps({"entries": entries}, indent=1).encode()
         for cut in self.path.parent.glob(".ledger.*"):  # of a writer that was killed
             cut.unlink()
         write_bytes(self.path, _digest(content).encode() + b"\n" + content, private=True)
@@ -185,12 +163,8 @@ class Ledger:
             os.close(folder)
 
 
-def _once(keys: Keys) -> Keys:
-    """Sort keys, each once; np.unique goes through a hash table and takes ten times as long."""
-    ordered: Keys = np.sort(keys)
-    first = np.ones(len(ordered), np.bool_)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return ordered[first]
+def _sum(entries: list[Json]) -> float:
+    return math.fsum(float(entry["mu"]) ** 2 for entry in entries)
 
 
 def _digest(content: bytes) -> str:
@@ -199,6 +173,6 @@ def _digest(content: bytes) -> str:
 
 def _damaged(seen: str) -> QueryRefused:
     return QueryRefused(
-        f"the ledger is damaged: {seen}. What its rows have spent is not known, so nothing is answered: "
-        "put back a copy made after the last lesson; without one these rows cannot answer again"
+        f"the ledger is damaged: {seen}. What its table has spent is not known, so nothing is answered: "
+        "put back a copy made after the last lesson; without one this table cannot answer again"
     )

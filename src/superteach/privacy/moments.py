@@ -21,13 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from superteach.privacy.accounting import mu_of
-from superteach.privacy.discrete_gaussian import Grid, grid_step
 from superteach.privacy.shares import MOST, deal_rows, limits, proportional
 from superteach.types import Array, Mask, Positions
 
-UNITS = 0.1
-"""Part of the budget for units of columns; moments have the rest."""
 COUNTED = 0.3
 """s², with which a row counts beside a gradient of squared length up to 1."""
 OCTAVES, FIRST = 64, -31
@@ -50,45 +46,6 @@ MANY = 50
 EASY = 0.5
 """Standard deviations of its rows by which every owner can move its mean gradient with ease: then shares stay fair."""
 _STEPS = 60
-
-
-@dataclass(frozen=True)
-class Releases:
-    """The noise of one teacher's two releases under (ε, δ), and what they cost."""
-
-    epsilon: float
-    delta: float
-
-    @property
-    def mu(self) -> float:
-        """μ of Gaussian differential privacy, for both releases together."""
-        return mu_of(self.epsilon, self.delta)
-
-    @property
-    def rho(self) -> float:
-        """ρ of zero-concentrated differential privacy, for both releases together: μ²/2."""
-        return 0.5 * self.mu**2
-
-    def units(self, columns: int) -> Grid:
-        """The grid of the counts by octave."""
-        return self._grid(columns * OCTAVES, float(np.sqrt(columns)), UNITS)
-
-    def moments(self, columns: int) -> Grid:
-        """The grid of the second moments."""
-        return self._grid((columns + 1) * (columns + 2) // 2, 1.0, 1.0 - UNITS)
-
-    def _grid(self, numbers: int, sensitivity: float, part: float) -> Grid:
-        return grid_step(sensitivity / (self.mu * float(np.sqrt(part))), numbers, sensitivity)
-
-
-def deviation(grid: Grid) -> float:
-    """Return the standard deviation of the noise, in the unit of the numbers."""
-    return grid.step * grid.sigma
-
-
-def release(numbers: Array, grid: Grid) -> Array:
-    """Return what leaves a teacher: the numbers on the grid, with exact discrete Gaussian noise."""
-    return np.asarray((grid.to_integers(numbers) + grid.noise(len(numbers))) * grid.step)
 
 
 def count_octaves(gradients: Array) -> Array:

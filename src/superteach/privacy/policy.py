@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from superteach.errors import SettingError
-from superteach.privacy.accounting import MOST_EPSILON
+from superteach.privacy.accounting import MOST_EPSILON, check_delta
 from superteach.types import Json
-from superteach.words import PROMISES
+from superteach.words import PRIVACY
 
-DECLARE = "superteach federation declare FILE --target COLUMN"
+DECLARE = "superteach site new"
 """The command that drafts what a policy must declare."""
 Label = str | int | float | bool
 _quoted = partial(json.dumps, ensure_ascii=False)  # as TOML writes a text
@@ -26,7 +25,7 @@ Check = tuple[Callable[[Any], bool], str]
 
 @dataclass(frozen=True)
 class Declared:
-    """What a teacher tells of its rows under a promise: written by its owner, never read from the rows."""
+    """What a teacher says of its rows: written by its owner, never read from the rows in a lesson."""
 
     rows: int
     columns: tuple[str, ...]
@@ -42,23 +41,25 @@ class Declared:
 
 @dataclass(frozen=True)
 class Policy:
-    """What a teacher promises its rows' owner, to whom it answers, and what it keeps of a lesson."""
+    """What a teacher's owner allows, to whom the teacher answers, and what it keeps of a lesson."""
 
     coordinators: tuple[str, ...]
-    promise: str = "epsilon"
-    """The weakest one that is accepted."""
-    epsilon: float = 1.0
-    """With `delta` the budget of every row, for its whole life."""
-    delta: float = 1e-6
-    declared: Declared | None = None
-    least_teachers: int = 3
-    """The smallest roster on which numbers are masked."""
-    teachers: tuple[str, ...] = ()
-    """Fingerprints of the certificates with which masks are shared; with none there are no masks."""
-    deliver: bool = False
-    """Whether the learner may be fitted on chosen rows under a promise."""
+    privacy: tuple[str, ...] = ("isolated",)
+    """Privacy modes that are accepted."""
+    share: float = 1.0
+    """The largest part of a lesson that these rows carry, from 0 to 1: a decision of a person, not of the rows."""
+    review: bool = False
+    """Whether a person approves every reply before it leaves."""
     identity: str | None = None
-    """The column that names a record in the ledger; None: all columns together."""
+    """The column that says whose row it is; None: every row is a person of its own."""
+    rows_per_person: int = 1
+    """Rows of one person that take part at most; a lesson charges that many times the μ of one row."""
+    epsilon: float = 1.0
+    """With `delta` the budget of the table, for its whole life."""
+    delta: float = 1e-6
+    lesson: float | None = None
+    """The largest ε of a single lesson; None: the whole budget."""
+    declared: Declared | None = None
     write: Literal["numbers", "rows", "nothing"] = "numbers"
     folder: Path = Path("chosen")
 
@@ -112,26 +113,25 @@ def _above_0(most: float, must: str) -> Check:
 ENTRIES: dict[str, dict[str, Check]] = {
     "": {
         "coordinators": (_are_texts, "a list of texts"),
-        "promise": _one_of(*PROMISES),
-        "deliver": (lambda value: type(value) is bool, "true or false"),
+        "privacy": (
+            lambda value: _are_texts(value) and bool(value) and set(value) <= set(PRIVACY),
+            f"a list with some of {', '.join(map(repr, PRIVACY))}",
+        ),
+        "share": (lambda value: type(value) in (int, float) and 0 <= value <= 1, "a number from 0 to 1"),
+        "review": (lambda value: type(value) is bool, "true or false"),
         "identity": _text("the name of a column"),
+        "rows_per_person": _count(1),
     },
     "budget": {
         "epsilon": _above_0(MOST_EPSILON, f"{MOST_EPSILON:g} at most"),
-        "delta": _above_0(0.1, "well below one over the rows"),
+        "delta": _above_0(0.1, "at most one over ten times the rows"),
+        "lesson": _above_0(MOST_EPSILON, f"{MOST_EPSILON:g} at most"),
     },
     "declared": {
         "rows": _count(1),
         "columns": (lambda v: _are_texts(v) and 0 < len(v) == len(set(v)), "a list of names, each once"),
         "target": _text("a column that is no feature"),
         "labels": (_are_labels, "two different values, both text or both numbers"),
-    },
-    "masks": {
-        "least_teachers": _count(2),
-        "teachers": (
-            lambda value: _are_texts(value) and all(re.fullmatch("sha256:[0-9a-f]{64}", one) for one in value),
-            "a list of sha256:… of certificates",
-        ),
     },
     "chosen": {"write": _one_of("numbers", "rows", "nothing"), "folder": _text("the name of a folder")},
 }
@@ -160,51 +160,65 @@ def policy_of(stored: dict[str, object], place: Path) -> Policy:
             table[entry] = tuple(value) if isinstance(value, list) else value
     if "coordinators" not in stored:
         raise SettingError(f"{where} names no coordinators; list the names or fingerprints of their certificates")
-    told = tables.pop("declared", None)
+    stated = tables.pop("declared", None)
     given = {entry: value for table in tables.values() for entry, value in table.items()}
     given["folder"] = place.resolve().parent / given.get("folder", Policy.folder)
-    return Policy(**given, declared=None if told is None else _declared(told, where))
+    policy = Policy(**given, declared=None if stated is None else _declared(stated, where))
+    if policy.identity is None and policy.rows_per_person > 1:
+        raise SettingError(
+            f"{where}: rows_per_person={policy.rows_per_person} needs identity, the column that names people"
+        )
+    if policy.declared is not None and "dp" in policy.privacy:
+        try:
+            check_delta(policy.delta, policy.declared.rows)
+        except SettingError as error:
+            raise SettingError(f"{where}: budget.{error}") from None
+    return policy
 
 
 def _declared(table: Json, where: str) -> Declared:
     for name in ("rows", "columns", "target"):
         if name not in table:
-            raise SettingError(f"{where}: [declared] has no {name}; draft it with  {DECLARE}")
+            raise SettingError(f"{where}: [declared] has no {name}; {DECLARE} drafts it")
     if table["target"] in table["columns"]:
         raise SettingError(f"{where}: declared.target={table['target']!r} must be a column that is no feature")
     return Declared(**table)
 
 
-def template(coordinators: Sequence[str], teachers: Sequence[str] = ()) -> str:
-    """Write a policy to start from, for a federation of teachers with these fingerprints."""
-    listed = "".join(f"    {_quoted(mark)},\n" for mark in teachers)
+def template(coordinators: Sequence[str]) -> str:
+    """Write a policy to start from, which answers to these coordinators."""
+    listed = "".join(f"    {_quoted(key)},\n" for key in coordinators)
     return (
-        "# What this teacher promises the owner of its rows, and to whom it answers. No coordinator can change it.\n"
-        f"coordinators = [{', '.join(map(_quoted, coordinators))}]  # names, or sha256:… of certificates\n"
-        "# The weakest promise that is accepted:\n"
-        + "".join(f'#   "{word}"{" " * (9 - len(word))}{PROMISES[word]}\n' for word in PROMISES)
-        + f'promise = "{Policy.promise}"\n'
-        "deliver = false         # whether the learner may be fitted on chosen rows: a release that no promise covers\n"
-        '# identity = "patient"  # the column that names a record in the ledger; without it all columns together\n\n'
-        "[budget]                # of every row, for its whole life\n"
-        f"epsilon = {Policy.epsilon:g}\ndelta = {Policy.delta:g}\n\n"
-        "[masks]\n"
-        f"least_teachers = {Policy.least_teachers}\n"
-        "teachers = [            # certificates of teachers with whom masks are shared; leave out whom you do not know\n"
-        f"{listed}]\n\n"
+        "# What the owner of these rows allows, and to whom this teacher answers. No coordinator can change it.\n"
+        f"coordinators = [            # their public keys\n{listed}]\n"
+        "# Privacy modes that are accepted:\n"
+        + "".join(f'#   "{word}"{" " * (9 - len(word))}{PRIVACY[word]}\n' for word in PRIVACY)
+        + 'privacy = ["isolated"]\n'
+        "share = 1.0                 # the largest part of a lesson that these rows carry, from 0 to 1\n"
+        "review = false              # whether a person approves every reply before it leaves\n"
+        '# identity = "patient"      # the column that says whose row it is …\n'
+        "# rows_per_person = 10      # … and how many rows of one person take part at most\n\n"
+        '[budget]                    # of the whole table, for its whole life; only "dp" spends it\n'
+        f"epsilon = {Policy.epsilon:g}\ndelta = {Policy.delta:g}\n"
+        "lesson = 1                  # the largest epsilon of a single lesson\n\n"
         "[chosen]\n"
-        'write = "numbers"       # what is written of the chosen rows, here: "numbers", "rows" or "nothing"\n'
-        'folder = "chosen"       # where; a relative folder lies beside this file\n\n'
-        f"# Add what you tell of your rows:  {DECLARE}\n"
+        'write = "numbers"           # what is written of the chosen rows, here: "numbers", "rows" or "nothing"\n'
+        'folder = "chosen"           # where; a relative folder lies beside this file\n\n'
     )
 
 
 def draft(rows: int, columns: Sequence[str], target: str, labels: Sequence[Label] | None) -> str:
-    """Write the table [declared] for an owner to look at, change and put into a policy."""
+    """Write the table [declared] for an owner to look at, change and put into a policy; the number of rows is rounded."""
     told = "" if labels is None else f"labels = [{', '.join(map(_quoted, labels))}]\n"
     return (
         "[declared]  # everybody in the federation hears this: look at it before you use it\n"
-        f"rows = {rows}  # round it as you like\n"
+        f"rows = {rounded(rows)}  # rounded down; declare fewer if you like\n"
         f"columns = [{', '.join(map(_quoted, columns))}]\n"
         f"target = {_quoted(target)}\n{told}"
     )
+
+
+def rounded(rows: int) -> int:
+    """Round a number of rows down to two digits: the exact one tells whether one more row is there."""
+    unit = 10 ** max(len(str(rows)) - 2, 0)
+    return int(max(rows // unit * unit, 1))

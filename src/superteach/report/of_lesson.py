@@ -91,14 +91,11 @@ def _facts(lesson: Lesson) -> list[tuple[object, object, object]]:
         ("risk", number(lesson.risk, 3), join(["distance of coefficients; all rows ", number(lesson.pool_risk, 3)])),
     ]
     known = lesson.consistency, lesson.pool_agreement, lesson.random_agreement, lesson.risk
-    stated = ("stated risk", number(lesson.stated_risk, 3), "exceeded with a probability of 5 % at most")
-    kept = {"open": "of answers; rows can be read from them", "closed": "nothing"}.get(
-        lesson.promise, "under the promise"
+    kept = {"none": "of replies; rows can be read from them", "isolated": "an acknowledgement"}.get(
+        lesson.privacy, "of noisy sums"
     )
-    kept = f"{kept}, and for the fit" if any(entry.stage == "delivery" for entry in lesson.ledger) else kept
     return [
         chosen,
-        *([stated] if lesson.stated_risk is not None else []),
         *(shown for shown, value in zip(measured, known, strict=True) if math.isfinite(value)),
         ("rounds", number(lesson.rounds), "sums asked for in all"),
         ("left each teacher", left, kept),
@@ -238,7 +235,7 @@ def _left(page: Page, lesson: Lesson) -> None:
     sent = sum(entry.bytes_out for entry in lesson.ledger)
     before = lesson.abandoned
     alone = sum(entry.teacher is not None for entry in lesson.ledger)
-    for paragraph in words.promise(lesson):
+    for paragraph in words.privacy(lesson):
         section.prose(paragraph)
     section.prose(
         "Every teacher answered the same ",
@@ -277,7 +274,7 @@ def _repeat(page: Page, lesson: Lesson) -> None:
     section = page.section("How to repeat it")
     same = "The same rows, settings and versions give the same lesson."
     other = "Noise and lots come from the system's randomness: the same settings give another lesson each time."
-    section.prose(same if lesson.promise == "open" else other)
+    section.prose(same if lesson.privacy == "none" else other)
     script = words.again(lesson)
     if script:
         section.code(script)

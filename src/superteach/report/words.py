@@ -8,11 +8,11 @@ import numpy as np
 
 from superteach.errors import SettingError, counted, shorten
 from superteach.lesson import Lesson, decimals, percent_of
-from superteach.line.queries import QUERIES, SCRIPT, AskMoments, AskValues
+from superteach.line.queries import QUERIES, AskMoments, AskValues
 from superteach.mathematics.several import EVERY_LOSS
 from superteach.report.markup import Markup, join, number, percent, percent_text, strong, tag, unlike
 from superteach.types import Foreign, Json
-from superteach.words import PROMISES
+from superteach.words import PRIVACY
 
 Against = Lesson | Mapping[str, Lesson] | Sequence[Lesson] | None
 """Lessons to set beside another: one, several, or by name."""
@@ -35,10 +35,11 @@ STAGES = {
     "goal": "settle the goal",
     "weights": "weigh every row",
     "dual": "solve the teaching problem",
-    "prices": "agree on prices that balance the goal",
+    "prices": "solve the relaxed problem",
     "proof": "bound how near any lesson can come",
-    "rounding": "make fractions of rows whole",
-    "choice": "choose rows, each teacher alone, and say nothing",
+    "rounding": "round to whole rows",
+    "releases": "release noisy sums",
+    "choice": "choose rows, each teacher alone",
     "small pool": "exchange rows by the true risk",
     "shares": "deal the size out to the teachers",
     "alone": "let every teacher choose its share",
@@ -92,7 +93,7 @@ def asked(lesson: Lesson) -> list[Markup]:
     learner, teachers, width = _learner(lesson), len(lesson.teachers), lesson.coef.shape[-1]
     held = "rows" if lesson.pool_rows != 1 else "row"
     holds = f"{{}} teacher holds {{}} {held}" if teachers == 1 else f"{{}} teachers hold {{}} {held} between them"
-    kept = "" if lesson.promise == "open" else ", and no row may leave its owner"
+    kept = "" if lesson.privacy == "none" else ", and no row may leave its owner"
     kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model").format(len(lesson.coef))
     intercept = " and an intercept" if lesson.intercept else ", without an intercept"
     found = [
@@ -141,8 +142,8 @@ def answer(lesson: Lesson) -> list[Markup]:
     rows = strong(join([number(lesson.size), " of ", number(lesson.pool_rows), " rows"]))
     share = percent(lesson.fraction)
     if not lesson.delivered:
-        text = "About {} ({}) were chosen where they lie, under the promise {}. No learner was trained on them yet."
-        found = [_said(text, rows, share, strong(lesson.promise))]
+        text = "About {} ({}) were chosen where they lie, with privacy {}. No learner was trained on them yet."
+        found = [_said(text, rows, share, strong(lesson.privacy))]
     else:
         found = [_said(f"Trained on {{}} ({{}}): {lesson.verdict}.", rows, share)]
     if not lesson.converged:
@@ -150,18 +151,16 @@ def answer(lesson: Lesson) -> list[Markup]:
     return found
 
 
-def promise(lesson: Lesson) -> list[Markup]:
-    """Say what owners of rows were promised, and what that leaves out."""
-    told = PROMISES.get(lesson.promise, "")
-    found = [_said("Promise: {}. {}", strong(lesson.promise), told)]
-    if lesson.promise == "epsilon":
-        given = lesson.settings
-        text = "For this lesson ε\u00a0=\u00a0{} at δ\u00a0=\u00a0{}, for each row added or removed."
-        found.append(_said(text, number(float(given["epsilon"])), f"{float(given['delta']):g}"))
-    if lesson.promise != "open":
-        after = "The learner was trained on the chosen rows afterwards: a release of its own, outside the promise."
-        public = "Goal, size of the lesson and each teacher's number of rows are public."
-        found.append(join([public, " ", after if lesson.delivered else "No learner was trained on the chosen rows."]))
+def privacy(lesson: Lesson) -> list[Markup]:
+    """Say what the privacy mode means, and what it leaves out."""
+    found = [_said("Privacy: {}. {}", strong(lesson.privacy), PRIVACY.get(lesson.privacy, ""))]
+    if lesson.guarantee is not None:
+        alone = "Lessons taught from the same rows add up; in one process nobody adds them up."
+        found.append(join([f"{lesson.guarantee['sentence']}. {alone}"]))
+    if lesson.privacy != "none":
+        public = "Goal, size of the lesson and each teacher's declared number of rows are public."
+        after = "How well each owner's rows carry their share is known to that owner alone."
+        found.append(join([public, " ", after]))
     return found
 
 
@@ -227,9 +226,7 @@ def by_dots(settings: Mapping[str, object], before: str = "") -> dict[str, objec
 def exposure(query: str) -> str:
     """Say what a query of the ledger shows of a teacher, in the query's own words."""
     sums = {"moments": AskMoments.exposure, "values": AskValues.exposure}
-    return sums.get(query.split(" ")[-1]) or next(
-        (kind.exposure for kind in QUERIES + SCRIPT if kind.__name__ == query), ""
-    )
+    return sums.get(query.split(" ")[-1]) or next((kind.exposure for kind in QUERIES if kind.__name__ == query), "")
 
 
 def again(lesson: Lesson) -> str:

@@ -27,7 +27,7 @@ from superteach.mathematics.several import EVERY_LOSS
 from superteach.mathematics.solvers.function import Function, Read
 from superteach.mathematics.solvers.newton import Newton
 from superteach.privacy.guard import Guard
-from superteach.teacher import capped, play, ranks
+from superteach.teacher import play, private, ranks
 from superteach.teacher.rows import Rows, Where, length_of, over_outputs
 from superteach.teacher.state import Answer, State, known
 from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted_sum
@@ -60,7 +60,7 @@ class Teacher:
         self.loss = loss
         self.guard = guard or Guard()
         self.secret = 0
-        """Mixed into lots under a promise, so that whoever sends a seed cannot foresee them."""
+        """Mixed into draws under "dp", so that whoever sends a seed cannot foresee them."""
         self.rows = Rows(features)
         # Labels of one byte stay so: NumPy widens them where they meet a float.
         kind = np.int8 if getattr(target, "dtype", None) == np.int8 else np.float64
@@ -73,10 +73,10 @@ class Teacher:
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
 
     def under(self, guard: Guard) -> Self:
-        """Return the same teacher behind another guard, with lots of its own where a promise is kept."""
+        """Return the same teacher behind another guard, with draws of its own under "dp"."""
         found = copy(self)
         found.guard = guard
-        found.secret = 0 if guard.terms.promise == "open" else secrets.randbits(63)
+        found.secret = secrets.randbits(63) if guard.mode.name == "dp" else 0
         return found
 
     def size_of(self, chosen: Positions | None) -> Array:
@@ -105,7 +105,7 @@ class Teacher:
             raise QueryRefused(f"teacher {self.name} knows no query named {type(query).__name__}")
         self.guard.check_query(query)
         state, reply = handler(self, query, state, turn)
-        return state, self.guard.release(query, reply, self.name, turn.number)
+        return state, self.guard.release(query, reply, self.name)
 
     def announced(self, loss: queries.Announced) -> Loss:
         """Build the loss that a coordinator announces, or refuse it."""
@@ -318,7 +318,9 @@ HANDLERS: dict[type[Query[object]], Handler] = {
     queries.ChosenCost: _chosen_cost,
     queries.Alone: _alone,
     **play.HANDLERS,
-    **capped.HANDLERS,
+    queries.CountMagnitudes: private.count_magnitudes,
+    queries.SecondMoments: private.sum_moments,
+    queries.ChooseShare: private.choose_share,
 }
 
 

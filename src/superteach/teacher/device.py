@@ -123,7 +123,7 @@ class DeviceTeacher(Teacher):
         self.guard.check_query(query)
         with told(self.name, self.rows, self.rows.matrix.dtype, self.rows.device, f"{query.name} was asked"):
             state, reply = _HANDLERS.get(type(query), _at_home)(self, query, state, turn)
-        return state, self.guard.release(query, reply, self.name, turn.number)
+        return state, self.guard.release(query, reply, self.name)
 
     def at_home(self) -> Teacher:
         """Return the same teacher with its rows in this machine's memory."""

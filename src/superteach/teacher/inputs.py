@@ -303,7 +303,7 @@ def _check_missing(part: Part, what: str, missing: Mask) -> None:
 
 
 def take_numbers(part: Part, loss: Loss, guard: Guard | None = None) -> npt.NDArray[np.float64]:
-    """Return the owner's targets, checked; under a promise not for their sign: a refusal would tell that it is there."""
+    """Return the owner's targets, checked; in private modes not for their sign: a refusal would tell that it is there."""
     target = part.take_target()
     if target.dtype.kind not in "biuf":
         try:
@@ -322,7 +322,7 @@ def take_numbers(part: Part, loss: Loss, guard: Guard | None = None) -> npt.NDAr
     _check_missing(part, "target", ~np.isfinite(target))
     if np.abs(target).max() > MOST:
         raise DataError(f"teacher {part.name!r} has a target of {np.abs(target).max():g}, too large to be squared")
-    if isinstance(loss, Poisson) and target.min() < 0 and (guard is None or guard.terms.promise == "open"):
+    if isinstance(loss, Poisson) and target.min() < 0 and (guard is None or guard.mode.name == "none"):
         raise DataError(
             f"teacher {part.name!r} has a negative target, {target.min():g}; Poisson regression needs counts of at least 0"
         )

@@ -177,8 +177,8 @@ class Paged:
         return Kept(self._store.put(State()), None)
 
     def under(self, guard: Guard) -> Self:
-        """Refuse: a promise is made to owners, and parts of a large table are none."""
-        raise QueryRefused("rows on disk are taught from openly; with a promise each owner's rows must fit in memory")
+        """Refuse: chunks of one table are not separate owners."""
+        raise QueryRefused("rows on disk are taught from with privacy='none'; other modes need rows in memory")
 
     def answer(self, query: Query[object], state: Kept, turn: Turn) -> tuple[Kept, Sealed]:
         """Answer a query; rows and memories are mapped for as long as that takes."""

@@ -446,7 +446,7 @@ def _filled(chosen: Positions, idle: Positions, more: int) -> Positions:
 
 
 def lots(teacher: Teacher, seed: int, some: slice | Positions) -> Array:
-    """A number in [0, 1) for each of some rows, from its id, a seed, and under a promise the teacher's own secret."""
+    """A number in [0, 1) for each of some rows, from its id, a seed, and under "dp" the teacher's own secret."""
     return np.asarray(ranks.random_keys(teacher.ids[some], (seed ^ teacher.secret) % 2**64) / 2.0**64)
 
 

@@ -16,7 +16,6 @@ from superteach.teacher import ranks
 from superteach.types import Array
 
 if TYPE_CHECKING:
-    from superteach.teacher.capped import Pulls
     from superteach.teacher.play import Balancing, Drawing
 
 
@@ -45,7 +44,6 @@ class State:
     play: InPlay | None = None
     idle: npt.NDArray[np.int64] | None = None
     """Rows that pull at nothing, while others are in play."""
-    pulls: Pulls | None = None
     note: str = ""
     """What a choice came to, for the owner of the rows."""
 

@@ -157,7 +157,7 @@ class FromData:
         return self.without_rows(classroom.learner, classroom.federation.classes)
 
     def without_rows(self, learner: Learner, classes: Labels | None) -> Array:
-        """Do the same without a question to any teacher: such a goal may be taught under a promise."""
+        """Do the same without a question to any teacher: such a goal may be taught in every privacy mode."""
         features, target = _usable(self.X, self.y, learner.loss)
         rows = _Reference(features, _encoded(target, learner.loss, classes), learner)
         solver = Newton() if rows.width <= NEWTON_WIDTH else LBFGS()

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from superteach.coordinator.classroom import Classroom
     from superteach.coordinator.federation import Federation
     from superteach.coordinator.methods.outcome import Outcome
-    from superteach.coordinator.promised import Script
     from superteach.line.queries import Size
     from superteach.mathematics.learner import Learner
     from superteach.settings import Settings
@@ -81,8 +80,6 @@ class Method:
                 raise SettingError(
                     f"method={self.name!r} does not teach {what}; use method='match'. {binary}".rstrip(". ")
                 )
-            if settings.promise != "open":
-                raise SettingError(f"promise={settings.promise!r} cannot be kept for {what}; use promise='open'")
         kind = type(settings.solver).__name__
         if settings.solver is not None and kind not in self.solvers:
             raise SettingError(
@@ -98,19 +95,6 @@ class Method:
 
     def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
         """Begin to choose rows for `goal`, which is given on the scaled columns."""
-        raise NotImplementedError
-
-    promises: ClassVar[tuple[str, ...]] = ("open",)
-    """Promises that it can keep."""
-    unpromised: ClassVar[str] = "it looks at sums over chosen rows"
-    """Why it cannot keep the others."""
-
-    def choose_masked(self, room: Classroom, goal: Array, size: int, settings: Settings) -> Outcome:
-        """Leave every teacher with its part of the lesson, from totals over all teachers and none over chosen rows."""
-        raise NotImplementedError
-
-    def choose_noisy(self, federation: Federation, script: Script) -> Outcome:
-        """Do the same from noisy totals; `script.terms.spread` gives the deviation of a release."""
         raise NotImplementedError
 
     def tell(self, settings: Settings) -> Words:

@@ -506,22 +506,6 @@ class Matcher(Search):
         return float(np.linalg.norm(self._measure @ step))
 
 
-class QuietMatcher(Matcher):
-    """Exact teaching that ends with prices: every teacher rounds alone, and nothing is asked about its choice."""
-
-    _refits = False
-
-    def _choose(self, size: int) -> Size:
-        return self._once(size)
-
-    def _round(self, found: Prices, metric: Array, size: int, lacking: float) -> Size:
-        self._room.federation.sum(queries.Choose(self._goal, found.point, None, self._penalty(size).diagonal))
-        return Size(size, 0)
-
-    def _predicted(self, kept: Size) -> float:
-        return float(np.nan)
-
-
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()

@@ -30,8 +30,6 @@ class Outcome:
     """A risk that no lesson can go below, where one is proved."""
     optimal: bool = False
     """Whether it is proved that no lesson of the sizes allowed has a lower risk."""
-    stated_risk: float | None = None
-    """A risk exceeded with a probability of at most 0.05, where it is known without a look at the chosen rows."""
 
 
 class Search:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,6 @@ from superteach.words import Words
 if TYPE_CHECKING:
     from superteach.coordinator.classroom import Classroom
     from superteach.coordinator.federation import Federation
-    from superteach.coordinator.methods.outcome import Outcome
-    from superteach.coordinator.promised import Script
     from superteach.mathematics.learner import Learner
     from superteach.mathematics.problem import DualProblem
     from superteach.settings import Settings
@@ -21,10 +18,6 @@ if TYPE_CHECKING:
 
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.55, 0.8)
 """Shares of a small pool from which exchanges begin with budget="best", where one search does not cover all sizes."""
-ROUNDED = 3
-"""Rows for each coefficient that a teacher must choose, or its rounding adds to the risk."""
-RARE = 0.05
-"""Share of a lesson that teachers with fewer rows may have, where a risk is stated."""
 
 
 class Match(Method):
@@ -43,37 +36,6 @@ class Match(Method):
     )
     uses = ("rounding", "restarts")
     broad = True
-    promises = ("closed", "epsilon", "masked", "open")
-
-    def choose_masked(self, room: Classroom, goal: Array, size: int, settings: Settings) -> Outcome:
-        """Agree on prices; every teacher rounds alone."""
-        from superteach.coordinator.methods.match import QuietMatcher
-
-        chooser = QuietMatcher(room, goal, settings)
-        chooser.choose(size)
-        return chooser.outcome
-
-    def choose_noisy(self, federation: Federation, script: Script) -> Outcome:
-        """Agree on prices under noise; every teacher rounds alone."""
-        from superteach.coordinator.methods.outcome import Outcome
-        from superteach.line.queries import Choose
-        from superteach.mathematics import private
-        from superteach.mathematics.problem import ridge_penalty
-
-        learner, size, total = script.learner, script.size, sum(script.rows)
-        inside, most = script.inside, learner.loss.most_curvature
-        diagonal = ridge_penalty(learner.penalty(size), len(inside), learner.free_intercept).diagonal
-        federation.stage = "prices"
-        bound, spread = most if most < math.inf else 1.0, script.terms.spread
-        found = private.agree(federation.sum, spread, inside, diagonal, size, total, federation.features, bound)
-        federation.stage = "choice"
-        federation.sum(Choose(inside, found.point, found.cap, diagonal))
-        reason = "the prices settled under noise" if found.settled else "the prices did not settle under noise"
-        # A teacher that chooses a handful of rows cannot round without an error that nobody knows.
-        parts = [size * many / total for many in script.rows]
-        few = sum(part for part in parts if part < ROUNDED * len(inside)) / size
-        risk = private.stated_risk(found, diagonal, script.scaling.to_raw(len(inside))) if few <= RARE else None
-        return Outcome(reason, found.settled, stated_risk=risk)
 
     def sizes(self, settings: Settings, room: Classroom) -> list[int]:
         """Look at other sizes where a search sees all rows: at all sizes at once, or from several starts."""
@@ -108,34 +70,6 @@ class Dual(Method):
     uses = ("sparsity", "goal_weight")
     solvers = ("Newton", "LBFGS", "Block")
     fractions = PATH_FRACTIONS
-    promises = ("epsilon", "masked", "open")
-    unpromised = "the threshold over all rows is a count that all teachers make together"
-
-    def choose_noisy(self, federation: Federation, script: Script) -> Outcome:
-        """Solve from noisy sums, find the threshold by noisy counts; teachers keep their rows and say nothing."""
-        from superteach.coordinator.methods.outcome import Outcome
-        from superteach.line.queries import KeepAbove
-        from superteach.mathematics import private_dual
-        from superteach.settings import Settings
-
-        total, usual = sum(script.rows), Settings(method=self.name)
-        problem, sparsity = _problem(script.learner, total, script.inside, usual)
-        federation.stage = "dual"
-        spread, features = script.terms.spread, federation.features
-        found = private_dual.solve(federation.sum, spread, problem, sparsity, script.size, total, features)
-        federation.stage = "choice"
-        federation.sum(KeepAbove(*found))
-        return Outcome("the paper's problem was solved under noise")
-
-    def choose_masked(self, room: Classroom, goal: Array, size: int, settings: Settings) -> Outcome:
-        """Solve from totals, find the threshold by counts; teachers keep their rows and say nothing."""
-        from superteach.coordinator import selection
-        from superteach.line.queries import KeepQuietly
-
-        chooser = self.start(room, goal, settings)
-        room.federation.stage = "selection"
-        room.federation.sum(KeepQuietly(selection.last_ranks(room.federation, [size])[0]))
-        return chooser.outcome
 
     def check(self, settings: Settings, learner: Learner, federation: Federation) -> None:
         """Refuse a block rule that does not fit the teachers or the learner."""

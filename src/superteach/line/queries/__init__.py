@@ -27,9 +27,7 @@ def _kinds(*rooms: ModuleType) -> tuple[type[Query[object]], ...]:
     )
 
 
-QUERIES = _kinds(common, dual, match)
-"""The closed list: the classes of these three modules that say what they broadcast."""
-SCRIPT = _kinds(private)
-"""What teachers ask themselves under a promise, in step with each other; no message can ask it."""
+QUERIES = _kinds(common, dual, match, private)
+"""The closed list: the classes of these modules that say what they broadcast."""
 OPEN = tuple(query for query in QUERIES if query.shows_rows)
 """Queries that show single rows as they are."""

@@ -29,8 +29,6 @@ these weighted by their fractions b_j at the present prices."""
 Behind = Literal[RowSet, "in play"]
 """A set of rows that a reply runs over: a `RowSet`, or the rows in play of a rounding."""
 Over = Literal[Behind, "as asked"]
-TOTALS = ("masked", "open")
-"""Promises under which totals over all teachers may be known."""
 EVERYTHING = ("everything",)
 """What `Prepare` changes: a teacher forgets all it remembered."""
 HISTOGRAM_BINS = 256
@@ -75,8 +73,10 @@ class Query(Generic[Read]):
     changes: ClassVar[tuple[str, ...]] = ()
     """Fields of a teacher's `State` that the query sets; a query that changes nothing need not be asked again."""
     sensitivity: ClassVar[Sensitivity] = UNCAPPED
-    promises: ClassVar[tuple[str, ...]] = ("open",)
-    """Promises under which the query is answered at all."""
+    privacy: ClassVar[tuple[str, ...]] = ("none",)
+    """Privacy modes in which the query is answered at all."""
+    silent: ClassVar[bool] = False
+    """Whether the reply depends on no row."""
     length: ClassVar[tuple[int | str, ...]] = (1,)
     """Parts of the reply's length: numbers, and names of fields, each as long as the field is (a count: its value)."""
 
@@ -108,9 +108,9 @@ class Query(Generic[Read]):
         """Fields that are as long as prices, where others of their names are as long as models."""
         return ()
 
-    def keeps(self, promise: str) -> bool:
-        """Tell whether the query may be answered under a promise: none asks for sums over chosen rows but "open"."""
-        return promise in self.promises and (promise == "open" or "chosen" not in self.behind)
+    def keeps(self, privacy: str) -> bool:
+        """Tell whether the query is answered in a privacy mode."""
+        return privacy in self.privacy
 
     def read(self, total: Array) -> Read:
         """Return the summed reply in the form the coordinator works with."""
@@ -227,7 +227,6 @@ class Census(Sized):
     """How many rows are there (or chosen), and how many with a positive label or target?"""
 
     rows: Literal["all", "chosen"] = "all"
-    promises = TOTALS
     broadcast = "which rows"
     exposure = "rows; rows with a positive label or target"
     over = "as asked"
@@ -250,7 +249,6 @@ class ColumnSums(Numbers):
 
     centre: Array
     power: Literal[1, 2]
-    promises = TOTALS
     broadcast = "a centre per column, a power"
     reply = "d sums"
     exposure = "the sum (then the squared spread) of each column"
@@ -271,7 +269,6 @@ class Prepare(Number):
     constant: float
     centre: Array | None = None
     scale: Array | None = None
-    promises = TOTALS
     broadcast = "loss, constant column, scaling"
     exposure = "the sum of squares over all rows and columns, as scaled"
     changes = EVERYTHING
@@ -301,7 +298,6 @@ class _Asked(Query[Read]):
     function: RowFunction
     rows: RowSet
     point: Array
-    promises = TOTALS
     over = "as asked"
 
     @property
@@ -375,7 +371,6 @@ class RankRows(Numbers):
     by: Literal["dual", "block", "random", "even"]
     point: Array | None = None
     seed: int = 0
-    promises = TOTALS
     broadcast = "a point or a seed"
     reply = "1 count"
     exposure = "rows"
@@ -390,7 +385,6 @@ class CountRanks(Counts):
     """
 
     prefixes: tuple[bytes, ...]
-    promises = TOTALS
     broadcast = "some prefixes of a score"
     reply = "256 counts per prefix"
     exposure = "how many rows have which scores"

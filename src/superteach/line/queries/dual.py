@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from superteach.line.queries.common import COUNTED, TOTALS, Query, Read
+from superteach.line.queries.common import COUNTED, Query, Read
 from superteach.types import Array, Mask
 
 __all__ = ["BlockOffer", "BlockRound", "BlockSums", "Offers", "Weigh"]
@@ -17,7 +17,6 @@ class Weigh(Query[int]):
 
     direction: Array
     sparsity: float
-    promises = TOTALS
     broadcast = "a direction, sparsity"
     reply = "1 count"
     exposure = "rows orthogonal to the direction, or nearly so where the sparsity is huge"

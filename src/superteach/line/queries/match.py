@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from superteach.line.queries.common import (
     ENTANGLED,
-    TOTALS,
     Counts,
     Number,
     Numbers,
@@ -55,7 +54,6 @@ class Balance(Counts):
     model: Array
     metric: Array
     """M: a matrix, or the diagonal of one."""
-    promises = TOTALS
     broadcast = "a model, a d × d matrix or its diagonal"
     reply = "one count per octave"
     exposure = "how many rows pull how strongly, in 96 octaves"
@@ -80,7 +78,6 @@ class Draw(Query[Drawn]):
     """Log-odds by octave."""
     least: float
     seed: int
-    promises = TOTALS
     broadcast = "log-odds by octave, a least probability, a seed"
     reply = "1 count, 1 sum"
     exposure = "how many rows were drawn by lot for the prices, and a sum over their log-odds"
@@ -96,7 +93,6 @@ class Price(Number):
     """Take these prices: row j is in the lesson to the fraction b_j = σ(z_j + u'(g_j, 1))."""
 
     point: Array
-    promises = TOTALS
     broadcast = "d + 1 prices"
     exposure = "the sum of the fractions of the rows drawn"
     over = "drawn"
@@ -319,7 +315,6 @@ class Bound(Numbers):
     measure: Array
     """R: ‖R x_j‖ is how much a row's prediction changes at most where the model moves by 1."""
     radii: Array
-    promises = TOTALS
     broadcast = "a direction, a d × d matrix or its diagonal, some radii"
     reply = "one sum per radius"
     exposure = "how much all rows pull along the direction, within a radius of the goal"
@@ -336,7 +331,6 @@ class Envelope(Numbers):
     measure: Array
     """R: |x_j'(θ − θ°)| is at most ‖R x_j‖ times the distance between the two."""
     radius: float
-    promises = TOTALS
     broadcast = "a direction, a model, a d × d matrix, a radius"
     reply = "1 + d sums"
     exposure = "how much all rows pull along the direction, at any model within the radius"
