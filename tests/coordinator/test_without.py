@@ -131,6 +131,6 @@ def test_a_column_that_no_transformer_uses_is_said():
         SuperTeacher(mixed(["age"], ["sex"]), Without("city"), budget=60).fit(FRAME, ILL)
 
 
-def test_no_promise_covers_its_sums():
+def test_no_private_mode_releases_its_sums():
     with pytest.raises(GoalError, match="Without"):
-        SuperTeacher(LogisticRegression(), Without(0), budget=60, promise="masked").fit(X, LABEL)
+        SuperTeacher(LogisticRegression(), Without(0), budget=60, privacy="isolated").fit(X, LABEL)

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from superteach.privacy.keys import Keys
+from superteach.privacy.masks import Masker
+from superteach.privacy.terms import PromiseTerms
 
 from superteach.errors import BudgetSpent
 from superteach.line.queries.private import Release
@@ -16,10 +19,7 @@ from superteach.mathematics import private
 from superteach.privacy import fixed
 from superteach.privacy.accounting import mu_of
 from superteach.privacy.discrete_gaussian import Grid
-from superteach.privacy.keys import Keys
 from superteach.privacy.ledger import Ledger
-from superteach.privacy.masks import Masker
-from superteach.privacy.terms import PromiseTerms
 from superteach.types import Array, Positions, Raw
 from superteach_lab.audit.empirical import LEVEL, Measured, Noise, measure, noise_of, released, scores
 from superteach_lab.audit.transcript import Subject, Tapped, Transcript, failure, listen

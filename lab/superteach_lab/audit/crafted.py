@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
+from superteach.privacy.terms import PromiseTerms
 
 from superteach.errors import QueryRefused, SettingError, TeachingError
 from superteach.line.queries import (
@@ -29,7 +30,6 @@ from superteach.line.queries import (
 )
 from superteach.line.queries.private import Cap
 from superteach.mathematics.learner import Learner
-from superteach.privacy.terms import PromiseTerms
 from superteach.types import Array
 from superteach_lab.audit.recovery import Found, as_row, directions_of_one, score
 from superteach_lab.audit.transcript import Subject, Tapped

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import beta, chi2, norm
+from superteach.privacy.terms import PromiseTerms
 
 from superteach.line.queries import Private, Pull, Query
 from superteach.privacy.accounting import epsilon_of
 from superteach.privacy.discrete_gaussian import Grid
-from superteach.privacy.terms import PromiseTerms
 from superteach.types import Array, Positions
 from superteach_lab.audit.evidence import known_rounds, sums_at
 from superteach_lab.audit.transcript import Subject, Transcript, spread_of

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from superteach.privacy.terms import PromiseTerms
 
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.teaching import teach
@@ -19,7 +20,6 @@ from superteach.errors import SuperteachError
 from superteach.line.queries import AskMoments, Private, Query
 from superteach.line.queries.common import upper_triangle
 from superteach.mathematics.learner import Learner
-from superteach.privacy.terms import PromiseTerms
 from superteach.teacher import Teacher
 from superteach.types import Array
 from superteach_lab.audit.broken import as_kind

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from superteach.privacy.terms import PromiseTerms
 
 from superteach.errors import SuperteachError, TeachingError
 from superteach.privacy.accounting import epsilon_of, mu_of
 from superteach.privacy.ledger import Ledger
-from superteach.privacy.terms import PromiseTerms
 from superteach.types import Array
 from superteach_lab.audit.broken import lessons_let_pass
 from superteach_lab.audit.empirical import Measured, allowed_advantage, auc_of, measure, released, scores

@@ -9,9 +9,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from superteach.privacy.terms import LEAST, PromiseTerms
+
 from superteach.errors import TeachingError
 from superteach.privacy.accounting import epsilon_of
-from superteach.privacy.terms import LEAST, PromiseTerms
 from superteach.types import Array
 from superteach.words import PROMISES
 from superteach_lab.audit import broken, crafted, fellow, membership, recovery

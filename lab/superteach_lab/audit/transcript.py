@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
 
 from superteach.coordinator.classroom import enter
 from superteach.coordinator.federation import Federation
@@ -16,7 +17,6 @@ from superteach.errors import BudgetError, SuperteachError, reason_of
 from superteach.lesson import Lesson
 from superteach.line.queries import Private, Query
 from superteach.mathematics.learner import Learner
-from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
 from superteach.teacher import Teacher
 from superteach.types import Array, Positions, Raw
 

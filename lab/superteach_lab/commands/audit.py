@@ -161,11 +161,11 @@ def _subject(
     """Rows, learner and goal, from files or drawn."""
     import numpy as np
     from scipy import sparse
+    from superteach.coordinator.promised import public_goal
 
     from superteach.cli.goal import FROM_DATA, check_goal_file, check_goal_name, make_goal
     from superteach.coordinator.goals import CheckedGoal, check_goal
     from superteach.coordinator.named import build_learner
-    from superteach.coordinator.promised import public_goal
     from superteach.mathematics.learner import Learner
     from superteach.teacher.files import read_pool
     from superteach.teacher.inputs import find_classes, make_teachers

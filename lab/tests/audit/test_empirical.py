@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+from superteach.privacy.terms import PromiseTerms
 
 from superteach.privacy.ledger import Ledger
-from superteach.privacy.terms import PromiseTerms
 from superteach_lab.audit import broken
 from superteach_lab.audit.empirical import (
     allowed_advantage,

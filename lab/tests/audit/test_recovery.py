@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from superteach.privacy.terms import PromiseTerms
+
 from superteach_lab.audit import crafted, membership, recovery
 
 POOLS = ("synthetic", "breast cancer")
