@@ -114,6 +114,7 @@ def test_products_with_a_column_go_with_it():
     [
         (lambda: Without(), "names no column"),
         (lambda: Without("sx"), "did you mean 'sex'"),
+        (lambda: Without("SEX"), "did you mean 'sex'"),
         (lambda: Without(9), "column 9"),
         (lambda: Without("age", "sex", "city"), "leaves no column"),
     ],

@@ -77,10 +77,11 @@ def page_of(audit: Audit) -> Page:
     subject, one = audit.subject, audit.promises[0] if len(audit.promises) == 1 else None
     title = f"Audit of promise “{one.promise}”" if one else f"Audit of {len(audit.promises)} promises"
     owners = len(subject.parts)
+    positive = "" if subject.positive is None else f" The positive label is {subject.positive!r}."
     page = Page(
         title,
         f"{subject.name}: {subject.count:,} rows of {owners} owners, {subject.rows.shape[1]} columns; "
-        f"a lesson of {subject.budget:,} rows.",
+        f"a lesson of {subject.budget:,} rows.{positive}",
         "Attacks were run as programs against what left the owners of rows in this run. Where they recovered nothing, these "
         "attacks fail and others may not; the promise itself rests on the argument in the documentation.",
     )

@@ -18,7 +18,7 @@ from superteach.line.queries import Private, Query
 from superteach.mathematics.learner import Learner
 from superteach.privacy.terms import OPEN_TERMS, PromiseTerms
 from superteach.teacher import Teacher
-from superteach.types import Array, Positions, Raw
+from superteach.types import Array, Label, Positions, Raw
 
 Result = TypeVar("Result")
 
@@ -106,6 +106,8 @@ class Subject:
     """In raw units, intercept last where the learner fits one."""
     budget: int
     name: str = "pool"
+    positive: Label | None = None
+    """The label that targets of 1 stand for; None: targets are numbers, or were drawn as ±1."""
 
     @property
     def count(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -58,6 +59,8 @@ def test_a_table_in_raw_units_is_audited_under_every_promise(more, table, tmp_pa
     assert [bool(one["rows"]) for one in told["promises"]] == [False, False, True, True]
     page = text_of(place)
     assert "240 rows of 3 owners, 3 columns; a lesson of" in page
+    assert told["positive"] == "well"
+    assert "The positive label is 'well'" in page.replace("&#x27;", "'")
     assert ("standardised columns" in page) == bool(more)
 
 
@@ -226,9 +229,32 @@ def test_an_earlier_page_is_replaced_when_that_is_asked_for(table, tmp_path):
         (["--features", "age"], GoalError, "goal"),
         (["--epsilon", "-1"], SettingError, "epsilon"),
         (["--budget", "9000"], BudgetError, "9000"),
+        (["--budget", "1"], BudgetError, "2"),
+        (["--budget", "best"], SettingError, "best"),
+        (["--positive", "III"], SettingError, "III"),
     ],
 )
 def test_wrong_orders_about_files(more, kind, words, table, tmp_path):
     with pytest.raises(kind, match=words):
         ordered(table, *more, "--out", tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_goal_speaks_for_the_label_it_names(table, tmp_path):
+    """A goal about the first label in sorted order is the negative of the same goal about the last."""
+    files, goal = table
+    stored = json.loads(Path(goal).read_text())
+    turned = {"coef": {name: -value for name, value in stored["coef"].items()}, "intercept": -stored["intercept"]}
+
+    def subject_of(contents, positive=None):
+        (tmp_path / "mine.json").write_text(json.dumps(contents))
+        rows = files, "state", None, None, "logistic", (None, None, True)
+        return command._subject(*rows, str(tmp_path / "mine.json"), False, positive)
+
+    plain, named = subject_of(stored), subject_of({**turned, "positive": "ill"})
+    chosen, both = subject_of(turned, "ill"), subject_of({**turned, "positive": "ill"}, "well")
+    assert [one.positive for one in (plain, named, chosen, both)] == ["well", "ill", "ill", "well"]
+    for one in (plain, named, chosen, both):
+        sign = 1.0 if one.positive == "well" else -1.0
+        np.testing.assert_array_equal(one.goal, sign * plain.goal)
+        np.testing.assert_array_equal(one.targets, sign * plain.targets)
