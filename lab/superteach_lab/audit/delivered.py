@@ -81,7 +81,7 @@ def judge(found: Array, mode: Mode, again: bool, seed: int = 0) -> Finding:
         auc, low, high = 1.0, 1.0, 1.0
     if low > MOST_AUC:
         said += f"; more than {MOST_AUC:g}, so look at a model before you hand it over"
-    return Finding(MODEL, mode.name, said, broken=again, auc=auc, between=(low, high))
+    return Finding(MODEL, mode.name, said, auc=auc, between=(low, high))
 
 
 def _spread(auc: float) -> float:
