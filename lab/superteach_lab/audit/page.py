@@ -58,10 +58,11 @@ def page_of(audit: Audit) -> Page:
     """Write the audit down."""
     subject, names = audit.subject, [one.mode for one in audit.audited]
     owners = len(subject.parts)
+    positive = "" if subject.positive is None else f" The positive label is {subject.positive!r}."
     page = Page(
         "Audit of privacy " + (f"“{names[0]}”" if len(names) == 1 else "modes"),
         f"{subject.name}: {subject.count:,} rows of {owners} owner{'s' * (owners != 1)}, {subject.rows.shape[1]} columns; "
-        f"a lesson of {subject.budget:,} rows.",
+        f"a lesson of {subject.budget:,} rows.{positive}",
         "Attacks were run as programs against what left the owners of rows in this run. Where they found nothing, these "
         "attacks fail and others may not: what a mode promises rests on the argument in the documentation.",
     )

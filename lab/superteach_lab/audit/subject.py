@@ -20,7 +20,7 @@ from superteach.mathematics.problem import Scaling, ridge_penalty
 from superteach.privacy.accounting import Mode
 from superteach.privacy.guard import Guard
 from superteach.teacher import Teacher
-from superteach.types import Array, Positions
+from superteach.types import Array, Label, Positions
 
 Result = TypeVar("Result")
 Row = tuple[Array, float]
@@ -55,6 +55,8 @@ class Subject:
     """In raw units, intercept last where the learner fits one."""
     budget: int
     name: str = "pool"
+    positive: Label | None = None
+    """The label that targets of 1 stand for; None: targets are numbers, or were drawn as ±1."""
     declared: tuple[int, ...] = ()
     """How many rows owners say that they have; empty: as many as they have."""
 

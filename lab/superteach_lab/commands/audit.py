@@ -57,8 +57,15 @@ def audit(
             rich_help_panel=_POOL,
         ),
     ] = False,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            help="Label that scores above 0 predict (files; default: the goal file's, else the last in sorted order).",
+            rich_help_panel=_POOL,
+        ),
+    ] = None,
     budget: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             help="Rows of a lesson: a count, or a share (default: a tenth of them, or more where a lesson needs more).",
             rich_help_panel=_POOL,
@@ -89,9 +96,11 @@ def audit(
 ) -> None:
     """Read the options, run the audit, write the page and show a table."""
     from superteach.cli import screen
-    from superteach.coordinator.selection import counts_of
+    from superteach.cli.goal import positive_unsaid
+    from superteach.coordinator.selection import check_least, counts_of
+    from superteach.mathematics.learner import Learner
     from superteach.privacy.accounting import Mode
-    from superteach.settings import check_budget
+    from superteach.settings import check_budget, read_budget
     from superteach_lab.audit.page import page_of
     from superteach_lab.audit.run import audit as run
     from superteach_lab.paper.workers import cores
@@ -100,16 +109,18 @@ def audit(
     wanted = tuple(dict.fromkeys(privacy or PRIVACY))
     if odd := [name for name in wanted if name not in PRIVACY]:
         raise SettingError(f"--privacy {odd[0]!r} is not known; there are {', '.join(PRIVACY)}")
-    size = None
-    if budget is not None:
-        size = check_budget(int(budget) if budget >= 1 and budget == int(budget) else budget)
+    size = None if budget is None else check_budget(read_budget(budget))
+    if isinstance(size, str | tuple):
+        raise SettingError(f"--budget {budget} is several sizes, and an audit is of one: give a count or a fraction")
     account = None if ledger is None else _ledger(ledger, epsilon, delta)
     with screen.activity("read files") as watch:
-        subject = _subject(files, target, owner, features, learner, (C, alpha, intercept), goal, standardize)
+        subject = _subject(files, target, owner, features, learner, (C, alpha, intercept), goal, standardize, positive)
         if "dp" in wanted:
             Mode("dp", epsilon, delta).check(subject.count)  # raises where there are no such ε and δ
         if size is not None:
-            subject = replace(subject, budget=counts_of(size, subject.count, len(subject.goal))[0])
+            counts = counts_of(size, subject.count, len(subject.goal))
+            check_least(counts, size, subject.count, len(subject.goal), Learner.of(subject.learner))
+            subject = replace(subject, budget=counts[0])
         found = run(subject, wanted, epsilon, delta, runs, watch, workers or cores())
     found.ledger = account
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -118,6 +129,8 @@ def audit(
         _print_json(found)
     else:
         _show(found)
+        if unsaid := "" if goal is None else positive_unsaid(goal, positive, subject.positive):
+            say(unsaid)
         say(f"The page is in {out}")
     if found.incomplete or not found.kept:
         raise typer.Exit(1)
@@ -155,12 +168,13 @@ def _subject(
     penalty: tuple[float | None, float | None, bool],
     goal: str | None,
     standardize: bool,
+    positive: str | None,
 ) -> Subject:
     """Rows, learner and goal, from files or drawn."""
     import numpy as np
     from scipy import sparse
 
-    from superteach.cli.goal import FROM_DATA, check_goal_file, check_goal_name, make_goal
+    from superteach.cli.goal import FROM_DATA, check_goal_file, check_goal_name, find_positive, make_goal
     from superteach.coordinator.goals import CheckedGoal, check_goal
     from superteach.coordinator.named import build_learner
     from superteach.coordinator.shares import public_goal
@@ -172,8 +186,10 @@ def _subject(
     C, alpha, intercept = penalty
     student = Learner.of(build_learner(kind, C, alpha, intercept))
     if not files:
-        if target or owner or features or goal or standardize:
-            raise SettingError("--target, --owner, --features, --goal and --standardize go with files; name some")
+        if target or owner or features or goal or standardize or positive:
+            raise SettingError(
+                "--target, --owner, --features, --goal, --standardize and --positive go with files; name some"
+            )
         if not student.loss.classifies:
             raise SettingError(f"--learner {kind} needs files of your own; the synthetic pool has two labels")
         draw = np.random.default_rng(0)
@@ -193,11 +209,12 @@ def _subject(
             f"--goal {goal} is found from the rows themselves, and an audit needs a goal that is public: name a .json or "
             ".npy file, or from-data:FILE with rows that are nobody's secret"
         )
+    label = find_positive(goal, positive)
     names = None if features is None else [name.strip() for name in features.split(",")]
     numeric = not student.loss.classifies
     pool = read_pool(files, target, owner, names, numeric)
-    classes = None if numeric else find_classes(pool.parts, most=2)
-    teachers, _ = make_teachers(pool.parts, pool.columns, student.loss)
+    classes = label.last(None if numeric else find_classes(pool.parts, most=2))
+    teachers, _ = make_teachers(pool.parts, pool.columns, student.loss, label)
     parts = tuple(
         (_dense(part.take_features(), sparse), np.asarray(teacher.target, dtype=np.float64))
         for part, teacher in zip(pool.parts, teachers, strict=True)
@@ -211,6 +228,7 @@ def _subject(
     rows = sum(len(y) for _, y in parts)
     size = min(max(round(0.1 * rows), 2 * len(vector)), int(0.9 * rows))
     subject = Subject(parts, student, vector, size, ", ".join(Path(one).name for one in files))
+    subject = replace(subject, positive=None if classes is None else classes.tolist()[1])
     return subject.standardised() if standardize else subject
 
 
@@ -250,6 +268,7 @@ def _print_json(found: Audit) -> None:
             }
             for one in found.audited
         ],
+        "positive": found.subject.positive,
         "kept": found.kept,
         "unmeasured": found.unmeasured,
         "ledger": found.ledger,

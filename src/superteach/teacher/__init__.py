@@ -76,7 +76,9 @@ class Teacher:
         """Return the same teacher behind another guard, with draws of its own in a private mode."""
         found = copy(self)
         found.guard = guard
-        found.secret = 0 if guard.mode.name == "none" else secrets.randbits(63)
+        found.secret = 0
+        if guard.mode.name != "none":
+            found.secret = secrets.randbits(63) if guard.secret is None else guard.secret
         return found
 
     def size_of(self, chosen: Positions | None) -> Array:
