@@ -40,7 +40,11 @@ UNCOVERED = {
         "How long an owner takes to choose its rows. Across organisations an owner answers before it chooses.",
         "The owner's own computer: whoever can read its disk or memory reads its rows.",
     ),
-    "isolated": ("Whether the goal was reached: only each owner learns how well its rows carry its share.",),
+    "isolated": (
+        "Whether the goal was reached: only each owner learns how well its rows carry its share.",
+        "Lessons in one process, where one owner has all rows: there the seed repeats the choice, and whoever knows it, the "
+        "model and all other rows can tell whether one more was there. Across organisations each owner draws for itself.",
+    ),
     "dp": (
         "People with several rows: the number ε holds for one row. An owner can name the column that says whose row it is, "
         "and how many rows of one person take part; a lesson then costs that many times as much.",
