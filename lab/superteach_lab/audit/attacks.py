@@ -252,8 +252,9 @@ def very_different(subject: Subject) -> Iterator[tuple[str, Subject]]:
 def silence(subject: Subject, mode: Mode, door: Door = HONEST) -> Finding:
     """Compare all that leaves owners over very different tables: bytes under "isolated", and shapes where noise is in them.
 
-    The time until an owner has chosen is measured too: it is not hidden.
+    The time until an owner has chosen is measured too: it is not hidden. The lesson is small, for it is taught ten times.
     """
+    subject = replace(subject, budget=min(subject.budget, max(2 * len(subject.goal), 20)))
     attack, seen, seconds = TABLES, dict[object, str](), []
     for name, one in very_different(subject):
         started = time.perf_counter()

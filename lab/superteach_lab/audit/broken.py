@@ -230,7 +230,6 @@ def _found(work: Callable[[], Finding]) -> tuple[bool, str]:
 
 def check_variants(subject: Subject, mode: Mode, runs: int) -> list[Caught]:
     """Run every broken variant against its detector."""
-    telling = _telling(subject)
     variants: dict[str, Callable[[], tuple[bool, str]]] = {
         **{name: partial(_noise, subject, mode, runs, door) for name, door in NOISE.items()},
         "a question may be asked again": lambda: _found(
@@ -241,7 +240,7 @@ def check_variants(subject: Subject, mode: Mode, runs: int) -> list[Caught]:
             lambda: attacks.reset_the_account(subject, mode, account_by_table)
         ),
         "an acknowledgement that depends on rows": lambda: _found(
-            lambda: attacks.silence(telling, Mode("isolated"), Door(teacher=Telling))
+            lambda: attacks.silence(subject, Mode("isolated"), Door(teacher=Telling))
         ),
         "the exact number of rows declared": lambda: _found(lambda: attacks.count_rows(subject, mode, str)),
         "measurements left in lesson.json": lambda: _found(lambda: _measured(subject)),
@@ -253,11 +252,6 @@ def check_variants(subject: Subject, mode: Mode, runs: int) -> list[Caught]:
         except Exception as error:  # told on the page; the other variants are still tried
             found.append(Caught(variant, None, f"could not be run: {failure(error)}"))
     return found
-
-
-def _telling(subject: Subject) -> Subject:
-    """The same with few rows in the lesson: choosing them is quick."""
-    return replace(subject, budget=max(subject.budget // 2, 3 * len(subject.goal)))
 
 
 def _measured(subject: Subject) -> Finding:

@@ -79,7 +79,9 @@ def judge(found: Array, mode: Mode, again: bool, seed: int = 0) -> Finding:
     if again:
         said += "; and whoever knows every other row and the seed computes the model again, and knows"
         auc, low, high = 1.0, 1.0, 1.0
-    return Finding(MODEL, mode.name, said, broken=bool(low > MOST_AUC), auc=auc, between=(low, high))
+    if low > MOST_AUC:
+        said += f"; more than {MOST_AUC:g}, so look at a model before you hand it over"
+    return Finding(MODEL, mode.name, said, auc=auc, between=(low, high))
 
 
 def _spread(auc: float) -> float:

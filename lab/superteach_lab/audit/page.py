@@ -40,7 +40,11 @@ UNCOVERED = {
         "How long an owner takes to choose its rows. Across organisations an owner answers before it chooses.",
         "The owner's own computer: whoever can read its disk or memory reads its rows.",
     ),
-    "isolated": ("Whether the goal was reached: only each owner learns how well its rows carry its share.",),
+    "isolated": (
+        "Whether the goal was reached: only each owner learns how well its rows carry its share.",
+        "Lessons in one process, where one owner has all rows: there the seed repeats the choice, and whoever knows it, the "
+        "model and all other rows can tell whether one more was there. Across organisations each owner draws for itself.",
+    ),
     "dp": (
         "People with several rows: the number ε holds for one row. An owner can name the column that says whose row it is, "
         "and how many rows of one person take part; a lesson then costs that many times as much.",
@@ -49,6 +53,8 @@ UNCOVERED = {
     ),
     "none": ("Everything: single rows are shown.",),
 }
+FEW = 5
+"""Kinds of question from which on the table of them is folded."""
 _CAUGHT = {True: "yes", False: "NO", None: "not run"}
 
 
@@ -96,6 +102,11 @@ def _verdict(one: Audited, accounted: Accounted | None) -> Markup | str:
     said = f"{tried} and recovered no row."
     if wrong:
         said += f" But something is WRONG with: {', '.join(wrong)}."
+    guessed = next((found for found in one.findings if found.auc is not None and found.between is not None), None)
+    if guessed is not None and guessed.auc is not None and guessed.between is not None:
+        low, high = guessed.between
+        said += f" A model handed over afterwards is not covered: a row was guessed from it with AUC {guessed.auc:.2f}"
+        said += f" ({low:.2f} to {high:.2f}; 0.5 is a coin)."
     if one.mode == "dp" and accounted is not None:
         least = max(each.epsilon for each in accounted.measured)
         said += f" The measured ε is at least {least:.2g}, the claimed one {accounted.mode.epsilon:g}."
@@ -129,12 +140,10 @@ def _mode(page: Page, one: Audited) -> None:
         section.prose(f"No lesson was taught: {one.refused}")
         return
     rows = [[name, shows, rounds, numbers] for name, shows, rounds, numbers in one.heard.left]
-    section.table(["question", "what the answer shows", "rounds", "numbers"], rows, "What left each owner")
-    section.table(
-        ["what was tried", "rows recovered", "what happened"],
-        [_row(each) for each in one.findings],
-        "Attacks that were tried",
-    )
+    folded = "What left each owner, question by question" if len(rows) > FEW else ""
+    caption = "" if folded else "What left each owner"
+    section.table(["question", "what the answer shows", "rounds", "numbers"], rows, caption, folded)
+    section.table(["what was tried", "what happened"], list(map(_row, one.findings)), "Attacks that were tried")
     if any(each.auc is not None for each in one.findings):
         section.note(
             "AUC: how often a guess ranks a lesson with the row above one without it; 0.5 is a coin, 1 is certainty. In "
@@ -145,8 +154,10 @@ def _mode(page: Page, one: Audited) -> None:
 
 
 def _row(one: Finding) -> list[object]:
-    recovered = "not run" if one.failed else f"{one.rows:,} of {one.of:,}" if one.of else "–"
-    return [TRIED.get(one.attack, one.attack), recovered, _sentence(one.said)]
+    said = _sentence(one.said)
+    if one.of and not one.failed:
+        said = f"{one.rows:,} of {one.of:,} row{'s' * (one.of != 1)} recovered. {said}"
+    return [TRIED.get(one.attack, one.attack), said]
 
 
 def _sentence(clause: str) -> str:
@@ -166,14 +177,12 @@ def _epsilon(page: Page, accounted: Accounted) -> None:
         "Where that is more than was claimed, the claim is false."
     )
     rows = [
-        [one.what, one.claimed, one.epsilon, one.of_row, one.false_alarms, one.misses, one.auc, one.runs]
+        [one.what, one.claimed, one.epsilon, number(one.false_alarms, 3), number(one.misses, 3), one.runs]
         for one in accounted.measured
     ]
-    headings = [
-        "questions", "ε claimed", "ε proved, at least", "ε by the formulas", "false alarms", "misses", "AUC", "lessons",
-    ]  # fmt: skip
+    headings = ["questions", "ε claimed", "ε proved", "false alarms", "misses", "runs"]
     section.table(
-        headings, rows, "Proved with 95 % confidence (Clopper and Pearson), through μ of Gaussian differential privacy"
+        headings, rows, "Proved: at least, with 95 % confidence (Clopper and Pearson), through μ of Gaussian privacy"
     )
     noise = accounted.noise
     section.prose(

@@ -212,5 +212,5 @@ def account(subject: Subject, mode: Mode, runs: int, workers: int = 1, watch: Wa
         drawn.append(sample(subject, row, mode, whole, many, workers, watch))
         measured += measure(drawn[-1], mode, where)
     watch("modes broken on purpose")
-    variants = broken.check_variants(subject, mode, min(runs, 200))
+    variants = broken.check_variants(subject, mode, min(runs, 100))
     return Accounted(mode, measured, noise_of(Drawn.together(drawn)), row, variants)

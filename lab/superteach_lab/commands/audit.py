@@ -288,6 +288,8 @@ def _show(found: Audit) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from superteach_lab.audit.delivered import MOST_AUC
+
     terminal = sys.stdout.isatty()
     table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, padding=(0, 1 if terminal else 2, 0, 0))
     table.add_column("attack")
@@ -301,7 +303,7 @@ def _show(found: Audit) -> None:
         if one.refused:
             say(in_options(f"{one.mode}: no lesson was taught: {one.refused}"))
         for finding in one.findings:
-            if finding.failed or finding.broken:
+            if finding.failed or finding.broken or (finding.auc or 0.0) > MOST_AUC:
                 say(in_options(f"{one.mode}: {finding.attack}: {finding.said}"))
     if found.unmeasured:
         say(in_options(f"ε was not measured: {found.unmeasured}"))

@@ -69,10 +69,10 @@ def test_compare_never_cuts_a_method_or_a_number(columns: int, tmp_path: Path) -
 
 
 def test_an_audit_says_what_it_does_and_fits_eighty_columns(tmp_path: Path) -> None:
-    order = ["audit", "--promise", "closed", "--out", "page.html"]
+    order = ["audit", "--privacy", "none", "--out", "page.html"]
     with Terminal(command(*order), tmp_path, columns=80) as person:
         assert person.status() == 0, person.text
-    assert re.search(r"closed: [a-z]+ .* 0:00:\d\d", person.text)
+    assert re.search(r"none: [a-z]+ .* 0:00:\d\d", person.text)
     assert "…" not in person.text
     assert max(map(len, person.text.splitlines()[-20:])) <= 80
     (tmp_path / "page.html").unlink()
