@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,7 @@ import pytest
 
 import superteach as st
 from superteach.losses import LOSSES, Loss
-from superteach.organisations.site import Site
-from superteach.organisations.site.rows import Holding, own_secret
-from superteach.privacy.audit_log import Audit
-from superteach.privacy.guard import Guard
-from superteach.privacy.policy import Policy
 from superteach.queries import Prepare
-from superteach.teacher.files import Pool
-from superteach.teacher.inputs import Part
 
 
 def make_pool(kind: str, rows: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -78,20 +70,3 @@ def federation_of() -> Callable[..., st.Federation]:
 def chosen_rows() -> Callable[[st.Federation], np.ndarray]:
     """`chosen_rows(federation)` gives the global numbers of the rows that teachers chose."""
     return pooled_choice
-
-
-@pytest.fixture
-def site_of(tmp_path: Path) -> Callable[..., Site]:
-    """`site_of(name, X, y, **policy)` gives a teacher at home, in a folder of its own."""
-
-    def make(name: str, X: Any, y: np.ndarray, columns: tuple[str, ...] | None = None, **rules: Any) -> Site:
-        names = columns or tuple(f"x{column}" for column in range(X.shape[1]))
-        numbers = np.arange(len(y))
-        pool = Pool((Part(name, X, y, numbers),), names, (tmp_path / f"{name}.csv",), (numbers,))
-        rules = {"promise": "open", "folder": tmp_path / name / "chosen"} | rules
-        (tmp_path / name).mkdir(exist_ok=True)
-        home = tmp_path / name
-        guard = Guard(Policy(("coordinator",), **rules), Audit(home / "audit.jsonl"))
-        return Site(name, Holding(name, pool, "y"), guard, "coordinator", secret=own_secret(home / "secret"))
-
-    return make
