@@ -11,7 +11,6 @@ import pytest
 
 from superteach import cli
 from superteach.cli import federated
-from superteach.federated import box as boxes
 from superteach.federated.answering import Answering
 from superteach.federated.box import LocalBox
 from superteach.federated.federation import create_federation
@@ -45,10 +44,21 @@ class Town:
         self.place = self.home / "box"
         for name in SITES:
             invitation = self.home / "invitations" / f"{name}.json"
-            self.call("site", "new", self.site(name), "--invitation", invitation, "--data", self.files[name], "--target", "ill")
+            self.call(
+                "site",
+                "new",
+                self.site(name),
+                "--invitation",
+                invitation,
+                "--data",
+                self.files[name],
+                "--target",
+                "ill",
+            )
         (folder / "goal.json").write_text(json.dumps(GOAL))
         self.sites: dict[str, tuple[Site, Answering]] = {}
         self.away: set[str] = set()
+        self.carrier = LocalBox(self.place)
         self.box: LocalBox = Stepping(self)
 
     def site(self, name: str) -> Path:
@@ -73,10 +83,9 @@ class Town:
             site = Site(self.site(name))
             self.sites[name] = site, Answering(site)
         site, answering = self.sites[name]
-        plain = LocalBox(self.place)
-        site.sync(plain)
+        site.sync(self.carrier)
         answering.work()
-        site.sync(plain)
+        site.sync(self.carrier)
         answering.finish()
 
     def step_all(self) -> None:
@@ -111,15 +120,28 @@ class Stepping(LocalBox):
 
     def list(self, folder: str) -> list[str]:
         self.town.step_all()
-        return super().list(folder)
+        return self.town.carrier.list(folder)
+
+    def put(self, name: str, data: bytes) -> None:
+        self.town.carrier.put(name, data)
 
 
 @pytest.fixture
-def town(tmp_path, monkeypatch) -> Town:
-    made = Town(tmp_path)
-    for room in (federated, boxes):
-        monkeypatch.setattr(room, "open_box", lambda url: made.box)
-    return made
+def town_of(monkeypatch) -> Callable[[Path], Town]:
+    """Make a town in a folder; commands then reach its box, the last one's where there are several."""
+
+    def make(folder: Path, rows: int = 100) -> Town:
+        folder.mkdir(exist_ok=True)
+        made = Town(folder, rows)
+        monkeypatch.setattr(federated, "open_box", lambda url: made.box)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def town(tmp_path, town_of) -> Town:
+    return town_of(tmp_path, 400)
 
 
 @pytest.fixture
@@ -133,4 +155,3 @@ def fails(capsys) -> Callable[..., str]:
         return line
 
     return run
-

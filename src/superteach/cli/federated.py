@@ -217,8 +217,8 @@ def _goal(request: Request, asked: Json, terms: Terms, student: Learner, setting
         return check_goal(vector, len(terms.columns), student, terms.classes)
     if settings.privacy != "none" and not request.goal.startswith(FROM_DATA):
         raise GoalError(
-            f"--goal {request.goal} is fitted on the sites' rows, and --privacy {settings.privacy} releases no such fit: give "
-            "a goal file, such as a model fitted elsewhere, or from-data:FILE with rows of your own"
+            f"--goal {request.goal} is fitted on the sites' rows, and --privacy {settings.privacy} releases no such fit: "
+            "give a goal file, such as a model fitted elsewhere, or from-data:FILE with rows of your own"
         )
     make = partial(make_goal, request.goal, request.goal_seed, terms.columns, terms.target, numeric, request.intercept)
     return make(terms.classes)

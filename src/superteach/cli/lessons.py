@@ -14,6 +14,7 @@ from superteach.errors import SettingError
 if TYPE_CHECKING:
     from superteach.federated.engine import Lesson
     from superteach.federated.federation import Home
+    from superteach.types import Json
 
 _Folder = Annotated[Path, typer.Argument(help="Folder of the federation.", show_default=False)]
 _Name = Annotated[str, typer.Argument(help="Beginning of the lesson's name.", show_default=False)]
@@ -110,7 +111,7 @@ def _find(home: Home, name: str) -> Lesson:
     return found[0]
 
 
-def _facts(lesson: Lesson) -> dict[str, object]:
+def _facts(lesson: Lesson) -> Json:
     assert lesson.order is not None
     body, questions = lesson.order.body, len(lesson.questions)
     replied = {seat["name"]: sum(site == seat["name"] for _, site in lesson.replies) for seat in body["roster"]}

@@ -70,7 +70,7 @@ class LocalBox:
 
     def list(self, folder: str) -> list[str]:
         try:
-            self._check(folder)
+            self._check(f"{folder}/any")
             return sorted(os.listdir(self.place / folder))
         except (FileNotFoundError, NotADirectoryError):
             return []

@@ -82,7 +82,7 @@ KINDS: dict[str, dict[str, Check]] = {
     "invitation": {"federation": _fits(NAME), "site": _fits(NAME), "box": _is(str), "secret": _fits(ID)},
     "membership": {"site": _fits(NAME), "proof": _fits(ID), "version": _is(str), "rows": _is(int), "columns": _texts,
                    "target": _is(str), "labels": _labels, "privacy": _texts, "share": _is(int, float)},
-    "order": {"version": _is(str), "learner": _is(dict), "columns": _texts, "target": _is(str), "classes": _labels,
+    "order": {"nonce": _fits(ID), "version": _is(str), "learner": _is(dict), "columns": _texts, "target": _is(str), "classes": _labels,
               "roster": _seats, "privacy": _is(str), "size": _is(int), "price": _price, **_QUESTION},
     "question": _QUESTION,
     "reply": {"site": _fits(NAME), "number": _is(int), "status": lambda value: value in ("ok", "refused", "failed"),

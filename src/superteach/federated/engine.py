@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from superteach.engines.base import add_up
 from superteach.errors import BadReply, QueryRefused, TeacherLost, TeachingError
 from superteach.federated.box import FILE, Box, Pause, file_name
-from superteach.federated.documents import MOST_BYTES_NONE, Document, canonical, read, shown, sign
+from superteach.federated.documents import MOST_BYTES, MOST_BYTES_NONE, Document, canonical, read, shown, sign
 from superteach.federated.federation import Home, Terms
 from superteach.federated.questions import read_query, read_reply, write_query
 from superteach.federated.site import keep
@@ -160,6 +161,7 @@ class Documents:
         about = {"learner": learner, "version": version, "privacy": privacy, "size": size, "price": cost}
         self._order = {**terms.written, **about}
         self._box, self._lesson, self._wait, self._say = box, lesson, wait, say
+        self._most = MOST_BYTES_NONE if privacy == "none" else MOST_BYTES
         self._posted: dict[int, tuple[Document, Query[object]]] = {}
         self._seen: set[str] = set()
 
@@ -195,7 +197,7 @@ class Documents:
         if known is None:
             body = {"number": number, "to": list(names), "query": json.loads(canonical(written))}
             if lesson.order is None:
-                known = sign(lesson.home.key, "order", {**self._order, **body})
+                known = sign(lesson.home.key, "order", {"nonce": secrets.token_hex(32), **self._order, **body})
                 lesson.begin(known)
             else:
                 known = sign(lesson.home.key, "question", body, lesson.id)
@@ -233,9 +235,8 @@ class Documents:
                 raise self._unanswered(missing, now - started)
             if now > said + AGAIN:
                 said = now
-                self._say(
-                    f"waiting for {', '.join(missing)} (question {asked[missing[0]].body['number']}, lesson {self._lesson.name})"
-                )
+                question = asked[missing[0]].body["number"]
+                self._say(f"waiting for {', '.join(missing)} (question {question} of lesson {self._lesson.name})")
             pause(news)
 
     def _look(self, asked: Mapping[str, Document], refused: dict[str, str]) -> bool:
@@ -254,7 +255,7 @@ class Documents:
                 continue
             question = asked[match[3]]
             try:
-                reply = read(self._box.get(f"{folder}/{file}", MOST_BYTES_NONE), MOST_BYTES_NONE)
+                reply = read(self._box.get(f"{folder}/{file}", self._most), self._most)
             except QueryRefused:  # a carrier may still be writing it
                 continue
             self._seen.add(file)

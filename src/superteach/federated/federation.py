@@ -215,8 +215,8 @@ def agree(
         if privacy not in theirs["privacy"]:
             accepted = " and ".join(map(repr, theirs["privacy"]))
             raise QueryRefused(
-                f"site {name} accepts privacy {accepted}, not {privacy!r}: teach with that, leave it out (--teachers), or ask "
-                "its owner to change `privacy` in its policy; nothing was asked or spent"
+                f"site {name} accepts privacy {accepted}, not {privacy!r}: teach with that, leave it out (--teachers), or "
+                "ask its owner to change `privacy` in its policy; nothing was asked or spent"
             )
     columns, target = _columns(said, features)
     classes = positive.last(_classes(said) if learner.loss.classifies else None)

@@ -16,7 +16,11 @@ from superteach.types import Array, Json
 def write_query(query: Query[object]) -> Json:
     """Write a query for a document."""
     content, arrays = wire.encode_fields(query)
-    return {"name": type(query).__name__, "fields": content, "arrays": [from_numbers(array.tolist()) for array in arrays]}
+    return {
+        "name": type(query).__name__,
+        "fields": content,
+        "arrays": [from_numbers(array.tolist()) for array in arrays],
+    }
 
 
 def read_query(written: Json, number: int) -> Query[object]:

@@ -90,13 +90,13 @@ class Site:
             raise SettingError(
                 f"{str(folder)!r} is no site: make one with  superteach site new {folder} --invitation FILE …"
             )
-        for part in (self.folder, *(self.folder / part for part in (*PARTS, "policy.toml", "site.toml"))):
-            if part.is_symlink():
+        for place in (self.folder, *(self.folder / name for name in (*PARTS, "policy.toml", "site.toml"))):
+            if place.is_symlink():
                 raise SettingError(
-                    f"{str(part)!r} is a symbolic link, which could lead anywhere: put the real thing there"
+                    f"{str(place)!r} is a symbolic link, which could lead anywhere: put the real thing there"
                 )
-        for part in PARTS[:2]:
-            (self.folder / part).mkdir(mode=0o700, exist_ok=True)
+        for name in PARTS[:2]:
+            (self.folder / name).mkdir(mode=0o700, exist_ok=True)
         self.settings = tomllib.loads((self.folder / "site.toml").read_text("utf-8"))
         self.name = str(self.settings["name"])
         check_private(self.folder / "key")
@@ -112,11 +112,11 @@ class Site:
         self._seen: set[str] = set()
         self._tries: dict[str, tuple[int, float]] = {}
         self._policy: tuple[object, Json] = (None, {})
-        for place in sorted((self.folder / "lessons").iterdir()):
-            if (place / "done").exists():
-                self.over.add(place.name)
-            elif ID.fullmatch(place.name):
-                self._load(place)
+        for lesson in sorted((self.folder / "lessons").iterdir()):
+            if (lesson / "done").exists():
+                self.over.add(lesson.name)
+            elif ID.fullmatch(lesson.name):
+                self._load(lesson)
 
     def _load(self, place: Path) -> None:
         documents = [read(path.read_bytes(), MOST_BYTES_NONE) for path in sorted(place.glob("*.json"))]
@@ -155,6 +155,11 @@ class Site:
         facts = [stamp(self.folder / "policy.toml"), stamp(Path(str(self.settings["data"])))]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
+    @property
+    def most_bytes(self) -> int:
+        """Length of the longest document that this site reads."""
+        return MOST_BYTES_NONE if "none" in self.rules().get("privacy", ()) else MOST_BYTES
+
     def notice(self, text: str) -> None:
         """Keep a sentence for the owner, once."""
         text = shown(text, 2000)
@@ -173,14 +178,16 @@ class Site:
 
     def take(self, data: bytes) -> bool:
         """Take a document in; False: it belongs to an order that has not come yet. Refuse what this site does not take."""
-        accepts_none = "none" in self.rules().get("privacy", ())
-        document = read(data, MOST_BYTES_NONE if accepts_none else MOST_BYTES)
+        return self.take_document(read(data, self.most_bytes))
+
+    def take_document(self, document: Document) -> bool:
+        """Take in what `take` has read."""
         if document.kind not in ("order", "question", "receipt"):
             raise QueryRefused(f"a site takes no document of kind {document.kind}")
         if not self.listed(document.author):
             raise QueryRefused(
-                f"the policy does not list the coordinator {document.author} that signed a document of kind {document.kind}: "
-                "if you know it, add its key to `coordinators`"
+                f"the policy does not list the coordinator {document.author} that signed this {document.kind}: if you know "
+                "it, add its key to `coordinators`"
             )
         if document.kind == "order":
             self._take_order(document)
@@ -265,9 +272,8 @@ class Site:
         if old is not None:  # a refusal that no longer holds
             (lesson.folder / file_name(old)).unlink(missing_ok=True)
 
-    def adopt(self, data: bytes) -> bool:
+    def adopt(self, document: Document) -> bool:
         """Take back a reply of this site's own that its folder does not know: an older copy of the folder was put back."""
-        document = read(data, MOST_BYTES_NONE)
         if document.author != self.public or document.kind != "reply":
             raise QueryRefused(f"somebody else has put a reply in the name of {self.name} into the box")
         number = document.body["number"]
@@ -279,8 +285,8 @@ class Site:
         known = lesson.replies.get(number)
         if document.body["status"] == "ok" and (known is None or known.id != document.id):
             self.notice(
-                f"the box holds a reply of this site to lesson {lesson.name} that its folder does not know, so an older copy "
-                "of the folder was put back; the reply was taken over, and what it cost is charged"
+                f"the box holds a reply of this site to lesson {lesson.name} that its folder does not know, so an older "
+                "copy of the folder was put back; the reply was taken over, and what it cost is charged"
             )
             keep(lesson.folder / "charge", b"")
             keep(lesson.folder / file_name(document), document.data)
@@ -322,13 +328,12 @@ class Site:
     def sync(self, box: Box) -> bool:
         """Take in what the box has, put there what it lacks; tell whether there was anything."""
         news = False
-        if rules := self.rules():
-            if self.listed(self.invitation.author) and "declared" in rules:
-                own = self.membership()
-                name = f"{self.name}-{own.id[:32]}.json"
-                if name not in self._seen and MEMBER.fullmatch(name):
-                    box.put(f"members/{name}", own.data)
-                    self._seen.add(name)
+        if self.listed(self.invitation.author) and "declared" in self.rules():
+            own = self.membership()
+            name = f"{self.name}-{own.id[:32]}.json"
+            if name not in self._seen and MEMBER.fullmatch(name):
+                box.put(f"members/{name}", own.data)
+                self._seen.add(name)
         for identity in box.list("lessons"):
             if ID.fullmatch(identity) and identity not in self.over:
                 news |= self._sync_lesson(box, identity)
@@ -345,16 +350,22 @@ class Site:
             tries, due = self._tries.get(path, (0, 0.0))
             if time.monotonic() < due or tries > MOST_TRIES:
                 continue
+            self._tries[path] = tries + 1, time.monotonic() + 0.25 * 2.0**tries
             try:
-                data = box.get(path, MOST_BYTES_NONE)
-                taken = self.adopt(data) if match[3] else self.take(data)
-                news |= taken
-                if taken:
-                    self._seen.add(f"{identity}/{file}")
+                document = read(box.get(path, self.most_bytes), self.most_bytes)
             except QueryRefused as error:
-                self._tries[path] = tries + 1, time.monotonic() + 0.25 * 2.0**tries
                 if tries:
-                    self.notice(f"{shown(path)}: {error}")
+                    self.notice(f"{path}: {error}")
+                continue
+            try:
+                taken = self.adopt(document) if match[3] else self.take_document(document)
+            except QueryRefused as error:
+                self.notice(f"{path}: {error}")
+                continue
+            if taken:
+                news = True
+                self._seen.add(f"{identity}/{file}")
+                del self._tries[path]
         lesson = self.lessons.get(identity)
         for reply in lesson.replies.values() if lesson else ():
             name = file_name(reply)
