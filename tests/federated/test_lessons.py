@@ -38,13 +38,15 @@ def test_sums_give_the_lesson_of_one_process_to_the_last_bit(town):
         assert town.chosen(name) == [rows_of_one(town, "none", name)]
 
 
-def test_a_site_that_starts_anew_before_every_question_gives_the_same_lesson(town, monkeypatch):
+def test_sites_that_start_anew_on_the_way_give_the_same_lesson(town, monkeypatch):
     town.accept("none")
     assert town.teach("out", "--privacy", "none") == 0
-    plain = town.step
+    plain, steps = town.step, [0]
 
     def forgetful(name):
-        town.restart(name)
+        steps[0] += 1
+        if steps[0] % 20 == 0:
+            town.restart(name)
         plain(name)
 
     monkeypatch.setattr(town, "step", forgetful)

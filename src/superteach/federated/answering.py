@@ -113,30 +113,30 @@ class Answering:
     def answer(self, lesson: SiteLesson, number: int) -> None:
         """Reply to one question, whatever it is: with numbers, or with the reason why there are none."""
         facts: Json = {"lesson": lesson.order.id, "number": number, "coordinator": lesson.order.author}
-        status, numbers, reason, paid = "ok", list[object](), "", None
         try:
             lesson.questions[number].check_dates()
             with self._controller.limit(limits=1):
                 query, numbers = self._answer(lesson, number)
-            facts["query"] = query.name
-            if isinstance(query, Private):
-                facts["released"] = lesson.order.id
-                paid = lesson.order.body["price"]
-            self.audit.add({**facts, "verdict": "answered"})
+            noisy = isinstance(query, Private)
+            self.site.reply(lesson, number, "ok", numbers, "", lesson.order.body["price"] if noisy else None)
+            # After the reply is kept and before anybody sees it: see `_SiteAccount`.
+            self.audit.add({**facts, "query": query.name, **({"released": lesson.order.id} if noisy else {})})
         except QueryRefused as error:
-            status, numbers, reason, paid = "refused", [], str(error), None
+            self._refuse(lesson, number, facts, "refused", str(error))
         except Exception as error:  # an accident must not tell what the rows hold
             _log.debug("a question could not be answered", exc_info=True)
             self.site.notice(f"lesson {lesson.name}, question {number}: {type(error).__name__}: {error}")
-            status, numbers, reason, paid = "failed", [], _reason(error), None
-        if status != "ok":
-            self._sessions.pop(lesson.order.id, None)
-            self.site.notice(f"lesson {lesson.name}, question {number} was {status}: {reason}")
-            try:
-                self.audit.add({**facts, "verdict": f"{status}: {reason}"})
-            except QueryRefused as error:
-                self.site.notice(str(error))
-        self.site.reply(lesson, number, status, numbers, reason, paid)
+            self._refuse(lesson, number, facts, "failed", _reason(error))
+
+    def _refuse(self, lesson: SiteLesson, number: int, facts: Json, status: str, reason: str) -> None:
+        """Say why there are no numbers, to the coordinator and to the owner."""
+        self._sessions.pop(lesson.order.id, None)
+        self.site.notice(f"lesson {lesson.name}, question {number} was {status}: {reason}")
+        try:
+            self.audit.add({**facts, "verdict": f"{status}: {reason}"})
+        except QueryRefused as error:
+            self.site.notice(str(error))
+        self.site.reply(lesson, number, status, [], reason, None)
 
     def _answer(self, lesson: SiteLesson, number: int) -> tuple[Query[object], list[object]]:
         session = self._session(lesson)
