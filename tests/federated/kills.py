@@ -17,7 +17,7 @@ from superteach.privacy.audit_log import Audit
 from superteach.privacy.ledger import Ledger
 from tests.federated.conftest import SITES, Town
 
-MOST_COMMANDS = 60
+MOST_COMMANDS = 40
 
 
 class Killed(BaseException):
@@ -92,6 +92,8 @@ def run(town: Town, privacy: str, seed: int, monkeypatch, lives: int = 12) -> in
     carrier.put = put
     town.carrier = carrier
 
+    everybody = ("--teachers", ",".join(SITES))
+
     def step(name):
         try:
             Town.step(town, name)
@@ -105,7 +107,7 @@ def run(town: Town, privacy: str, seed: int, monkeypatch, lives: int = 12) -> in
         patch.setattr(Audit, "add", reaper.around(Audit.add))
         for _ in range(MOST_COMMANDS):
             try:
-                if town.teach("out", "--privacy", privacy, "--overwrite", "--wait", 20) == 0:
+                if town.teach("out", "--privacy", privacy, "--overwrite", "--wait", 3, *everybody) == 0:
                     break
             except Killed:
                 continue

@@ -255,12 +255,13 @@ class Documents:
             name = file_name(document)
             if name not in there:
                 self._box.put(f"{folder}/{name}", document.data)
-                news = True
         for file in there:
             match = FILE.fullmatch(file)
             if file in self._seen or not match or match[3] not in asked:
                 continue
             question = asked[match[3]]
+            if int(match[1]) != question.body["number"]:
+                continue
             try:
                 reply = read(self._box.get(f"{folder}/{file}", self._most), self._most)
             except QueryRefused:  # a carrier may still be writing it

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from superteach.errors import QueryRefused, SettingError
-from superteach.federated.box import FILE, LAST, MEMBER, Box, file_name
+from superteach.federated.box import FILE, LAST, Box, file_name
 from superteach.federated.documents import (
     ID,
     MOST_BYTES,
@@ -331,9 +331,11 @@ class Site:
         if self.listed(self.invitation.author) and "declared" in self.rules():
             own = self.membership()
             name = f"{self.name}-{own.id[:32]}.json"
-            if name not in self._seen and MEMBER.fullmatch(name):
-                box.put(f"members/{name}", own.data)
-                self._seen.add(name)
+            if name not in self._seen:
+                if name in box.list("members"):  # a carrier may lose it
+                    self._seen.add(name)
+                else:
+                    box.put(f"members/{name}", own.data)
         for identity in box.list("lessons"):
             if ID.fullmatch(identity) and identity not in self.over:
                 news |= self._sync_lesson(box, identity)
@@ -362,10 +364,10 @@ class Site:
             except QueryRefused as error:
                 self.notice(f"{path}: {error}")
                 continue
+            del self._tries[path]
             if taken:
                 news = True
                 self._seen.add(f"{identity}/{file}")
-                del self._tries[path]
         lesson = self.lessons.get(identity)
         for reply in lesson.replies.values() if lesson else ():
             name = file_name(reply)
