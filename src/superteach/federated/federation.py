@@ -145,7 +145,7 @@ class Home:
                 continue
             if site not in found or found[site].document.issued <= document.issued:
                 found[site] = Member(document)
-        order = {name: found[name] for name in self.sites if name in found}
+        order = {name: found[name] for name in sorted(found)}  # the order in which sites joined changes no lesson
         return order, [text for site, text in strange.items() if site not in found]
 
     def invited(self) -> list[str]:

@@ -331,11 +331,8 @@ class Site:
         if self.listed(self.invitation.author) and "declared" in self.rules():
             own = self.membership()
             name = f"{self.name}-{own.id[:32]}.json"
-            if name not in self._seen:
-                if name in box.list("members"):  # a carrier may lose it
-                    self._seen.add(name)
-                else:
-                    box.put(f"members/{name}", own.data)
+            if name not in box.list("members"):  # a carrier may lose it, and a box may be emptied
+                box.put(f"members/{name}", own.data)
         for identity in box.list("lessons"):
             if ID.fullmatch(identity) and identity not in self.over:
                 news |= self._sync_lesson(box, identity)
