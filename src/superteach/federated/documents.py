@@ -73,6 +73,10 @@ def _agrees(value: Json, checks: Mapping[str, Check]) -> bool:
     return value.keys() == checks.keys() and all(check(value[name]) for name, check in checks.items())
 
 
+def _part(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
 def _price(value: Any) -> bool:
     return value is None or (type(value) is dict and _agrees(value, {"epsilon": _is(float), "delta": _is(float)}))
 
@@ -81,7 +85,7 @@ _QUESTION = {"number": _is(int), "to": _texts, "query": _is(dict)}
 KINDS: dict[str, dict[str, Check]] = {
     "invitation": {"federation": _fits(NAME), "site": _fits(NAME), "box": _is(str), "secret": _fits(ID)},
     "membership": {"site": _fits(NAME), "proof": _fits(ID), "version": _is(str), "rows": _is(int), "columns": _texts,
-                   "target": _is(str), "labels": _labels, "privacy": _texts, "share": _is(int, float)},
+                   "target": _is(str), "labels": _labels, "privacy": _texts, "share": _part},
     "order": {"nonce": _fits(ID), "version": _is(str), "learner": _is(dict), "columns": _texts, "target": _is(str), "classes": _labels,
               "roster": _seats, "privacy": _is(str), "size": _is(int), "price": _price, **_QUESTION},
     "question": _QUESTION,

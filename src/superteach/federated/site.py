@@ -328,15 +328,23 @@ class Site:
     def sync(self, box: Box) -> bool:
         """Take in what the box has, put there what it lacks; tell whether there was anything."""
         news = False
-        if self.listed(self.invitation.author) and "declared" in self.rules():
-            own = self.membership()
-            name = f"{self.name}-{own.id[:32]}.json"
-            if name not in box.list("members"):  # a carrier may lose it, and a box may be emptied
-                box.put(f"members/{name}", own.data)
+        if self.rules().get("coordinators") and "declared" in self.rules():
+            self._join(box)
         for identity in box.list("lessons"):
             if ID.fullmatch(identity) and identity not in self.over:
                 news |= self._sync_lesson(box, identity)
         return news
+
+    def _join(self, box: Box) -> None:
+        """Have this site's membership in the box: a carrier may lose it, and a box may be emptied."""
+        try:
+            own = self.membership()
+        except (QueryRefused, SettingError) as error:
+            self.notice(f"the policy says what no membership can say: {error}")
+            return
+        name = f"{self.name}-{own.id[:32]}.json"
+        if name not in box.list("members"):
+            box.put(f"members/{name}", own.data)
 
     def _sync_lesson(self, box: Box, identity: str) -> bool:
         folder, news = f"lessons/{identity}", False
