@@ -26,7 +26,7 @@ def new(
     box: Annotated[
         str | None,
         typer.Option(
-            help="Where documents go: a folder that all reach, or a URL (sftp://…, s3://…, webdav+https://…) "
+            help="Where documents go: a folder that all reach, or a URL (sftp://…, s3://…, webdav://…) "
             "(default: FOLDER/box).",
             show_default=False,
         ),

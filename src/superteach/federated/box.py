@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from superteach.errors import MissingExtra, SettingError, reason_of
 from superteach.federated.documents import MOST_BYTES_NONE, Document
@@ -52,7 +53,7 @@ def file_name(document: Document) -> str:
 
 
 def open_box(url: str) -> Box:
-    """Open a box by its path or by a URL of fsspec's: sftp://…, s3://…, webdav://…"""
+    """Open a box by its path or by a URL: sftp://…, s3://…, webdav://… (over https; webdav+http:// over http), and others."""
     if "://" not in url or url.startswith("file://"):
         return LocalBox(Path(url.removeprefix("file://")).expanduser())
     return RemoteBox(url)
@@ -108,14 +109,20 @@ class RemoteBox:
 
     def __init__(self, url: str) -> None:
         try:
-            from fsspec.core import url_to_fs
+            import fsspec
         except ImportError:
             raise MissingExtra("fsspec", "federated", f"the box {url}") from None
+        self._files: Any
         try:
-            self._files, self._root = url_to_fs(url, use_listings_cache=False, skip_instance_cache=True)
-            self._files.ls(self._root)
-        except FileNotFoundError:
-            raise SettingError(f"box {url!r} is no folder: make it first") from None
+            if url.startswith("webdav"):  # the one scheme whose address is no part of fsspec's own URLs
+                address = urlsplit(url)
+                base = f"http{'' if address.scheme == 'webdav+http' else 's'}://{address.netloc.rpartition('@')[2]}"
+                login = (address.username, address.password) if address.username else None
+                self._files, self._root = fsspec.filesystem("webdav", base_url=base, auth=login), address.path.strip("/")
+            else:
+                self._files, self._root = fsspec.core.url_to_fs(url, skip_instance_cache=True)
+            self._files.makedirs(self._root, exist_ok=True)
+            self._files.ls(self._root.partition("/")[0])
         except Exception as error:  # every service has errors of its own
             raise SettingError(f"box {url!r} cannot be reached: {reason_of(error)}") from None
 
