@@ -11,7 +11,7 @@ DOCS := $(VENV)/.docs
 
 .PHONY: demo test test-slow test-lab test-browser test-federation test-spark test-torch check docs figures package bench bench-scale format clean
 
-demo: $(DEMO)/.ready  ## teach a learner from five private data sets: under a minute the first time, then three seconds
+demo: $(DEMO)/.ready  ## teach a learner from five private data sets: half a minute the first time, then three seconds
 	$(DEMO)/bin/superteach demo --out demo-output
 
 test: $(READY)  ## the product's tests that need no cluster, in two to five minutes on two cores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import asynchronous, dual, imports, match, memory, pipelines, privacy, promises, scale, small
+from benchmarks import asynchronous, dual, imports, match, memory, pipelines, privacy, scale, small
 from benchmarks.table import show
 
 BENCHMARKS = {
@@ -15,14 +15,9 @@ BENCHMARKS = {
     "small": small.run,
     "memory": memory.run,
     "privacy": privacy.run,
-    "promises": promises.run,
     "imports": imports.run,
 }
-PARTS = {
-    f"{name}.{part}": table
-    for name, parts in (("privacy", privacy.PARTS), ("promises", promises.PARTS))
-    for part, table in parts.items()
-}
+PARTS = {f"{name}.{part}": table for name, parts in (("privacy", privacy.PARTS),) for part, table in parts.items()}
 """Single tables, measured where they are named."""
 NAMED = {"pipelines": pipelines.run, "out-of-reach": pipelines.out_of_reach}
 """Benchmarks on published tables, run where they are named: $SUPERTEACH_DATA names the tables' folder."""

@@ -32,7 +32,7 @@ class Delayed(InProcess):
     def arrival(self) -> tuple[int, Array]:
         """The reply that is due first; the clock moves on to it."""
         self.clock, number, position, query = heapq.heappop(self._due)
-        return position, self._ask(position, query, number).numbers
+        return position, self._ask(position, query, number).values
 
     def _forget_posts(self) -> None:
         self._due.clear()

@@ -128,7 +128,7 @@ def check(device: str) -> None:
             ):
                 state, one = ours.answer(query, state, turn)
                 other, two = theirs.answer(query, other, turn)
-                error = np.abs(one.numbers - two.numbers).max() / np.abs(two.numbers).max()
+                error = np.abs(one.values - two.values).max() / np.abs(two.values).max()
                 worst[name] = max(worst.get(name, 0.0), float(error))
         say(f"check, 20,011 × {width}: largest relative difference of sums", {k: f"{v:.1e}" for k, v in worst.items()})
     X, y = pool(200_000, device)

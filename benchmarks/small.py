@@ -93,7 +93,7 @@ def owners(quick: bool) -> Measurements:
         "50 owners of 100 rows, d = 10, logistic, 200 of 5,000 rows: risk after a refit",
         ("way", "seeds", "median risk", "highest", "full pool", "seconds"),
     )
-    ways: tuple[dict[str, Any], ...] = ({"rounding": "together"}, {"rounding": "alone"}, {"promise": "closed"})
+    ways: tuple[dict[str, Any], ...] = ({"rounding": "together"}, {"rounding": "alone"}, {"privacy": "isolated"})
     for way in ways:
         risks, full, times = [], [], []
         for seed in range(3 if quick else 10):

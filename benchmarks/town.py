@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import psutil
-
 from superteach.organisations.nvflare.kits import Project, found
 from superteach.organisations.nvflare.session import Desk, sign_in
 

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from superteach.line.queries import QUERIES, SCRIPT, Query
+from superteach.line.queries import QUERIES, Query
 
 HEAD = (
     "query",
@@ -16,13 +16,13 @@ HEAD = (
     "over rows",
     "changes",
     "sensitivity",
-    "promises",
+    "modes",
 )
 
 
 def table() -> str:
     """The facts of all queries as a table in Markdown."""
-    lines = HEAD, ["---"] * len(HEAD), *map(_facts, QUERIES + SCRIPT)
+    lines = HEAD, ["---"] * len(HEAD), *map(_facts, QUERIES)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
@@ -38,7 +38,7 @@ def _facts(query: type[Query[object]]) -> list[str]:
         query.over,
         changed,
         why,
-        ", ".join(query.promises),
+        ", ".join(query.privacy),
     ]
 
 

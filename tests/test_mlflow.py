@@ -15,14 +15,14 @@ from superteach.mlflow import log_lesson
 
 
 @pytest.mark.long(every=3)
-@pytest.mark.parametrize("promise", ["open", "closed"])
-def test_a_logged_lesson_reads_back(promise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("privacy", ["none", "isolated"])
+def test_a_logged_lesson_reads_back(privacy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
 
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("GIT_PYTHON_REFRESH", "quiet")
     X, y, owner = make_classification_pool(200, 3, 2)
-    teacher = SuperTeacher(LogisticRegression(fit_intercept=False), [1.0, -1.0, 0.5], budget=30, promise=promise)
+    teacher = SuperTeacher(LogisticRegression(fit_intercept=False), [1.0, -1.0, 0.5], budget=30, privacy=privacy)
     lesson = teacher.fit(X, y, groups=owner).lesson_
     mlflow.set_tracking_uri((tmp_path / "store").as_uri())
     with mlflow.start_run() as run:
@@ -36,7 +36,7 @@ def test_a_logged_lesson_reads_back(promise: str, tmp_path: Path, monkeypatch: p
         assert stored.data.metrics[name] == getattr(lesson, name)
     walk = client.get_metric_history(run.info.run_id, "risk_by_size")
     assert [(point.step, point.value) for point in walk] == [(point.size, point.risk) for point in lesson.path]
-    assert stored.data.tags["superteach.promise"] == promise
+    assert stored.data.tags["superteach.privacy"] == privacy
     names = {Path(one.path).name for one in client.list_artifacts(run.info.run_id, "superteach")}
     assert names == {"lesson.json", "report.html"}
     fetched = client.download_artifacts(run.info.run_id, "superteach/lesson.json", str(tmp_path))

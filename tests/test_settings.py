@@ -79,7 +79,7 @@ WRONG = {
     "restarts": 0,
     "seconds": -1,
     "solver_seconds": 0.0,
-    "promise": "secret",
+    "privacy": "secret",
     "epsilon": 0.0,
     "delta": 1.0,
     "colluders": -1,

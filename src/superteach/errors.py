@@ -117,8 +117,9 @@ def counted(number: int, *words: str) -> str:
 
 def suggestion(name: object, known: "Sequence[object]") -> str:
     """Say which of the known names a wrong one may have been meant for; nothing where none is close."""
-    close = difflib.get_close_matches(name, list(map(str, known)), 1) if isinstance(name, str) else []
-    return f"; did you mean {close[0]!r}?" if close else ""
+    by_lower = {str(one).lower(): str(one) for one in reversed(known)}
+    close = difflib.get_close_matches(name.lower(), by_lower, 1) if isinstance(name, str) else []
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def listed(columns: "Sequence[object]") -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from docs.queries import table
 from superteach.line.queries.match import BINS, OCTAVES
-from superteach.queries import QUERIES, SCRIPT
+from superteach.queries import QUERIES
 from tests.line.test_queries import TALK, WIDTH
 
 ROOT = Path(__file__).parents[2]
@@ -124,10 +124,10 @@ def test_links_resolve(page):
 
 
 def test_the_table_of_queries_is_the_closed_list():
-    """what-leaves-a-teacher.md has the facts of the classes, as `python docs/queries.py PAGE` writes them."""
-    page = ROOT / "docs/what-leaves-a-teacher.md"
+    """privacy.md has the facts of the classes, as `python docs/queries.py PAGE` writes them."""
+    page = ROOT / "docs/privacy.md"
     assert page.read_text(encoding="utf-8").count(table()) == 1
-    assert re.findall(r"^\| `(\w+)` \|", table(), re.MULTILINE) == [query.__name__ for query in QUERIES + SCRIPT]
+    assert re.findall(r"^\| `(\w+)` \|", table(), re.MULTILINE) == [query.__name__ for query in QUERIES]
 
 
 def length(said: str, query) -> int:
@@ -166,7 +166,7 @@ def length(said: str, query) -> int:
 
 def test_the_table_of_queries_counts_the_numbers_of_a_reply():
     """What the page says of a reply's length is what the query declares."""
-    text = (ROOT / "docs/what-leaves-a-teacher.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/privacy.md").read_text(encoding="utf-8")
     said = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", text, re.MULTILINE))
     for query in TALK:
         if getattr(query, "function", None) not in (
@@ -185,4 +185,4 @@ def test_every_page_is_reached_from_the_index():
 
 def test_pages_with_blocks_are_found():
     """The search for blocks itself works."""
-    assert {page.name for page, _, _ in BLOCKS} >= {"README.md", "add-a-loss.md", "what-leaves-a-teacher.md"}
+    assert {page.name for page, _, _ in BLOCKS} >= {"README.md", "add-a-loss.md", "privacy.md"}

@@ -56,13 +56,11 @@ def loaded_by(names: tuple[str, ...]) -> frozenset[str]:
 
 
 FEDERATED = ("nvflare", "cryptography", "grpc")
-KEYS = ("privacy.masks", "privacy.rosters")
-"""Modules that load cryptography too, and are loaded by whoever asks for masks."""
 
 
 def test_one_room_loads_nvflare_and_nothing_loads_the_laboratory():
-    """All of the product but organisations.nvflare and keys of masks, in one interpreter."""
-    names = [name for name in PRODUCT if not inside(name, ("organisations.nvflare", "__main__", *KEYS, *FOREIGN))]
+    """All of the product in one interpreter."""
+    names = [name for name in PRODUCT if not inside(name, ("__main__", *FOREIGN))]
     found = loaded_by(tuple(names))
     ours = {*FEDERATED, "superteach_lab"} - {"psutil"}  # scikit-learn's joblib loads psutil where it is installed
     assert not {name for name in found if name.split(".")[0] in ours}
@@ -77,5 +75,4 @@ def test_one_room_names_nvflare(name):
             outside |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
             outside.add((node.module or "").split(".")[0])
-    outside -= {"cryptography"} if inside(name, KEYS) else set()
-    assert within(name, "superteach.organisations.nvflare") or not outside & set(FEDERATED)
+    assert not outside & set(FEDERATED)

@@ -11,19 +11,19 @@ from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
 
 
-@pytest.mark.parametrize("promise", ["open", "closed"])
-def test_a_lesson_is_logged_round_by_round(federation_of, pool, caplog, promise) -> None:
+@pytest.mark.parametrize("privacy", ["none", "isolated"])
+def test_a_lesson_is_logged_round_by_round(federation_of, pool, caplog, privacy) -> None:
     X, y = pool("logistic", 200, 3, 0)
     with caplog.at_level(logging.DEBUG, logger="superteach"):
-        lesson = teach(federation_of(X, y, 2), Learner(Logistic()), [1.0, 0.0, -1.0], budget=20, promise=promise)
+        lesson = teach(federation_of(X, y, 2), Learner(Logistic()), [1.0, 0.0, -1.0], budget=20, privacy=privacy)
     first, *rounds, last = caplog.records
     assert (first.levelname, last.levelname) == ("INFO", "INFO")
-    assert first.getMessage() == f"a lesson over 2 teachers begins: method match, promise {promise}, budget 20"
+    assert first.getMessage() == f"a lesson over 2 teachers begins: method match, privacy {privacy}, budget 20"
     assert last.getMessage().endswith(lesson.verdict)
     assert {record.levelname for record in rounds} == {"DEBUG"}
     said = [record.getMessage().rpartition(", ")[0] for record in rounds]
     asked = [f"round {entry.number}, {entry.stage}: {entry.query}" for entry in lesson.ledger]
-    if promise == "open":
+    if privacy == "none":
         assert said == asked
     else:  # each teacher also asks itself, on its own machine
         assert [words for words in said if words in asked] == asked

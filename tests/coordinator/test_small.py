@@ -112,7 +112,7 @@ def test_one_class_is_not_chosen_where_two_can_be():
     assert set(y[teacher.sample_indices_]) == {-1.0, 1.0}
 
 
-@pytest.mark.parametrize("way", [{"rounding": "alone"}, {"promise": "closed"}], ids=["alone", "closed"])
+@pytest.mark.parametrize("way", [{"rounding": "alone"}, {"privacy": "isolated"}], ids=["alone", "isolated"])
 def test_a_handful_of_rows_from_each_owner_add_up(way, pool):
     """Thirty owners choose three of thirty rows each, fewer than there are columns: far nearer than rows drawn at random."""
     learner, ratios = LogisticRegression(fit_intercept=False, **SHARP), []

@@ -150,9 +150,9 @@ def test_regression_and_costs(pool):
     np.testing.assert_allclose(lessons[0].model, lessons[1].model, rtol=1e-9)
 
 
-@pytest.mark.parametrize("promise", ["masked", "closed"])
-def test_promises_are_kept(promise, pool):
-    """What a promise needs beyond the device is computed from the copy."""
+@pytest.mark.parametrize("privacy", ["isolated", "dp"])
+def test_private_modes_are_kept(privacy, pool):
+    """What a private mode needs beyond the device is computed from the copy."""
     X, y = pool("logistic", 400, WIDTH, 1)
     goal = np.array([0.5, -0.3, 0.2])
     teacher = st.SuperTeacher(
@@ -160,7 +160,7 @@ def test_promises_are_kept(promise, pool):
         goal,
         budget=60,
         rounding="alone",
-        promise=promise,
+        privacy=privacy,
         engine=st.Torch("cpu"),
     )
     assert teacher.fit(X, y, groups=np.arange(400) % K).lesson_.size > 0

@@ -173,7 +173,7 @@ def test_what_cannot_be_on_disk_is_refused(tmp_path):
     assert_refused(run("teach", tmp_path / "none", *USUAL, *out), "holds no Parquet file")
     assert_refused(run("teach", folder, *USUAL, *out, "--owner", "note"), "--owner 'note'", "one owner")
     assert_refused(
-        run("teach", folder, *USUAL, *FEATURES, *out, "--promise", "closed", "--budget", "50"), "closed", "on disk"
+        run("teach", folder, *USUAL, *FEATURES, *out, "--privacy", "isolated", "--budget", "50"), "isolated", "on disk"
     )
     assert_refused(run("teach", folder, *USUAL, *FEATURES, *out, "--resume"), "no unfinished lesson")
     assert_refused(run("teach", folder, *USUAL, *FEATURES, *out, "--cache", tmp_path / "nowhere"), "nowhere", "--cache")

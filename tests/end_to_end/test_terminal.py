@@ -54,7 +54,7 @@ def test_the_demo_on_a_terminal(tmp_path: Path) -> None:
 ORDERS: dict[str, list[str]] = {
     "match": ["teach", "{files}", "--budget", "0.05"],
     "the paper's method": ["teach", "{files}", "--method", "dual", "--budget", "40"],
-    "a promise": ["teach", "{files}", "--promise", "closed", "--budget", "40", "--goal", "goal.json"],
+    "isolated": ["teach", "{files}", "--privacy", "isolated", "--budget", "40", "--goal", "goal.json"],
     "a rehearsal": ["teach", "{files}", "--budget", "40", "--dry-run"],
     "JSON": ["teach", "{files}", "--budget", "40", "--json"],
     "a wrong setting": ["teach", "{files}", "--budget", "5000"],
@@ -91,5 +91,5 @@ def test_on_a_terminal_everything_ends_as_in_a_pipe(pool: Path, tmp_path: Path, 
 
 
 def _words(text: str) -> str:
-    """Leave numbers out, for under a promise no two lessons are alike, and ends of lines, where a terminal has its own."""
+    """Leave numbers out, for under dp no two lessons are alike, and ends of lines, where a terminal has its own."""
     return " ".join(re.sub(r"[\d.,]+(e-\d+)?", "", text).split())

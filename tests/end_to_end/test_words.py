@@ -76,7 +76,7 @@ def test_a_report_of_one_row_agrees(pool: Path, tmp_path: Path) -> None:
         ("budget=(0.4, 0.1): a range", "--budget 0.4:0.1: a range"),
         ("raise the budget, or use budget='best'", "raise the budget, or use --budget best"),
         ("solver=Newton(tolerance=1e-10) goes not with method='match'", "--solver newton goes not with --method match"),
-        ("standardize=True needs sums; promise='closed' has none", "--standardize needs sums; --promise closed has none"),
+        ("standardize=True needs sums; privacy='dp' has none", "--standardize needs sums; --privacy dp has none"),
         ("goal=PerturbedFit(seed=0) is fitted", "--goal perturbed is fitted"),
         ("goals.MaxAUC needs a classifier", "--goal max-auc needs a classifier"),
         ("LogisticRegression(C=0.0) cannot be taught: C must be", "--C 0.0 cannot be taught: it must be"),
@@ -102,8 +102,8 @@ PYTHON = re.compile(r"np\.|numpy|\w=\(|\w='|\w=\w|\bNone\b|\bTrue\b|\bint\b|[A-Z
         (["--budget", "1.5"], "--budget 1.5 is not a fraction"),
         (["--C", "0"], "--C 0"),
         (["--restarts", "0"], "--restarts 0"),
-        (["--promise", "closed", "--budget", "best"], "--promise closed"),
-        (["--promise", "closed", "--budget", "40"], "--goal perturbed is fitted on the teachers' rows"),
+        (["--privacy", "isolated", "--budget", "best"], "--privacy isolated"),
+        (["--privacy", "isolated", "--budget", "40"], "--goal perturbed is fitted on the teachers' rows"),
         (["--method", "match", "--solver", "block", "--budget", "40"], "--solver block does not go with --method match"),
         (["--learner", "ridge", "--goal", "max-auc"], "--goal max-auc needs a classifier"),
         (["--budget", "smallest", "--risk-target", "1e-12", "--method", "random"], "--risk-target 1e-12"),
@@ -158,13 +158,3 @@ def test_badly_scaled_columns_bring_no_foreign_warnings(tmp_path: Path) -> None:
         check=False,
     )
     assert re.fullmatch(r"(error: [^\n]+try --standardize\n)?", ended.stderr), ended.stderr
-
-
-def test_a_warning_is_one_line_on_stderr_in_words_of_options(pool: Path, tmp_path: Path) -> None:
-    (tmp_path / "goal.json").write_text('{"x0": 1.0, "x1": 0.5, "x2": 0.0, "x3": -1.0}')
-    goal = ["--target", "label", "--learner", "logistic", "--no-intercept", "--goal", tmp_path / "goal.json"]
-    given = ["--budget", "300", "--promise", "epsilon", "--epsilon", "1"]
-    said = run("teach", *files_of(pool), *goal, *given, "--out", tmp_path / "out").stderr
-    assert re.match(
-        r"warning: --promise epsilon over 600 rows with --epsilon 1 and 4 coefficients: [^\n]+--epsilon\n", said
-    )

@@ -200,12 +200,12 @@ def test_least_squares_says_when_it_is_not_determined():
 
 
 def test_refusals_say_what_to_do():
-    """What many classes cannot have: other methods and promises, goals of a wrong shape, lessons without a class."""
+    """What many classes cannot have: other methods and privacy modes, goals of a wrong shape, lessons without a class."""
     X, y = pool(300)
     for wrong, error, words in (
         ({"method": "dual"}, SettingError, "method='dual' does not teach 4 classes or targets; use method='match'"),
         ({"method": "oblivious"}, SettingError, "use method='match'"),
-        ({"promise": "closed"}, SettingError, "promise='closed' cannot be kept for 4 classes"),
+        ({"privacy": "dp"}, SettingError, "privacy='dp' teaches one output, the learner has 4"),
         ({"goal": np.zeros((3, 4))}, GoalError, r"shape \(3, 4\), expected \(4, 4\): a row for each class"),
         ({"goal": np.zeros((2, 8))}, GoalError, r"shape \(2, 8\)"),
         ({"goal": TIGHT.fit(X, y == "elm")}, GoalError, r"shape \(1, 3\); there are 4 classes, and a row for each"),

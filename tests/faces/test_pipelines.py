@@ -30,7 +30,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import LinearSVC
 
 from superteach import SuperTeacher
-from superteach.errors import DataError, GoalError, LearnerError, SettingError
+from superteach.errors import DataError, GoalError, LearnerError
 from superteach.goals import FromData, PerturbedFit, Within
 from tests.oracles import TIGHT
 
@@ -341,13 +341,11 @@ def test_reference_rows_pass_the_pipeline():
     np.testing.assert_allclose(goal, np.append(fitted.coef_, fitted.intercept_), atol=1e-6)
 
 
-def test_a_promise_covers_no_sums_of_transformers():
+def test_private_modes_release_no_sums_for_transformers():
     """Fitted ones are public."""
     goal = np.zeros(3)
-    with pytest.raises(LearnerError, match="promise"):
-        teach(make_pipeline(StandardScaler(), learner()), goal, X=FRAME[NUMBERS], method="match", promise="masked")
-    with pytest.raises(SettingError, match="weights"):
-        teach(learner(), goal, X=FRAME[NUMBERS], method="match", promise="masked", sample_weight=np.ones(ROWS))
+    with pytest.raises(LearnerError, match="privacy mode"):
+        teach(make_pipeline(StandardScaler(), learner()), goal, X=FRAME[NUMBERS], method="match", privacy="isolated")
 
 
 WRONG_PIPES = {

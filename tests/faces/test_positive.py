@@ -84,7 +84,7 @@ def test_goals_that_know_their_labels_mean_the_same_whatever_is_positive():
         np.testing.assert_allclose(turned, -plain, atol=1e-7)
     expected = np.append(fitted.coef_, fitted.intercept_)
     np.testing.assert_allclose(teach(fitted, positive="case").lesson_.goal, -expected)
-    private = teach(FromData(X, Y), positive="case", method="match", promise="masked").lesson_.goal
+    private = teach(FromData(X, Y), positive="case", method="match", privacy="isolated").lesson_.goal
     np.testing.assert_allclose(private, -expected, atol=1e-6)
 
 

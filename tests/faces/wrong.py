@@ -153,7 +153,6 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
     (r"row 'p2': sample_weight is nan", {"sample_weight": spoilt(np.ones(ROWS), 2, None, np.nan)}),
     (r"row 'p2': sample_weight is inf", {"sample_weight": spoilt(np.ones(ROWS), 2, None, np.inf)}),
     (r"PoissonRegressor.*weight", {"learner": PoissonRegressor(), "y": np.abs(T), "sample_weight": np.ones(ROWS)}),
-    (r"promise='masked'.*weights", {"sample_weight": np.ones(ROWS), "promise": "masked", "method": "match"}),
 ]
 FITTED = LogisticRegression().fit(X, Y)
 GOALS: list[tuple[str, Any]] = [
@@ -256,7 +255,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     *[(r"random_state=", {"random_state": value}) for value in (-1, 0.5, "seed")],
     *[(r"standardize=", {"standardize": value}) for value in ("yes", 1)],
     *[(r"verbose=", {"verbose": value}) for value in (-1, "much")],
-    *[(r"promise=", {"promise": value}) for value in ("secret", None)],
+    *[(r"privacy=", {"privacy": value}) for value in ("secret", None)],
     *[(r"epsilon=", {"epsilon": value}) for value in (0.0, -1.0, "small")],
 ]
 
@@ -311,7 +310,7 @@ OTHERS: list[tuple[str, Call]] = [
     (r"budget=1 is 1 of 40 rows.*2 classes: give at least 2; budget=1.0", lambda folder: fit(budget=1)),
     (r"budget=0.01 is 1 of 40 rows.*give at least 2$", lambda folder: fit(budget=0.01, method="match")),
     (r"budget=2 .*3 classes: give at least 3", lambda folder: fit(budget=2, y=THREE, goal=np.ones((3, 4)), method="match")),
-    (r"budget=1 .*give at least 2", lambda folder: fit(budget=1, promise="closed", method="match")),
+    (r"budget=1 .*give at least 2", lambda folder: fit(budget=1, privacy="isolated", method="match")),
     (r"there are 3 classes, and a row for each", lambda folder: fit(y=THREE, goal=FITTED, method="match")),
     (r"no coefficient", lambda folder: fit(goal=LinearRegression().fit(X[["age", "bmi"]], T), learner=Ridge(), y=T)),
     (r"engine='cuda' makes no engine.*Torch\('cuda'\)", lambda folder: fit(engine="cuda")),

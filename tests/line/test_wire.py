@@ -169,7 +169,7 @@ def test_replies_say_what_they_are():
     """Numbers, facts and refusals read back as they were."""
     from superteach.privacy.guard import Guard
 
-    sealed = Guard().release(Census(), np.array([2.0, -0.0]), {"all": 2}, "t")
+    sealed = Guard().release(Census(), np.array([2.0, -0.0]), "t")
     reply = wire.read_reply(wire.pack_reply(sealed))
     assert reply.status == "ok"
     assert reply.values.tobytes() == sealed.values.tobytes()

@@ -1,4 +1,4 @@
-"""What crosses the line in a whole lesson, byte by byte: no value, score or number of a row is in it."""
+"""What is kept of a whole lesson: no value, score or number of a row is in it."""
 
 from __future__ import annotations
 
@@ -9,74 +9,10 @@ import pytest
 
 import superteach as st
 from superteach.coordinator.teaching import teach
-from superteach.goals import PerturbedFit
 from superteach.lesson import to_json
 from superteach.losses import Logistic
 from superteach.mathematics.learner import Learner
-from superteach.organisations.agreement import agree, end
-from superteach.solvers import Block
-from tests.inside import lesson_at
-from tests.loopback import Loopback
 from tests.privacy.canaries import Watched, numbers_found, rows_found
-
-ROWS, WIDTH = 300, 4
-
-
-class Recorded(Loopback):
-    """A line that keeps everything it carries."""
-
-    def __init__(self, doors):
-        super().__init__(doors)
-        self._pieces = []
-
-    @property
-    def carried(self) -> bytes:
-        return b"".join(self._pieces)
-
-    def ask(self, requests, seconds):
-        replies = super().ask(requests, seconds)
-        self._pieces += [*requests.values(), *replies.values()]  # at once, whatever thread this is
-        return replies
-
-
-@pytest.mark.parametrize("method", ["dual", "match", "random"])
-def test_no_row_crosses_the_line(method, pool, site_of):
-    """Both directions of a lesson, the agreement and the end included."""
-    X, y = pool("logistic", ROWS, WIDTH, 4)
-    parts = {f"t{i}": np.arange(i, ROWS, 3) for i in range(3)}
-    how = {"method": method, "budget": 90, "rounding": "alone"}
-    sites = {name: site_of(name, X[part], y[part]) for name, part in parts.items()}
-    line = Recorded({name: site.answer for name, site in sites.items()})
-    agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
-    lesson = teach(st.Federation(agreement.engine(line)), Learner(Logistic()), PerturbedFit(0), **how)
-    end(line, agreement)
-
-    ids = np.split(np.arange(ROWS), 3)
-    teachers = [st.Teacher(name, X[part], y[part], own) for (name, part), own in zip(parts.items(), ids, strict=True)]
-    engine = Watched(teachers)
-    same = teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(0), **how)
-    assert same.model.tobytes() == lesson.model.tobytes()
-    assert lesson.goal.tobytes() in line.carried, "the goal travels, and this search would find it"
-    rows = [X.ravel(), *(array.ravel() for array in engine.private)]
-    assert numbers_found(line.carried, np.concatenate(rows), [*lesson.model, *lesson.goal]) == []
-    assert rows_found(line.carried, [state.chosen for state in engine.states()]) == []
-
-
-def test_no_row_crosses_the_line_in_asynchronous_rounds(pool, site_of):
-    """Replies of one teacher alone hold sums over its rows, and no row of them."""
-    X, y = pool("logistic", ROWS, WIDTH, 6)
-    parts = {f"t{i}": np.arange(i, ROWS, 3) for i in range(3)}
-    sites = {name: site_of(name, X[part], y[part]) for name, part in parts.items()}
-    line = Recorded({name: site.answer for name, site in sites.items()})
-    agreement = agree(line, "lesson", tuple(sites), Learner(Logistic()))
-    engine, solver = agreement.engine(line), Block(max_steps=30, staleness=2)
-    how = {"method": "dual", "budget": 90, "solver": solver}
-    lesson = teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(0), **how)
-    assert sum(entry.teacher is not None for entry in lesson.ledger) == 3 * 30
-    states = [lesson_at(site).state for site in sites.values()]
-    private = [X.ravel(), *(a for state in states for a in (state.threshold, state.alpha, state.offer))]
-    assert numbers_found(line.carried, np.concatenate(private), [*lesson.model, *lesson.goal]) == []
-    assert rows_found(line.carried, [state.chosen for state in states]) == []
 
 
 def numbers_in(value) -> set[float]:

@@ -1,4 +1,4 @@
-"""Noise against its exact probabilities, the two facts behind its account, and the grid's promise.
+"""Noise against its exact probabilities, the two facts behind its account, and what the grid guarantees.
 
 The system's randomness has no seed, so a test of a distribution fails about once in a million runs.
 """

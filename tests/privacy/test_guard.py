@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import superteach as st
-from superteach.errors import QueryRefused
+from superteach.errors import BudgetSpent, QueryRefused
 from superteach.line import wire
-from superteach.line.messages import SEAL, Sealed
-from superteach.line.queries.private import Release
+from superteach.line.messages import SEAL, Sealed, Turn
 from superteach.losses import Logistic
-from superteach.mathematics.learner import Learner
-from superteach.organisations.agreement import agree
-from superteach.privacy.audit_log import Audit
-from superteach.privacy.guard import Guard
-from superteach.privacy.terms import PromiseTerms
-from superteach.queries import (
-    OPEN,
-    QUERIES,
-    AskMoments,
-    Begin,
-    Cap,
-    Census,
-    Prepare,
-    Pull,
-    Sketch,
-    Widths,
-)
+from superteach.privacy.accounting import Mode
+from superteach.privacy.guard import Account, Guard
+from superteach.privacy.ledger import Ledger
+from superteach.privacy.policy import Policy
+from superteach.queries import OPEN, QUERIES, AskMoments, Census, ChooseShare, CountMagnitudes, Query, SecondMoments
 from tests.contracts.test_layers import MODULES
 from tests.line.test_queries import TALK, TURN, after, put, teacher_of
-from tests.loopback import Loopback
 
 WIDTH = 3
+DP = Mode("dp")
 
 
 def used_in(*names: str) -> set[str]:
@@ -50,14 +36,8 @@ def used_in(*names: str) -> set[str]:
 
 
 def test_the_guard_alone_makes_sealed_replies():
-    """No other source names the seal, none but sites pack replies, and the wire packs nothing but sealed numbers."""
+    """No other source names the seal, and the wire packs nothing but sealed numbers."""
     assert used_in("SEAL") == {"superteach.line.messages", "superteach.privacy.guard"}
-    assert used_in("Sealed") == {
-        "superteach.line.messages", "superteach.line.wire", "superteach.privacy.guard", "superteach.engines.inprocess",
-        "superteach.teacher", "superteach.teacher.paged", "superteach.teacher.device",
-        "superteach.organisations.site.follower",
-    }  # fmt: skip
-    assert used_in("pack_reply", "pack_part") == {"superteach.organisations.site", "superteach.teacher.resident"}
     with pytest.raises(AttributeError):
         wire.pack_reply(np.zeros(2))
 
@@ -67,9 +47,6 @@ class Shut(Guard):
 
     def release(self, *given):
         raise QueryRefused("shut")
-
-    def send(self, message, facts):
-        return b"shut"
 
 
 @pytest.mark.parametrize("position", range(len(TALK)), ids=[query.name for query in TALK])
@@ -84,48 +61,57 @@ def test_no_reply_goes_round_the_guard(position, pool):
         teacher.answer(query, state, TURN)
 
 
-def test_no_message_goes_round_the_guard(pool, site_of):
-    """Greetings, answers, refusals, failures and nonsense: each leaves a site through its guard."""
-    site = site_of("a", *pool("logistic", 60, WIDTH, 0))
-    site.guard = Shut(site.guard.policy, site.guard.audit)
-    for kind in wire.KINDS:
-        assert site.answer(wire.pack(kind, {"lesson": "l", "loss": "logistic"})) == b"shut"
-    assert site.answer(b"nonsense") == b"shut"
+def questions() -> dict[str, Query]:
+    """What private modes ask, for a lesson of ten rows of one teacher."""
+    about = Logistic(), 0.0, np.array([1.0, 0.5, -0.4])
+    return {
+        "counts": CountMagnitudes(*about),
+        "moments": SecondMoments(*about, np.ones(WIDTH)),
+        "choice": ChooseShare(*about, np.ones(WIDTH), (10,), np.ones((1, WIDTH)), 0),
+    }
 
 
-def broken_rules(kind: type[Guard], pool, site_of) -> set[str]:
-    """Rules of a policy that a site with this kind of guard does not keep."""
-    X, y = pool("logistic", 60, WIDTH, 0)
+def asked_behind(guard: Guard, name: str, pool) -> np.ndarray:
+    teacher = st.Teacher("t", *pool("logistic", 60, WIDTH, 0)).under(guard)
+    return teacher.answer(questions()[name], teacher.start(), Turn(1, 0, 1))[1].values
 
-    def begin(name, **rules):
-        site = site_of(name, X, y, **rules)
-        site.guard = kind(site.guard.policy, site.guard.audit)
-        agree(Loopback({name: site.answer}), "lesson", (name,), Learner(Logistic()))
-        numbers = iter(range(1, 100))
 
-        def answers(query) -> bool:
-            reply = wire.read_reply(site.answer(wire.pack_question("lesson", next(numbers), query)))
-            return reply.status == "ok"
-
-        assert answers(Prepare(Logistic(), 0.0))
-        return site, answers
-
+def broken_rules(kind: type[Guard], pool, folder) -> set[str]:
+    """Rules that this kind of guard does not keep."""
     found = set()
-    site, answers = begin("a")
-    site.guard.policy = replace(site.guard.policy, promise="masked")
-    if answers(Census()):
-        found.add("promise")
-    _, answers = begin("b")
-    if answers(AskMoments("loss", "all", np.zeros(5000), 1)):
+
+    def passes(guard: Guard, name: str = "counts") -> bool:
+        try:
+            asked_behind(guard, name, pool)
+        except (QueryRefused, BudgetSpent):
+            return False
+        return True
+
+    if passes(kind(mode=Mode("isolated"))):
+        found.add("nothing but an acknowledgement")
+    try:
+        kind(Policy((), privacy=("isolated",))).under(DP)
+        found.add("accepted modes")
+    except QueryRefused:
+        pass
+    guard = kind(mode=DP)
+    first = asked_behind(guard, "counts", pool)
+    if (first == np.round(first)).all() and first.min() >= 0.0:
+        found.add("noise")
+    if passes(guard):
+        found.add("one draw")
+    ledger = Ledger(folder / kind.__name__, 0.5, 1e-6)
+    try:
+        guard = kind(mode=DP, account=Account(ledger, "l"))
+        asked_behind(guard, "counts", pool)
+        found.add("paid before it leaves")
+    except BudgetSpent:
+        pass
+    try:
+        guard.admit(AskMoments("loss", "all", np.zeros(5000), 1), 3)
         found.add("size")
-    site, answers = begin("d")
-    site.guard.audit = Audit("/dev/full")
-    if answers(Census()):
-        found.add("record")
-    site, answers = begin("e")
-    site.coordinator = "mallory"
-    if answers(Census()):
-        found.add("coordinator")
+    except QueryRefused:
+        pass
     return found
 
 
@@ -133,34 +119,70 @@ def nothing(*given):
     """Check nothing."""
 
 
-def sealed(self, query, reply, teacher, number):
+def exact(self, query, reply):
+    """Add no noise, and pay nothing."""
+    return np.array(reply)
+
+
+def everything(self, query, reply, teacher):
     """Let every reply pass."""
     return Sealed(np.array(reply), SEAL)
 
 
-def sent(self, message, facts):
-    """Let every message pass, and write nothing."""
-    return message
-
-
 BROKEN = {
-    "promises are not compared": ({"check_promise": nothing}, {"promise"}),
-    "nothing is looked at": ({"admit": nothing, "release": sealed}, {"promise"}),
-    "nothing is written": ({"send": sent}, {"record"}),
-    "anybody may ask": ({"check_coordinator": nothing}, {"coordinator"}),
+    "modes are not compared": ({"check_mode": nothing}, {"accepted modes"}),
+    "no noise": ({"_with_noise": exact}, {"noise", "one draw", "paid before it leaves"}),
+    "nothing is looked at": (
+        {"release": everything, "check_query": nothing, "admit": nothing},
+        {"nothing but an acknowledgement", "noise", "one draw", "paid before it leaves", "size"},
+    ),
 }
 
 
-def test_the_guard_keeps_every_rule(pool, site_of):
+def test_the_guard_keeps_every_rule(pool, tmp_path):
     """As it is, no rule is broken."""
-    assert broken_rules(Guard, pool, site_of) == set()
+    assert broken_rules(Guard, pool, tmp_path) == set()
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_guard_is_found_out(how, pool, site_of):
+def test_a_broken_guard_is_found_out(how, pool, tmp_path):
     """Leave a part of the guard out, and just the rules it keeps are broken."""
     parts, rules = BROKEN[how]
-    assert broken_rules(type("Broken", (Guard,), parts), pool, site_of) == rules
+    assert broken_rules(type("Broken", (Guard,), parts), pool, tmp_path) == rules
+
+
+def test_isolated_lets_the_same_nothing_pass_whatever_the_rows_are(pool):
+    for seed in range(5):
+        teacher = st.Teacher("t", *pool("logistic", 20 + 30 * seed, WIDTH, seed)).under(Guard(mode=Mode("isolated")))
+        _, sealed = teacher.answer(questions()["choice"], teacher.start(), Turn(1, 0, 1))
+        assert sealed.values.shape == (0,)
+
+
+def test_a_lesson_is_paid_for_once_and_before_its_first_release(pool, tmp_path):
+    ledger = Ledger(tmp_path, 2.0, 1e-6)
+    guard = Guard(Policy((), privacy=("dp",), rows_per_person=3, identity="who")).under(
+        Mode("dp", 0.3), Account(ledger, "a")
+    )
+    assert ledger.spent == 0.0
+    asked_behind(guard, "counts", pool)
+    paid = ledger.spent
+    asked_behind(guard, "moments", pool)
+    assert ledger.spent == paid == pytest.approx((3 * Mode("dp", 0.3).mu) ** 2), (
+        "three rows of one person cost three times"
+    )
+    with pytest.raises(BudgetSpent):
+        Guard(Policy((), privacy=("dp",))).under(Mode("dp", 1.99), Account(ledger, "b"))
+    with pytest.raises(QueryRefused):
+        asked_behind(Guard(mode=DP, account=Account(ledger, "a")), "counts", pool)
+
+
+def test_queries_of_sums_are_refused_in_private_modes(pool):
+    for privacy in ("isolated", "dp"):
+        guard = Guard(mode=Mode(privacy))
+        for query in QUERIES:
+            if "none" in query.privacy:
+                with pytest.raises(QueryRefused):
+                    guard.release(Census(), np.zeros(2), "t")
 
 
 def test_open_queries_are_those_that_show_rows():
@@ -188,35 +210,3 @@ def test_every_query_states_its_facts():
         facts = [query.broadcast, query.reply, query.exposure, query.sensitivity.why]
         assert all(isinstance(fact, str) and fact and "|" not in fact for fact in facts), query
         assert query.over in ("all", "chosen", "drawn", "in play", "as asked")
-
-
-def test_a_share_below_nothing_pays_for_nothing():
-    """Once a question with a negative share failed, and left an account on which later ones could draw."""
-    guard = Guard(terms=PromiseTerms("epsilon"))
-    for share in (-5.0, 0.0, float("nan")):
-        with pytest.raises(QueryRefused, match="each must be above 0"):
-            guard.release(Widths(1, share), np.zeros(64), "t", 1)
-    assert guard.spent == 0.0
-
-
-def test_caps_in_other_units_than_pulls_are_refused(pool):
-    """Pulls are as long as `Sketch` took them; in other units a row would add more than noise covers."""
-    teacher = teacher_of(60, pool).under(Guard(terms=PromiseTerms("epsilon")))
-    state, _ = teacher.answer(Begin(Logistic(), 0.0), teacher.start(), TURN)
-    state, _ = teacher.answer(Sketch(np.ones(WIDTH), np.ones(WIDTH), 1.0, (0.1,) * 5), state, TURN)
-    point = np.zeros(WIDTH + 1)
-    teacher.answer(Pull(point, Cap(np.ones(WIDTH), 1.0, 0.0, 1.0), 0.1), state, TURN)
-    with pytest.raises(QueryRefused, match="other weights"):
-        teacher.answer(Pull(point, Cap(np.full(WIDTH, 1e6), 1.0, 0.0, 1.0), 0.1), state, TURN)
-
-
-@pytest.mark.parametrize("teachers", range(1, 13))
-def test_noise_is_enough_without_that_of_a_third_of_the_teachers(teachers):
-    """Of two teachers each adds all of it; of three one may be silent or tell its own, and a second one may not."""
-    release, terms = Release(100, 1.0, 0.3), PromiseTerms("epsilon", teachers)
-    grid = terms.grid(release)
-    needed, each = 1.0 / (terms.mu * np.sqrt(0.3)), grid.step * grid.sigma
-    others = teachers - teachers // 3 if teachers > 2 else 1
-    assert terms.honest == others
-    assert needed < each * np.sqrt(others) < 1.001 * needed
-    assert teachers < 3 or each * np.sqrt(others - 1) < needed

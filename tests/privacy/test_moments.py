@@ -7,10 +7,13 @@ import pytest
 from dp_accounting import get_epsilon_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from benchmarks.privacy import divide, lesson, synthetic
+from superteach.line.queries import CountMagnitudes, SecondMoments
+from superteach.losses import Logistic
 from superteach.privacy import moments
-from superteach.privacy.moments import OCTAVES, Releases
+from superteach.privacy.accounting import Mode
 from superteach.privacy.shares import fair_shares
 
 # What one row can change -------------------------------------------------------------------------------
@@ -64,21 +67,19 @@ def test_a_packed_matrix_is_as_long_as_the_matrix_and_comes_back(width, seed):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-8), (5.0, 1e-5)])
 def test_both_releases_together_cost_the_epsilon_they_are_made_for(epsilon, delta):
-    private = Releases(epsilon, delta)
+    mode = Mode("dp", epsilon, delta)
     for columns in (1, 10, 31):
-        units, second = private.units(columns), private.moments(columns)
+        about = Logistic(), 0.0, np.zeros(columns)
         # What a row changes, with what rounding to the grid adds, over the noise; squares add up.
         squares = 0.0
-        for grid, numbers, sensitivity in (
-            (units, columns * OCTAVES, np.sqrt(columns)),
-            (second, (columns + 1) * (columns + 2) // 2, 1.0),
-        ):
-            moved = sensitivity / grid.step + 1.01 * np.sqrt(numbers)
+        for release in (CountMagnitudes(*about).release, SecondMoments(*about, np.ones(columns)).release):
+            grid = mode.grid(release)
+            moved = release.sensitivity / grid.step + 1.01 * np.sqrt(release.numbers)
             squares += moved**2 / (grid.sigma**2 - 4.0)
-        assert squares**0.5 <= private.mu * (1.0 + 1e-9)
-        assert squares**0.5 >= private.mu * 0.99
+        assert squares**0.5 <= mode.mu * (1.0 + 1e-9)
+        assert squares**0.5 >= mode.mu * 0.99
         assert get_epsilon_gaussian(1.0 / squares**0.5, delta) <= epsilon * (1.0 + 1e-9)
-    assert private.rho == pytest.approx(private.mu**2 / 2.0)
+    assert mode.guarantee()["rho"] == pytest.approx(mode.mu**2 / 2.0)
 
 
 # What follows from releases ----------------------------------------------------------------------------
@@ -103,16 +104,17 @@ def test_targets_add_up_to_the_goal_whatever_was_released(seed, owners, columns,
 
 
 def gradients_of(pool):
-    """Sample gradients, owner by owner."""
-    all_of_them = pool.design * pool.slopes[:, None]
-    return [all_of_them[pool.owner == one] for one in range(int(pool.owner.max()) + 1)]
+    """Gradients of a logistic pool at the goal, owner by owner, and what a lesson's shall add up to."""
+    slopes = pool.target * expit(-pool.target * (pool.design @ pool.goal))
+    gradients = pool.design * slopes[:, None]
+    return [gradients[pool.owner == one] for one in range(int(pool.owner.max()) + 1)], pool.goal / pool.learner.C
 
 
 @pytest.mark.parametrize("split", ["iid", "margin"])
 def test_without_noise_dp_is_its_limit(split):
     """ε → ∞: what is split by nearly exact releases is what exact ones split."""
     pool = synthetic("logistic", 4_000, 4, 5, split, 3)
-    own, target = gradients_of(pool), pool.penalty * pool.goal
+    own, target = gradients_of(pool)
     weights = moments.read_units(sum(moments.count_octaves(some) for some in own), 0.0)
     exact = [moments.second_moments(some, weights) for some in own]
     sizes = [len(some) for some in own]
@@ -128,7 +130,7 @@ def test_without_noise_dp_is_its_limit(split):
 def test_where_owners_carry_fair_shares_dp_is_isolated(seed):
     """Then nothing that was released moves a share: dp cannot be worse than isolated."""
     pool = synthetic("logistic", 20_000, 5, 4, "iid", seed)
-    own, target = gradients_of(pool), pool.penalty * pool.goal
+    own, target = gradients_of(pool)
     found, fair = divide(own, target, 1_600, "dp"), divide(own, target, 1_600, "isolated")
     assert found.rows.tolist() == fair.rows.tolist() == fair_shares([5_000] * 4, 5, 1_600).tolist()
     np.testing.assert_array_equal(found.targets, fair.targets)

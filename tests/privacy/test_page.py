@@ -1,4 +1,4 @@
-"""The page that owners read: every question that a promise's script asks stands in the section of that promise."""
+"""The page that owners read: every question that a private mode asks stands in the section of that mode."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
 from superteach.coordinator.teaching import teach
-from superteach.solvers import LBFGS
+from superteach.privacy.accounting import Mode
 
-PAGE = Path(__file__).parents[2] / "docs" / "what-leaves-a-teacher.md"
+PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
 GOAL = np.array([0.6, -0.4, 0.3, 0.1])
 
 
-def section(promise: str) -> str:
-    return re.search(rf"^## {promise}$(.*?)^## ", PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
+def section(mode: str) -> str:
+    return re.search(rf"^## {mode}$(.*?)^## ", PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
 
 
 class Listening(st.InProcess):
@@ -26,32 +26,30 @@ class Listening(st.InProcess):
 
     def __init__(self, teachers):
         super().__init__(teachers)
-        self.asked = set()
+        self.asked, self.silent = set(), set()
 
-    def sum(self, query, number):
-        if query.reply_length:
-            self.asked.add(type(query).__name__)
-        return super().sum(query, number)
+    def gather(self, query, number):
+        (self.asked if query.reply_length else self.silent).add(type(query).__name__)
+        return super().gather(query, number)
 
 
-@pytest.mark.parametrize("promise", ["closed", "epsilon", "masked"])
-def test_every_question_is_on_the_page(promise):
-    """Over both methods, goals within reach and not, solvers, and standardised columns."""
+@pytest.mark.parametrize("mode", ["isolated", "dp"])
+def test_every_question_is_on_the_page(mode):
     draw = np.random.default_rng(0)
     X = draw.standard_normal((300, 3))
     y = np.where(X.sum(axis=1) + draw.standard_normal(300) > 0.0, 1.0, -1.0)
-    cases = [(LogisticRegression(), GOAL, {}), (LogisticRegression(), 60.0 * GOAL, {}), (Ridge(), GOAL, {})]
-    if promise != "closed":
-        cases.append((LogisticRegression(), GOAL, {"method": "dual"}))
-    if promise == "masked":
-        more = {"standardize": True}, {"method": "dual", "solver": LBFGS()}, {"solver": LBFGS()}
-        cases += [(LogisticRegression(), GOAL, given) for given in more]
-        cases.append((Ridge(fit_intercept=False), 60.0 * GOAL[:3], {}))
-    asked = set()
-    for learner, goal, given in cases:
+    asked, silent = set(), set()
+    for learner, goal in ((LogisticRegression(), GOAL), (LogisticRegression(), 60.0 * GOAL), (Ridge(), GOAL)):
         parts = np.array_split(np.arange(300), 3)
         engine = Listening([st.Teacher(f"t{place}", X[some], y[some], ids=some) for place, some in enumerate(parts)])
-        teach(st.Federation(engine), learner, goal, promise=promise, budget=30, **given)
+        teach(st.Federation(engine), learner, goal, privacy=mode, budget=30)
         asked |= engine.asked
-    assert bool(asked) == (promise != "closed")
-    assert asked <= set(re.findall(r"`(\w+)`", section(promise)))
+        silent |= engine.silent
+    assert bool(asked) == (mode == "dp")
+    assert silent == {"ChooseShare"}
+    assert asked <= set(re.findall(r"`(\w+)`", section(mode)))
+
+
+def test_the_stated_cost_of_changing_a_row_is_what_a_lesson_says():
+    stated = float(re.search(r"ε = (\S+) where\s+ε = 1 is stated", section("dp"))[1])
+    assert Mode("dp").guarantee()["epsilon_change_one"] == pytest.approx(stated, abs=0.005)

@@ -7,23 +7,29 @@ import pytest
 from superteach.errors import QueryRefused, SettingError
 from superteach.privacy.audit_log import Audit
 from superteach.privacy.guard import Guard
-from superteach.privacy.policy import Declared, Policy, draft, policy_of, read_policy, template
-from superteach.words import PROMISES
+from superteach.privacy.policy import Declared, Policy, draft, read_policy, rounded, template
+from superteach.words import PRIVACY
 from tests.inside import log_of
 
 DECLARED = "coordinators = []\n[declared]\ncolumns = ['x']\ntarget = 'y'"
 
 
-def test_the_template_is_a_policy_that_promises_an_epsilon(tmp_path):
-    """What a kit starts with reads back as the defaults, never as "open", and says what each promise means."""
-    place, marks = tmp_path / "policy.toml", ["sha256:" + "0" * 64, "sha256:" + "f" * 64]
-    place.write_text(template(["who@where.example"], marks), encoding="utf-8")
+def test_the_template_is_a_policy_that_accepts_isolated_alone(tmp_path):
+    """What an owner starts with reads back as the defaults, never as "none", and says what each mode means."""
+    place = tmp_path / "policy.toml"
+    place.write_text(template(["ed25519:AAAA"]), encoding="utf-8")
     policy = read_policy(place)
-    assert policy == Policy(("who@where.example",), teachers=tuple(marks), folder=tmp_path / "chosen")
-    assert (policy.promise, policy.epsilon, policy.delta, policy.deliver) == ("epsilon", 1.0, 1e-6, False)
+    assert policy == Policy(("ed25519:AAAA",), lesson=1, folder=tmp_path / "chosen")
+    assert (policy.privacy, policy.epsilon, policy.delta, policy.share) == (("isolated",), 1.0, 1e-6, 1.0)
     text = place.read_text(encoding="utf-8")
-    assert all(sentence in text for sentence in PROMISES.values())
-    assert "The coordinator can read your rows." in text
+    assert all(sentence in text for sentence in PRIVACY.values())
+
+
+@pytest.mark.parametrize(("rows", "stated"), [(1, 1), (97, 97), (735, 730), (48_842, 48_000), (1_000_001, 1_000_000)])
+def test_a_draft_does_not_tell_the_exact_number_of_rows(rows, stated):
+    """Two tables that differ by one row nearly always have the same draft."""
+    assert rounded(rows) == stated
+    assert f"rows = {stated} " in draft(rows, ["x"], "y", None)
 
 
 @pytest.mark.parametrize("labels", [None, [0, 1], ["no", 'yes, "so"']])
@@ -44,14 +50,16 @@ def test_a_draft_of_what_is_declared_reads_back(labels, tmp_path):
         ("coordinators = []\n[chosen]\nplace = 'x'", "'place', which is not known"),
         ("coordinators = []\nqueries = ['Census']", "'queries', which is not known"),
         ("coordinators = []\nleast_rows = 5", "'least_rows', which is not known"),
-        ("coordinators = []\npromise = 'none'", "promise='none' must be one of closed, epsilon, masked, open"),
-        ("coordinators = []\ndeliver = 1", "deliver=1 must be true or false"),
+        ("coordinators = []\nprivacy = ['open']", "privacy=.'open'. must be a list with some of"),
+        ("coordinators = []\nprivacy = []", "privacy=.. must be a list with some of"),
+        ("coordinators = []\nreview = 1", "review=1 must be true or false"),
+        ("coordinators = []\nshare = 1.5", "share=1.5 must be a number from 0 to 1"),
+        ("coordinators = []\nrows_per_person = 3", "rows_per_person=3 needs identity"),
+        ("privacy = ['dp']\n" + DECLARED + "\nrows = 500000", "budget.delta=1e-06 is above"),
         ("coordinators = []\n[budget]\nepsilon = 0", "budget.epsilon=0 must be"),
         ("coordinators = []\n[budget]\nepsilon = true", "budget.epsilon=True must be"),
         ("coordinators = []\n[budget]\ndelta = 0.5", "budget.delta=0.5 must be"),
-        ("coordinators = []\n[masks]\nleast_teachers = 1", "masks.least_teachers=1 must be"),
-        ("coordinators = []\n[masks]\nteachers = ['ann']", "masks.teachers=.'ann'. must be a list of sha256"),
-        ("coordinators = []\n[declared]\nrows = 5", "has no columns; draft it with  superteach federation declare"),
+        ("coordinators = []\n[declared]\nrows = 5", "has no columns; superteach site new drafts it"),
         (f"{DECLARED}\nrows = 0", "declared.rows=0 must be"),
         (f"{DECLARED}\nrows = 5\nlabels = [1, 1]", "declared.labels=.* must be two different values"),
         (f"{DECLARED}\nrows = 5\nlabels = [1, 'b']", "declared.labels=.* must be two different values"),
@@ -74,27 +82,15 @@ def test_a_missing_policy_is_an_error(tmp_path):
         read_policy(tmp_path / "none.toml")
 
 
-def test_coordinators_are_known_by_name_or_fingerprint(tmp_path):
-    """Either is enough; neither is not."""
-    policy = policy_of({"coordinators": ["ann@a.org", "sha256:00ff"]}, tmp_path / "p.toml")
-    guard = Guard(policy)
-    guard.check_coordinator("ann@a.org", "1234")
-    guard.check_coordinator("bob@b.org", "00ff")
-    for name, fingerprint in (("bob@b.org", "1234"), ("00ff", ""), ("", "")):
-        with pytest.raises(QueryRefused, match="does not list"):
-            guard.check_coordinator(name, fingerprint)
-
-
-@pytest.mark.parametrize("accepted", PROMISES)
-def test_a_weaker_promise_is_refused_with_both_words(accepted):
-    """The policy names the weakest one."""
-    guard = Guard(Policy((), accepted))
-    for promise in PROMISES:
-        if list(PROMISES).index(promise) <= list(PROMISES).index(accepted):
-            guard.check_promise(promise)
+@pytest.mark.parametrize("accepted", PRIVACY)
+def test_other_modes_are_refused_with_both_words(accepted):
+    guard = Guard(Policy((), privacy=(accepted,)))
+    for privacy in PRIVACY:
+        if privacy == accepted:
+            guard.check_mode(privacy)
             continue
-        with pytest.raises(QueryRefused, match=f"promises {promise!r}, and .* nothing weaker than {accepted!r}"):
-            guard.check_promise(promise)
+        with pytest.raises(QueryRefused, match=f"{accepted!r}.*{privacy!r}"):
+            guard.check_mode(privacy)
 
 
 def test_the_audit_log_only_grows(tmp_path):

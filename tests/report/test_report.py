@@ -284,9 +284,9 @@ def test_a_page_of_ones_own(tmp_path):
 
 
 def test_an_open_lesson_is_not_said_to_keep_rows_at_home(taught, tmp_path):
-    """Under the promise open the coordinator can read them."""
+    """With privacy "none" the coordinator can read them."""
     lesson = taught(next(iter(CASES))).lesson_
-    assert lesson.promise == "open"
+    assert lesson.privacy == "none"
     lesson.report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "no row may leave" not in page

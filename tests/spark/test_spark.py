@@ -245,7 +245,7 @@ def test_bad_tables_are_refused(session, frame):
     refused(DataError, "no target column 'il'; it has 'id'", target="il")
     refused(DataTypeError, "column 'town' has type string; features are numbers", features=None)
     refused(DataError, "no feature column 'x9'", features=["x9"])
-    refused(SettingError, "promise='epsilon'", promise="epsilon", epsilon=1.0, budget=40)
+    refused(SettingError, "privacy='dp'", privacy="dp", epsilon=1.0, budget=40)
     gap = functions.when(functions.col("id") == 7, None).otherwise(functions.col("x1"))
     refused(DataError, r"partition \d, column 'x1', row 7: the value is missing", frame.withColumn("x1", gap))
     hole = functions.when(functions.col("id") == 7, float("nan")).otherwise(functions.col("x1"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from decimal import Decimal
 
 import numpy as np
@@ -46,36 +44,6 @@ def test_columns_are_what_arrow_makes_of_them(name, chunks):
     assert got.dtype == expected.dtype
     np.testing.assert_array_equal(got, expected)
     assert list(map(type, got.tolist())) == list(map(type, expected.tolist()))
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_teacher_reads_its_rows_without_pandas(ending, tmp_path):
-    """Arrow imports it where it is installed, as here: 45 MB of 160 for each of twenty teachers on a machine."""
-    pytest.importorskip("pandas")
-    table = pa.table(
-        {
-            "x": [0.5, 1.5, 2.5],
-            "n": [1, 2, 3],
-            "b": [True, False, True],
-            "who": ["a", "b", "c"],
-            "y": ["no", "yes", "no"],
-        }
-    )
-    path = tmp_path / f"rows.{ending}"
-    (csv.write_csv if ending == "csv" else parquet.write_table)(table, path)
-    code = f"""
-import sys
-from superteach.organisations.site.rows import open_holding, _rows
-import superteach.organisations.site, numpy
-from pathlib import Path
-holding = open_holding("a", {str(path)!r}, "y", ["x", "n", "b"])
-holding.schema(True), holding.records(None), holding.seal(b"0" * 32)
-_rows(Path({str(path)!r}), numpy.array([0, 2]))
-heavy = ("pandas", "sklearn", "scipy.optimize", "scipy.spatial", "matplotlib", "rich")
-print([name for name in heavy if name in sys.modules])
-"""
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

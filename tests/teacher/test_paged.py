@@ -149,9 +149,9 @@ def test_a_full_disk_is_named(tmp_path):
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
-def test_no_promise_is_kept_by_parts(pool, tmp_path):
+def test_chunks_of_a_table_are_no_owners(pool, tmp_path):
     X, y = pool("logistic", 30, WIDTH, 0)
     teacher = Paged(st.Teacher("t", X, y), Store(tmp_path), 0)
-    with pytest.raises(QueryRefused, match="taught from openly"):
+    with pytest.raises(QueryRefused, match="privacy='none'"):
         teacher.under(Guard())
     assert pickle.loads(teacher.start().picture.bones).chosen is None

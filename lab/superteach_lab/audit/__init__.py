@@ -1,1 +1,1 @@
-"""The audit of a promise: attacks as programs on what a coordinator sees, and an ε measured beside the one claimed."""
+"""The audit of the privacy modes: attacks as programs on what leaves owners, and an ε measured beside the one claimed."""

@@ -1,211 +1,250 @@
-"""Promises broken on purpose, each with the detector that must find it out: an audit that passes these says nothing."""
+"""Privacy modes broken on purpose, each with the detector that must find it out: an audit that passes these says nothing."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from superteach.errors import BudgetSpent
-from superteach.line.queries.private import Release
-from superteach.mathematics import private
-from superteach.privacy import fixed
-from superteach.privacy.accounting import mu_of
+from superteach.errors import TeachingError
+from superteach.line.messages import Sealed, Turn
+from superteach.line.queries import ChooseShare, Query, SecondMoments
+from superteach.privacy.accounting import Mode, Release
 from superteach.privacy.discrete_gaussian import Grid
-from superteach.privacy.keys import Keys
+from superteach.privacy.guard import Account, Guard
 from superteach.privacy.ledger import Ledger
-from superteach.privacy.masks import Masker
-from superteach.privacy.terms import PromiseTerms
-from superteach.types import Array, Positions, Raw
-from superteach_lab.audit.empirical import LEVEL, Measured, Noise, measure, noise_of, released, scores
-from superteach_lab.audit.transcript import Subject, Tapped, Transcript, failure, listen
-
-PLAIN = 1 << 16
-"""Top words this near to 0, from above or below, are those of plain numbers: of uniform ones 1 in 2^47 is."""
+from superteach.privacy.moments import COUNTED, pack
+from superteach.teacher import Teacher
+from superteach.types import Array, Positions
+from superteach_lab.audit import attacks
+from superteach_lab.audit.empirical import crafted, draw, measure, noise_of
+from superteach_lab.audit.subject import Door, Finding, Subject, failure, listen
 
 
-class HalvedNoise(PromiseTerms):
-    """Half of the noise that is claimed."""
+class Quarter(Mode):
+    """Noise a quarter too small."""
+
+    part = 0.75
 
     def grid(self, release: Release) -> Grid:
-        """The grid with half of its noise."""
+        """Make the grid with a part of its noise."""
         whole = super().grid(release)
-        return replace(whole, sigma=whole.sigma // 2)
+        return replace(whole, sigma=int(self.part * whole.sigma))
 
 
-class Quiet(Grid):
-    """A grid without noise."""
+class Half(Quarter):
+    """Half of the noise."""
 
+    part = 0.5
+
+
+class Understated(Mode):
+    """A sensitivity half as large as it is."""
+
+    def grid(self, release: Release) -> Grid:
+        """Make the grid for a smaller sensitivity."""
+        return super().grid(release._replace(sensitivity=0.5 * release.sensitivity))
+
+
+class _Quiet(Grid):
     def noise(self, size: int) -> Positions:
-        """None."""
         return np.zeros(size, np.int64)
 
 
-class NoiselessSketch(PromiseTerms):
-    """One release, the squares of the sketch, goes out without noise."""
+class Silent(Mode):
+    """One question without noise."""
 
     def grid(self, release: Release) -> Grid:
-        """The grid, silent for that release."""
+        """Make the grid, silent for the larger part of the budget."""
         whole = super().grid(release)
-        return Quiet(whole.step, whole.sigma) if release.share == private.SQUARES else whole
+        return _Quiet(whole.step, whole.sigma) if release.part > 0.5 else whole
 
 
-class ReusedMasks(Masker):
-    """Every round has the same masks."""
+class _Once(Grid):
+    drawn: dict[tuple[int, int], Positions] = {}  # noqa: RUF012
 
-    def info(self, round: int, peer: str) -> bytes:
-        """Leave the round out of what a key is for."""
-        return super().info(0, peer)
-
-
-class Lonely(Masker):
-    """A roster of one: there is nobody to share a mask with."""
-
-    def mask(self, round: int, words: fixed.Words) -> fixed.Words:
-        """Add the masks of nobody."""
-        return words
+    def noise(self, size: int) -> Positions:
+        return self.drawn.setdefault((self.sigma, size), super().noise(size))
 
 
-class Forgetful(Ledger):
-    """A ledger that takes nothing from anybody."""
+class Reused(Mode):
+    """Noise that is drawn once and used again."""
 
-    def spend(self, lesson: str, keys: Keys, mu: float, facts: Any) -> bool:
-        """Say that it was paid."""
-        return True
-
-
-def as_kind(kind: type[PromiseTerms], terms: PromiseTerms) -> PromiseTerms:
-    """The same terms, kept in another way."""
-    return kind(**{one.name: getattr(terms, one.name) for one in fields(PromiseTerms)})
+    def grid(self, release: Release) -> Grid:
+        """Make a grid that remembers."""
+        whole = super().grid(release)
+        return _Once(whole.step, whole.sigma)
 
 
-class BrokenTap(Tapped):
-    """Teachers whose promise is broken on the way out."""
+class _Seeded(Grid):
+    count = 0
 
-    terms_kind: type[PromiseTerms] = PromiseTerms
-    masker_kind: type[Masker] | None = None
-
-    def keep(self, terms: PromiseTerms) -> None:
-        """Keep what only looks like the promise."""
-        super().keep(as_kind(self.terms_kind, terms))
-        if self.masker_kind is not None:
-            for teacher in self._teachers:
-                if (masker := teacher.guard.masker) is not None:  # type: ignore[attr-defined]
-                    masker.__class__ = self.masker_kind
+    def noise(self, size: int) -> Positions:
+        type(self).count += 1
+        drawn = np.random.default_rng(self.count).standard_normal(size)
+        return np.rint(self.sigma * drawn).astype(np.int64)
 
 
-def broken_tap(terms: type[PromiseTerms] = PromiseTerms, masker: type[Masker] | None = None) -> type[BrokenTap]:
-    """An engine whose teachers keep a promise in a broken way."""
-    return type("Tap", (BrokenTap,), {"terms_kind": terms, "masker_kind": masker})
+class Seeded(Mode):
+    """Noise from a generator whose seeds count up from 1."""
+
+    def grid(self, release: Release) -> Grid:
+        """Make a grid that begins with the first seed in every run of the audit."""
+        whole = super().grid(release)
+        return _Seeded(whole.step, whole.sigma)
 
 
-def reused_masks(transcript: Transcript, least: int = 4) -> list[tuple[int, int, int]]:
-    """Pairs of rounds whose words of one teacher differ by plain numbers: one mask served twice (round, round, teacher)."""
-    found = []
-    rounds = [one for one in transcript.rounds if one.query.reply_length >= least and one.replies[0].dtype == np.uint64]
-    for place, one in enumerate(rounds):
-        for other in rounds[:place]:
-            size = min(len(one.replies[0]), len(other.replies[0]))
-            for teacher, (first, second) in enumerate(zip(one.replies, other.replies, strict=True)):
-                if looks_plain(_difference(first[:size], second[:size])):
-                    found.append((other.number, one.number, teacher))
-    return found
+class _Changed(Teacher):
+    """A teacher whose second moments are cut in another way."""
+
+    def __init__(self, name: str, features: Any, target: Any, **given: Any) -> None:
+        super().__init__(name, features, target, **given)
+        self.table = np.asarray(features, dtype=np.float64)
+
+    def cut(self, gradients: Array, weights: Array) -> Array:
+        """Return e_j for every row."""
+        raise NotImplementedError
+
+    def answer(self, query: Query[object], state: Any, turn: Turn) -> tuple[Any, Sealed]:
+        """Answer as ever, but for second moments."""
+        if not isinstance(query, SecondMoments):
+            return super().answer(query, state, turn)
+        ones = np.full(len(self.table), query.constant)
+        lifted = np.column_stack([self.table, ones]) if query.constant else self.table
+        slope = self.announced(query.loss).terms(lifted @ query.goal, self.target).slope
+        rows = self.cut(-slope[:, None] * lifted, query.weights)
+        self.guard.check_query(query)
+        return state, self.guard.release(query, pack(rows.T @ rows), self.name)
 
 
-def _difference(first: Raw, second: Raw) -> fixed.Words:
-    """Words of one less those of the other, with borrows."""
-    return fixed.carried(fixed.halves(first) - fixed.halves(second))
+def _lifted(gradients: Array) -> Array:
+    return np.column_stack([gradients, np.full(len(gradients), np.sqrt(COUNTED))])
 
 
-def bare_words(transcript: Transcript, least: int = 4) -> list[tuple[int, int]]:
-    """Rounds in which a teacher's words can be read as they are, although a mask should cover them (round, teacher)."""
-    return [
-        (one.number, teacher)
-        for one in transcript.rounds
-        if one.query.reply_length >= least and transcript.terms.masked
-        for teacher, words in enumerate(one.replies)
-        if looks_plain(words)
-    ]
+class Uncut(_Changed):
+    """Rows count as long as they are, up to a thousand."""
+
+    def cut(self, gradients: Array, weights: Array) -> Array:
+        """Cut a thousand times too late."""
+        rows = _lifted(gradients * weights)
+        return np.asarray(rows / np.maximum(1.0, 1e-3 * np.linalg.norm(rows, axis=1))[:, None])
 
 
-def looks_plain(words: Raw) -> bool:
-    """Whether words are those of numbers of a usual size, and not uniform ones."""
-    top = np.ascontiguousarray(words[:, -1]).view(np.int64)
-    return bool((np.abs(top) < (PLAIN if words.shape[1] > 1 else 1 << 46)).all())
+class Unweighted(_Changed):
+    """Rows are cut by their length in the columns' own units, and weighted after that."""
+
+    def cut(self, gradients: Array, weights: Array) -> Array:
+        """Take the length without weights."""
+        length = np.linalg.norm(_lifted(gradients), axis=1)
+        return np.asarray(_lifted(gradients * weights) / np.maximum(1.0, length)[:, None])
 
 
-def lessons_let_pass(ledger: Ledger, keys: Keys, epsilon: float, asked: int = 20) -> int:
-    """How many lessons of ε each a ledger lets pass."""
-    mu, passed = mu_of(epsilon, ledger.delta), 0
-    for number in range(asked):
-        try:
-            ledger.spend(f"lesson {number}", keys, mu, {})
-        except BudgetSpent:
-            break
-        passed += 1
-    return passed
+class Forgetful(Guard):
+    """A guard that forgets what has left."""
+
+    def release(self, query: Query[object], reply: Array, teacher: str) -> Sealed:
+        """Begin a new account with every question."""
+        self._released.clear()
+        return super().release(query, reply, teacher)
+
+
+class Unpaid(Account):
+    """An account that is never charged."""
+
+    def pay(self, mode: Mode, people: int = 1) -> None:
+        """Enter nothing."""
+
+
+def account_by_table(folder: Path, table: Array) -> Ledger:
+    """Keep an account for each digest of a table, as if another table were another owner."""
+    mark = hashlib.blake2b(repr(table.tolist()).encode(), digest_size=8).hexdigest()
+    return Ledger(folder / mark, 1.0, 1e-6)
+
+
+class Telling(Teacher):
+    """A teacher that fails where its rows cannot carry its share."""
+
+    def answer(self, query: Query[object], state: Any, turn: Turn) -> tuple[Any, Sealed]:
+        """Choose, and look at how that went."""
+        state, sealed = super().answer(query, state, turn)
+        if isinstance(query, ChooseShare) and "do not carry" in state.note:
+            raise TeachingError("these rows cannot carry their share")
+        return state, sealed
 
 
 @dataclass(frozen=True)
 class Caught:
-    """Whether a detector found a broken promise out."""
+    """Whether a detector found a broken mode out."""
 
     variant: str
     caught: bool | None
-    """None where the variant could not be run."""
+    """None where it could not be run."""
     said: str
 
 
-def check_variants(
-    subject: Subject,
-    transcript: Transcript,
-    row: tuple[Array, float],
-    epsilon: float,
-    delta: float,
-    folder: Path,
-    runs: int,
-    masks: bool = True,
-) -> list[Caught]:
-    """Run every broken variant against its detector; `transcript` is an honest lesson's under epsilon."""
-    given = subject, transcript, row, PromiseTerms("epsilon", 1, epsilon, delta)
+NOISE = {
+    "noise a quarter too small": Door(mode=Quarter),
+    "half of the noise": Door(mode=Half),
+    "a sensitivity half as large as it is": Door(mode=Understated),
+    "one question without noise": Door(mode=Silent),
+    "noise drawn once and used again": Door(mode=Reused),
+    "noise from seeds that can be guessed": Door(mode=Seeded),
+    "rows that are not cut to length": Door(teacher=Uncut),
+    "rows cut without the weights": Door(teacher=Unweighted),
+}
+"""Variants that noise and evidence must show."""
 
-    def noise(kind: type[PromiseTerms]) -> tuple[bool, str]:
-        told, seen = measured_as(kind, *given, runs=runs), noise_as(kind, subject, epsilon, delta)
-        said = (
-            f"an ε of at least {told.epsilon:.3g} was measured where {epsilon:g} was claimed; in a real lesson the noise of "
-            f"{seen.least} was too small (chance {seen.chance:.1g})"
-        )
-        return told.epsilon > epsilon or seen.chance < 1e-6, said
 
-    def reused() -> tuple[bool, str]:
-        pairs = reused_masks(listen(subject, "masked", broken_tap(masker=ReusedMasks)).transcript)
-        return bool(pairs), f"{len(pairs)} pairs of replies differ by plain numbers"
+def _noise(subject: Subject, mode: Mode, runs: int, door: Door) -> tuple[bool, str]:
+    owner = subject.owner()
+    if door.teacher is Unweighted:  # it breaks where columns are small
+        owner = replace(owner.with_parts(lambda X, y: (1e-3 * X, y)), goal=_scaled(owner.goal, owner.rows.shape[1]))
+    _Seeded.count = 0
+    row = crafted(owner)["each coefficient in an octave of its own"]
+    drawn = draw(owner, row, mode, False, runs, door)
+    noise, told = noise_of(drawn), measure(drawn, mode, "one owner")[-1]
+    seen = [
+        f"an ε of at least {told.epsilon:.3g} was measured where {mode.epsilon:g} was claimed"
+        * (told.surely > mode.epsilon),
+        f"one row spends ε = {told.of_row:.3g} by the formulas" * (told.of_row > mode.epsilon * (1.0 + 1e-9)),
+        f"the noise is {noise.ratio:.3f} times what is claimed" * (noise.chance < 1e-9),
+        f"{noise.repeated} runs had the noise of an earlier one" * bool(noise.repeated),
+        "the noise was drawn again from a seed that was guessed" * noise.guessed,
+    ]
+    return any(seen), "; ".join(filter(None, seen)) or "nothing was seen"
 
-    def lonely() -> tuple[bool, str]:
-        bare = bare_words(listen(subject, "masked", broken_tap(masker=Lonely)).transcript)
-        return bool(bare), f"{len(bare)} replies can be read as they are"
 
-    def forgetful() -> tuple[bool, str]:
-        ledger = Forgetful(folder / "forgetful", epsilon, delta)
-        keys = ledger.keys([subject.rows, subject.targets])
-        passed = lessons_let_pass(ledger, keys, epsilon)
-        told = measured_as(PromiseTerms, *given, runs=max(runs // 4, 500), lessons=passed)
-        left = ledger.left(keys)
-        said = (
-            f"{passed} lessons passed where the account held one, and it still says that ε = {left:.3g} is left; "
-            f"an ε of at least {told.epsilon:.3g} was measured"
-        )
-        return told.epsilon > epsilon or (passed > 1 and left >= epsilon), said
+def _scaled(goal: Array, columns: int) -> Array:
+    return np.append(1e3 * goal[:columns], goal[columns:])
 
+
+def _found(work: Callable[[], Finding]) -> tuple[bool, str]:
+    finding = work()
+    return finding.broken, finding.said
+
+
+def check_variants(subject: Subject, mode: Mode, runs: int) -> list[Caught]:
+    """Run every broken variant against its detector."""
+    telling = _telling(subject)
     variants: dict[str, Callable[[], tuple[bool, str]]] = {
-        "noise halved": partial(noise, HalvedNoise),
-        "one release without noise": partial(noise, NoiselessSketch),
-        **({"masks used twice": reused, "a roster of one": lonely} if masks else {}),
-        "a ledger that forgets": forgetful,
+        **{name: partial(_noise, subject, mode, runs, door) for name, door in NOISE.items()},
+        "a question may be asked again": lambda: _found(
+            lambda: attacks.ask_everything(subject, mode, Door(guard=Forgetful))
+        ),
+        "an account that is not charged": lambda: _found(lambda: attacks.many_lessons(subject, mode, Unpaid)),
+        "an account for every digest of a table": lambda: _found(
+            lambda: attacks.reset_the_account(subject, mode, account_by_table)
+        ),
+        "an acknowledgement that depends on rows": lambda: _found(
+            lambda: attacks.silence(telling, Mode("isolated"), Door(teacher=Telling))
+        ),
+        "the exact number of rows declared": lambda: _found(lambda: attacks.count_rows(subject, mode, str)),
+        "measurements left in lesson.json": lambda: _found(lambda: _measured(subject)),
     }
     found = []
     for variant, work in variants.items():
@@ -216,22 +255,13 @@ def check_variants(
     return found
 
 
-def measured_as(
-    kind: type[PromiseTerms],
-    subject: Subject,
-    transcript: Transcript,
-    row: tuple[Array, float],
-    claimed: PromiseTerms,
-    runs: int,
-    lessons: int = 1,
-    level: float = LEVEL,
-) -> Measured:
-    """ε as measured where a promise is kept in another way, over some lessons that one was paid for."""
-    parts = released(subject, *row, transcript, as_kind(kind, claimed))
-    return measure(*scores(parts, runs, lessons), claimed.delta, level)
+def _telling(subject: Subject) -> Subject:
+    """The same with few rows in the lesson: choosing them is quick."""
+    return replace(subject, budget=max(subject.budget // 2, 3 * len(subject.goal)))
 
 
-def noise_as(kind: type[PromiseTerms], subject: Subject, epsilon: float, delta: float) -> Noise:
-    """Noise in a real lesson where a promise is kept in another way, against the promise as claimed."""
-    heard = listen(subject, "epsilon", broken_tap(kind), epsilon=epsilon, delta=delta)
-    return noise_of(subject, heard.transcript, as_kind(PromiseTerms, heard.transcript.terms))
+def _measured(subject: Subject) -> Finding:
+    """Put what was measured in the open beside a private lesson."""
+    heard = listen(subject, Mode("none"))
+    found = attacks.work_out_missing(subject, heard, Mode("isolated"))
+    return replace(found, broken=found.rows > 0)

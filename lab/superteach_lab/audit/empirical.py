@@ -1,234 +1,267 @@
 """An ε measured: many lessons with and without one row, the best test there is between them, and what it proves.
 
-The attacker knows every other row, and where the promise lets some teachers collude also their noise. At the questions of
-a recorded lesson it knows the exact totals with and without the row; each noisy total then speaks for one or the other by
-its likelihood ratio. Only numbers that the row changes say anything. How noisy they are is learned from a training half,
-so that noise which is missing is found out; the threshold comes from there too. On the other half false alarms and misses
-are bounded by Clopper and Pearson, and turned into μ of Gaussian differential privacy, then into ε at δ: any promise of
-less is broken, at the stated level of confidence.
+Every run goes the real way: a teacher behind its guard, a question, noise, a sealed reply. The attacker knows every other
+row and the question, so it knows the exact reply with and without the row; a noisy reply speaks for one or the other by
+its likelihood ratio. False alarms and misses are bounded by Clopper and Pearson and turned into μ of Gaussian
+differential privacy, then into ε at δ: whoever claims less is wrong, at the stated level of confidence. Beside that the
+noise itself is looked at: its size, and whether it was ever drawn before.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from scipy.stats import beta, chi2, norm
 
-from superteach.line.queries import Private, Pull, Query
-from superteach.privacy.accounting import epsilon_of
-from superteach.privacy.discrete_gaussian import Grid
-from superteach.privacy.terms import PromiseTerms
-from superteach.types import Array, Positions
-from superteach_lab.audit.evidence import known_rounds, sums_at
-from superteach_lab.audit.transcript import Subject, Transcript, spread_of
+from superteach.line.messages import Turn
+from superteach.line.queries import CountMagnitudes, Private, Query, SecondMoments
+from superteach.line.queries.private import MAGNITUDES
+from superteach.privacy.accounting import Mode, epsilon_of
+from superteach.privacy.guard import Guard
+from superteach.privacy.moments import read_units
+from superteach.teacher import Teacher
+from superteach.types import Array
+from superteach_lab.audit.subject import HONEST, Door, Reply, Row, Subject, listen
 
 LEVEL = 0.95
-CHUNK = 1 << 14
-"""Draws of noise made at once: they stay in the processor's cache."""
+"""Confidence of what is shown."""
+SURE = 1.0 - 1e-5
+"""Confidence from which on a claim counts as broken: an audit holds several measurements, and must not cry wolf."""
+KINDS: tuple[type[Private], ...] = (CountMagnitudes, SecondMoments)
+TAUGHT = {"one owner": False, "a whole lesson": True}
+"""What is run, and whether it goes through a whole lesson of all owners."""
+_SEEDS = 64
+_ENOUGH = 32
+"""Numbers from which on noise is like that of a seed by no accident."""
 
 
-@dataclass(frozen=True, eq=False)
-class Released:
-    """Numbers of one release that the row changes: whole steps without it and with it, and the noise they get."""
+class _NoRules(Guard):
+    """Lets a teacher answer whatever it is asked, without noise: how the auditor computes exact replies."""
 
-    name: str
-    without: Positions
-    within: Positions
-    grid: Grid
-    honest: int
-
-    @property
-    def change(self) -> Array:
-        """What the row changes."""
-        return np.asarray(self.grid.step * (self.within - self.without), dtype=np.float64)
-
-    def draw(self, runs: int, there: bool) -> Array:
-        """Noisy numbers of as many lessons, in which the row takes part or does not."""
-        exact = self.within if there else self.without
-        total = np.zeros(runs * len(exact), np.int64)
-        for _ in range(self.honest):
-            total += np.concatenate(
-                [self.grid.noise(min(CHUNK, len(total) - first)) for first in range(0, len(total), CHUNK)]
-            )
-        return np.asarray(self.grid.step * (exact + total.reshape(runs, -1)), dtype=np.float64)
+    def check_query(self, query: Query[object]) -> None:
+        """Refuse nothing."""
 
 
-def released(subject: Subject, x: Array, y: float, transcript: Transcript, terms: PromiseTerms) -> list[Released]:
-    """What a row changes in the noisy totals of a recorded lesson."""
-    rounds = [one for one in known_rounds(transcript) if isinstance(one.query, Private)]
-    asked = [one.query for one in rounds]
-    found = []
-    changes = sums_at(_alone(subject, x, y), asked, transcript)
-    pairs = zip(sums_at(subject, asked, transcript), changes, strict=True)
-    for query, (without, change) in zip(asked, pairs, strict=True):
-        assert isinstance(query, Private)
-        first = 0
-        for place, part in enumerate(query.releases):
-            some = slice(first, first + part.numbers)
-            grid = terms.grid(part)
-            plain, within = grid.to_integers(without[some]), grid.to_integers(without[some] + change[some])
-            moved = plain != within
-            if moved.any():
-                found.append(Released(f"{query.name} {place + 1}", plain[moved], within[moved], grid, terms.honest))
-            first += part.numbers
-    return found
+def exact(teacher: Teacher, query: Query[object]) -> Array:
+    """Return a teacher's reply without noise."""
+    open_ = teacher.under(_NoRules())
+    return open_.answer(query, open_.start(), Turn(1, 0, 1))[1].values
 
 
-def mu_of_row(parts: Sequence[Released]) -> float:
-    """μ that this very row spends, from the noise as it is claimed; at most the lesson's."""
-    squares = (np.sum(np.square(part.change / (part.grid.step * part.grid.sigma))) / part.honest for part in parts)
-    return float(np.sqrt(sum(squares)))
+def crafted(subject: Subject) -> dict[str, Row]:
+    """Rows that show themselves as much as a row can, and rows at the edges of what numbers hold.
+
+    A label against the goal makes a gradient as long as its row; columns that double from one to the next put each
+    coefficient into an octave of its own.
+    """
+    width = subject.rows.shape[1]
+    size = 50.0 * max(float(np.abs(subject.rows).max()), 1.0)
+    along = np.where(subject.goal[:width] < 0.0, -1.0, 1.0)
+    octaves = along * size * np.exp2(np.arange(width) % 40)
+
+    def against(x: Array) -> Row:
+        if subject.classifies:
+            score = x @ subject.goal[:width] + subject.goal[width:].sum()
+            return x, -1.0 if score > 0.0 else 1.0
+        return x, float(subject.targets.max() + 100.0 * (np.ptp(subject.targets) + 1.0))
+
+    first, label = subject.parts[0][0][0], float(subject.parts[0][1][0])
+    return {
+        "each coefficient in an octave of its own": against(octaves),
+        "as long as a row can count": against(along * size),
+        "a duplicate of another row": (first, label),
+        "a usual row against the goal": against(np.abs(subject.rows).mean(axis=0) * along),
+        "a huge row": against(along * 1e60),
+        "a tiny row": against(along * 1e-300),
+        "a row of zeros": against(np.zeros(width)),
+    }
 
 
-def canary(
-    subject: Subject, transcript: Transcript, terms: PromiseTerms, tries: int = 400, seed: int = 0
-) -> tuple[Array, float]:
-    """A row that shows itself as much as a row can: the most telling of many, then moved uphill."""
-    draw = np.random.default_rng(seed)
-    classifies = set(np.unique(subject.targets)) <= {-1.0, 1.0}
-    width, spread = subject.rows.shape[1], float(np.std(subject.rows)) or 1.0
-    asked = [one.query for one in known_rounds(transcript) if isinstance(one.query, Private)]
-    noise = np.concatenate([spread_of(query, terms) for query in asked if isinstance(query, Private)])
-    best, row, target, along = -1.0, np.zeros(width), 1.0, list(_along_prices(asked, width, classifies))
-    for turn in range(tries):
-        if turn < len(along):
-            x, y = along[turn]
-        elif turn < tries // 2:
-            x = draw.standard_normal(width) * spread * 10.0 ** draw.uniform(-0.5, 2.0)
-            y = float(draw.choice([-1.0, 1.0])) if classifies else float(draw.choice(subject.targets))
-        else:
-            x, y = row + draw.standard_normal(width) * np.abs(row).mean() * 10.0 ** draw.uniform(-2.0, 0.0), target
-        found = float(np.linalg.norm(np.concatenate(sums_at(_alone(subject, x, y), asked, transcript)) / noise))
-        if found > best:
-            best, row, target = found, x, y
-    return row, target
+@dataclass(frozen=True)
+class Drawn:
+    """Evidence for the row of runs without and with it, by question, and what was seen of the noise."""
+
+    scores: Array
+    """2 × runs × questions."""
+    squares: Array
+    """Σ of squared noise in units of the claimed deviation, by question."""
+    numbers: Array
+    """Numbers that were seen, by question."""
+    spent: Array
+    """The most μ² that the row spends by the claimed noise, by question: what it changes over the deviation, squared."""
+    marks: tuple[bytes, ...]
+    """A fingerprint of every run's noise."""
+    guessed: bool = False
+    """Whether a seed that anybody can guess gave the same noise."""
+
+    @classmethod
+    def together(cls, parts: Sequence[Drawn]) -> Drawn:
+        """Return several batches as one."""
+        return cls(
+            np.concatenate([one.scores for one in parts], axis=1),
+            np.sum([one.squares for one in parts], axis=0),
+            np.sum([one.numbers for one in parts], axis=0),
+            np.max([one.spent for one in parts], axis=0),
+            tuple(mark for one in parts for mark in one.marks),
+            any(one.guessed for one in parts),
+        )
 
 
-def _along_prices(asked: Sequence[Query[object]], width: int, classifies: bool) -> Iterator[tuple[Array, float]]:
-    """Rows whose pull points where prices do: they are as likely as a row can be."""
-    for query in asked:
-        if isinstance(query, Pull):
-            way = (query.point[:-1] / query.cap.weights)[:width]
-            way = way / max(float(np.linalg.norm(way)), 1e-300)
-            for size in (1.0, 3.0, 10.0, 30.0):
-                for sign in (1.0, -1.0):
-                    yield way * size * sign, sign if classifies else size * size
+def draw(subject: Subject, row: Row, mode: Mode, whole: bool, runs: int, door: Door = HONEST) -> Drawn:
+    """Run as many lessons without the row as with it, and weigh the evidence for the row in each."""
+    pools = subject, subject.with_row(row)
+    known = [door.teacher("owner 1", *pool.parts[0]) for pool in pools]
+    scores, squares, numbers, spent = np.zeros((2, runs, 2)), np.zeros(2), np.zeros(2), np.zeros(2)
+    marks, memory, guessed = [], dict[bytes, tuple[Array, Array]](), False
+    for run in range(runs):
+        for there, pool in enumerate(pools):
+            heard = _through_lesson(pool, mode, door) if whole else _of_owner(known[there], subject, mode, door)
+            noise = []
+            for one in heard:
+                assert isinstance(one.query, Private)
+                place, deviation = KINDS.index(type(one.query)), mode.deviation(one.query.release)
+                asked = bytes([place]) + getattr(one.query, "weights", np.zeros(0)).tobytes()
+                if asked not in memory:
+                    without, within = (exact(teacher, one.query) for teacher in known)
+                    memory[asked] = without, within - without
+                    spent[place] = max(spent[place], float(np.square(memory[asked][1] / deviation).sum()))
+                without, change = memory[asked]
+                away = one.sealed.values - without
+                scores[there, run, place] = (away - 0.5 * change) @ change / deviation**2
+                noise.append(away - there * change)
+                squares[place] += float(np.square(noise[-1] / deviation).sum())
+                numbers[place] += len(away)
+            marks.append(_mark(np.concatenate(noise)))
+            if run == 0:
+                guessed = guessed or any(map(_guessed, noise))
+            if len(memory) > 8:  # weights follow the noise, so most are asked once
+                memory = {asked: found for asked, found in memory.items() if len(asked) == 1}
+    return Drawn(scores, squares, numbers, spent, tuple(marks), guessed)
 
 
-def _alone(subject: Subject, x: Array, y: float) -> Subject:
-    """One row and nobody else's."""
-    return Subject(((x[None, :], np.array([y])),), subject.learner, subject.goal, 1)
+def _of_owner(teacher: Teacher, subject: Subject, mode: Mode, door: Door) -> Iterator[Reply]:
+    """Ask one owner what a lesson asks it, with the weights that a coordinator would use who knows usual gradients.
+
+    In small tables noise hides the size of gradients, weights are 0, and a lesson learns less than it might.
+    """
+    closed, counts = door.close(teacher, mode), CountMagnitudes(*subject.about)
+    state, sealed = closed.answer(counts, closed.start(), Turn(1, 0, 1))
+    yield Reply(counts, 0, sealed)
+    moments = SecondMoments(*subject.about, read_units(1e9 * exact(teacher, counts), 0.0))
+    yield Reply(moments, 0, closed.answer(moments, state, Turn(2, 0, 1))[1])
 
 
-def scores(parts: Sequence[Released], runs: int, lessons: int = 1) -> tuple[Array, Array]:
-    """Evidence for the row over `lessons` lessons each, without it and with it; noise learned from the first half."""
-    totals = np.zeros((2, runs))
-    half = runs // 2
-    for part in parts:
-        for _ in range(lessons):
-            drawn = [part.draw(runs, there) for there in (False, True)]
-            exact = [part.grid.step * part.without, part.grid.step * part.within]
-            seen = np.concatenate([(one[:half] - true).ravel() for one, true in zip(drawn, exact, strict=True)])
-            noise = max(float(np.sqrt(np.mean(np.square(seen)))), 0.3 * part.grid.step)
-            middle = 0.5 * (exact[0] + exact[1])
-            for there, one in enumerate(drawn):
-                totals[there] += (one - middle) @ part.change / noise**2
-    return totals[0], totals[1]
+def _through_lesson(subject: Subject, mode: Mode, door: Door) -> list[Reply]:
+    """Teach a whole lesson; the first owner has the row, or has it not."""
+    heard = listen(subject, mode, door, choose=False)
+    return [one for one in heard.replies if one.position == 0 and isinstance(one.query, Private)]
+
+
+def _mark(noise: Array) -> bytes:
+    """Recognise noise: to a thousandth of its own size, for sums of doubles differ in their last bits."""
+    unit = 1e-3 * max(float(np.abs(noise).max()), 1e-300)
+    return hashlib.blake2b(np.rint(noise / unit).astype(np.int64).tobytes(), digest_size=16).digest()
+
+
+def _guessed(noise: Array) -> bool:
+    """Draw with NumPy's generator from seeds that anybody would try, and compare."""
+    scale = float(np.linalg.norm(noise)) or 1.0
+    drawn = (np.random.default_rng(seed).standard_normal(len(noise)) for seed in range(_SEEDS))
+    return len(noise) >= _ENOUGH and any(
+        abs(float(one @ noise)) > 0.9 * scale * float(np.linalg.norm(one)) for one in drawn
+    )
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a test between lessons with and without a row proves, at a level of confidence."""
+    """What a test between lessons with and without a row proves about one or both questions."""
 
-    mu: float
+    what: str
+    claimed: float
+    """ε."""
     epsilon: float
+    """At least this was spent, at LEVEL."""
+    surely: float
+    """At least this was spent, at SURE."""
+    of_row: float
+    """What this very row spends by the formulas: no test can find more than that where noise is as claimed."""
     false_alarms: float
     misses: float
     auc: float
-    advantage: float
     runs: int
-    level: float
+
+    @property
+    def kept(self) -> bool:
+        """Whether nothing speaks against the claim."""
+        return max(self.surely, self.of_row) <= self.claimed * (1.0 + 1e-9)
 
 
-def measure(without: Array, within: Array, delta: float, level: float = LEVEL) -> Measured:
-    """Choose a threshold on the first halves, bound errors on the second, and turn them into μ and ε."""
-    half = len(without) // 2
-    threshold = _threshold(without[:half], within[:half], level)
-    alarms, misses = int((without[half:] > threshold).sum()), int((within[half:] <= threshold).sum())
-    tested = len(without) - half
-    high = _most(alarms, tested, level), _most(misses, tested, level)
-    mu = max(0.0, float(norm.isf(high[0]) - norm.ppf(high[1])))
-    even = _most_different(without[:half], within[:half])
-    advantage = float(np.mean(within[half:] > even) - np.mean(without[half:] > even))
-    auc, runs = auc_of(without, within), 2 * len(without)
-    return Measured(mu, epsilon_of(mu, delta), alarms / tested, misses / tested, auc, advantage, runs, level)
+def measure(drawn: Drawn, mode: Mode, where: str) -> list[Measured]:
+    """Measure ε of each question, and of both together."""
+    parts, found = (MAGNITUDES, 1.0 - MAGNITUDES), []
+    for name, some in ((KINDS[0].__name__, [0]), (KINDS[1].__name__, [1]), ("both together", [0, 1])):
+        without, within = drawn.scores[:, :, some].sum(axis=2)
+        claimed = mode.mu * sqrt(sum(parts[place] for place in some))
+        alarms, misses, runs = int((without > 0.0).sum()), int((within <= 0.0).sum()), len(without)
+        low = [max(0.0, _mu_at_least(alarms, misses, runs, level)) for level in (LEVEL, SURE)]
+        found.append(
+            Measured(
+                f"{name}, {where}",
+                epsilon_of(claimed, mode.delta),
+                epsilon_of(low[0], mode.delta),
+                epsilon_of(low[1], mode.delta),
+                epsilon_of(sqrt(float(drawn.spent[some].sum())), mode.delta),
+                alarms / runs,
+                misses / runs,
+                auc_of(without, within),
+                2 * runs,
+            )
+        )
+    return found
 
 
-def _most_different(without: Array, within: Array) -> float:
-    """The threshold above which most more lessons with the row lie than without it."""
-    tried = np.concatenate([without, within])
-    above = [1.0 - np.searchsorted(np.sort(one), tried, side="right") / len(one) for one in (within, without)]
-    return float(tried[int(np.argmax(above[0] - above[1]))])
-
-
-def _threshold(without: Array, within: Array, level: float) -> float:
-    """The threshold that would prove most."""
-    tried = np.quantile(np.concatenate([without, within]), np.linspace(0.02, 0.98, 49))
-    proved = []
-    for one in tried:
-        high = [_most(int(count), len(without), level) for count in ((without > one).sum(), (within <= one).sum())]
-        proved.append(norm.isf(high[0]) - norm.ppf(high[1]))
-    return float(tried[int(np.argmax(proved))])
+def _mu_at_least(alarms: int, misses: int, runs: int, level: float) -> float:
+    return float(norm.isf(_most(alarms, runs, level)) - norm.ppf(_most(misses, runs, level)))
 
 
 def _most(count: int, of: int, level: float) -> float:
-    """The largest chance that a count is compatible with (Clopper, Pearson), half of the doubt for each of two."""
+    """Return the largest chance that a count is compatible with (Clopper, Pearson), half of the doubt for each of two."""
     return 1.0 if count >= of else float(beta.ppf(1.0 - (1.0 - level) / 2.0, count + 1, of - count))
 
 
 def auc_of(without: Array, within: Array) -> float:
-    """The chance that a lesson with the row scores above one without it."""
+    """Return the chance that a run with the row scores above one without it."""
     ordered = np.sort(without)
     below = np.searchsorted(ordered, within, side="left") + np.searchsorted(ordered, within, side="right")
     return float(np.mean(below) / (2.0 * len(ordered)))
 
 
-def allowed_advantage(mu: float) -> float:
-    """The most by which hits may exceed false alarms under μ, whatever the test."""
-    return float(2.0 * norm.cdf(mu / 2.0) - 1.0)
-
-
 @dataclass(frozen=True)
 class Noise:
-    """Noise found in a real lesson's totals, against the least that is claimed."""
+    """Noise found in real replies, against what is claimed."""
 
     ratio: float
-    """Its deviation over the claimed one: about 1, or above where all teachers are honest."""
-    numbers: int
+    """The least of its deviations over the claimed one, by question."""
     chance: float
-    """That claimed noise is as small as this, at the release where it is least."""
-    least: str
-    """The release where it is least."""
+    """That claimed noise is as small as this."""
+    repeated: int
+    """Runs whose noise had been drawn before."""
+    guessed: bool
+    numbers: int
+
+    @property
+    def kept(self) -> bool:
+        """Whether nothing speaks against the claim."""
+        return self.chance > 1.0 - SURE and not self.repeated and not self.guessed
 
 
-def noise_of(subject: Subject, transcript: Transcript, claimed: PromiseTerms | None = None) -> Noise:
-    """Measure the noise in a transcript: whoever has all rows can subtract the exact sums at the questions asked."""
-    terms = claimed or transcript.terms
-    rounds = [one for one in known_rounds(transcript) if isinstance(one.query, Private)]
-    exact = sums_at(subject, [one.query for one in rounds], transcript)
-    squares, numbers, least, where, tests = 0.0, 0, 1.0, "", 0
-    for one, true in zip(rounds, exact, strict=True):
-        assert isinstance(one.query, Private)
-        first = 0
-        for place, part in enumerate(one.query.releases):
-            some = slice(first, first + part.numbers)
-            first += part.numbers
-            units = (one.total[some] - true[some]) / (terms.spread(part) / np.sqrt(terms.teachers / terms.honest))
-            found = float(np.sum(np.square(units)))
-            chance = float(chi2.cdf(found, part.numbers))
-            squares, numbers, tests = squares + found, numbers + part.numbers, tests + 1
-            if chance <= least:
-                least, where = chance, f"{one.query.name} {place + 1}"
-    return Noise(float(np.sqrt(squares / max(numbers, 1))), numbers, min(1.0, least * tests), where)
+def noise_of(drawn: Drawn) -> Noise:
+    """Compare the noise that was seen with the claim."""
+    chances = chi2.cdf(drawn.squares, drawn.numbers)
+    ratio = float(np.sqrt(drawn.squares / drawn.numbers).min())
+    repeated = len(drawn.marks) - len(set(drawn.marks))
+    return Noise(ratio, float(min(1.0, 2.0 * chances.min())), repeated, drawn.guessed, int(drawn.numbers.sum()))

@@ -1,66 +1,79 @@
-"""A whole audit: lessons under each promise, every attack on their transcripts, the measured ε, the broken variants."""
+"""A whole audit: lessons in each privacy mode, every attack on what left, the measured ε, the broken variants."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
-from superteach.errors import TeachingError
-from superteach.privacy.accounting import epsilon_of
-from superteach.privacy.terms import LEAST, PromiseTerms
-from superteach.types import Array
-from superteach.words import PROMISES
-from superteach_lab.audit import broken, crafted, fellow, membership, recovery
-from superteach_lab.audit.empirical import Measured, Noise, canary, mu_of_row, noise_of, released
-from superteach_lab.audit.recovery import Found
-from superteach_lab.audit.transcript import Heard, Subject, Transcript, failure, listen, listen_few
+import numpy as np
 
-RUNS = 4_000
+from superteach.privacy.accounting import Mode
+from superteach.words import PRIVACY
+from superteach_lab.audit import attacks, broken, delivered
+from superteach_lab.audit.empirical import TAUGHT, Drawn, Measured, Noise, crafted, draw, measure, noise_of
+from superteach_lab.audit.subject import Finding, Heard, Subject, failure, listen
+
+RUNS = 3_000
 """Lessons with the row, and as many without it, behind a measured ε."""
+LESSONS = 6
+"""Whole lessons of all owners are this many times fewer: each takes as long as all owners together."""
+MODELS = 20
+"""Lessons that deliver a model are this many times fewer: their rows are chosen and their model is fitted."""
+BATCH = 50
+PRIVATE = ("isolated", "dp")
+Watch = Callable[[str], None]
 
 
 @dataclass
 class Audited:
-    """What an audit of one promise found."""
+    """What an audit of one mode found."""
 
-    promise: str
-    subject: Subject
+    mode: str
     heard: Heard | None = None
-    found: list[Found] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     refused: str = ""
     """Why there was no lesson, where there was none."""
 
     @property
     def rows(self) -> int:
         """The most rows that any attack recovered."""
-        return max((one.rows for one in self.found), default=0)
+        return max((one.rows for one in self.findings), default=0)
 
     @property
     def failed(self) -> int:
         """How many attacks could not be run."""
-        return sum(one.failed for one in self.found)
+        return sum(one.failed for one in self.findings)
+
+    @property
+    def kept(self) -> bool:
+        """Whether no attack found what the mode says cannot be found."""
+        return self.mode == "none" or not (self.rows or any(one.broken for one in self.findings))
 
 
 @dataclass
 class Accounted:
-    """ε of one lesson: claimed, measured, and what the most telling row could show of it."""
+    """ε of one lesson: claimed and measured, and whether the audit would have noticed."""
 
-    terms: PromiseTerms
-    measured: Measured
-    of_row: float
-    """ε that this very row spends by the formula."""
+    mode: Mode
+    measured: list[Measured]
     noise: Noise
+    row: str
+    """The crafted row."""
     variants: list[broken.Caught]
 
     @property
     def kept(self) -> bool:
-        """Whether nothing speaks against the claim, and the audit would have noticed."""
-        honest = self.measured.epsilon <= self.terms.epsilon and self.noise.chance > 1e-6
-        return honest and all(one.caught is not False for one in self.variants)
+        """Whether nothing speaks against the claim, and every broken variant that was run was found out."""
+        return self.honest and all(one.caught is not False for one in self.variants)
+
+    @property
+    def honest(self) -> bool:
+        """Whether nothing speaks against the claim."""
+        return self.noise.kept and all(one.kept for one in self.measured)
 
 
 @dataclass
@@ -68,131 +81,136 @@ class Audit:
     """All of it."""
 
     subject: Subject
-    promises: list[Audited]
-    accounted: Accounted | None
+    audited: list[Audited]
+    accounted: Accounted | None = None
     unmeasured: str = ""
     """Why ε was not measured, where it should have been."""
     ledger: dict[str, float] | None = None
-    """ε of the rows' life, spent and left, where a teacher's own ledger was given."""
+    """ε of a table's life, spent and left, where an owner's own ledger was given."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether every mode kept what it says."""
+        return all(one.kept for one in self.audited) and (self.accounted is None or self.accounted.kept)
 
     @property
     def incomplete(self) -> bool:
-        """Whether something could not be tried on a promise that hides rows."""
-        hidden = [one for one in self.promises if one.promise in ("closed", "epsilon")]
+        """Whether something could not be tried on a mode that hides rows."""
         variants = self.accounted.variants if self.accounted else []
-        return bool(self.unmeasured) or any(one.failed for one in hidden) or any(one.caught is None for one in variants)
+        lost = any(one.failed or one.refused for one in self.audited if one.mode in PRIVATE)
+        return bool(self.unmeasured) or lost or any(one.caught is None for one in variants)
 
 
 def audit(
     subject: Subject,
-    promises: Sequence[str] = tuple(PROMISES),
+    modes: Sequence[str] = tuple(PRIVACY),
     epsilon: float = 1.0,
     delta: float = 1e-6,
     runs: int = RUNS,
-    watch: Callable[[str], None] = lambda words: None,
+    watch: Watch = lambda words: None,
+    workers: int = 1,
 ) -> Audit:
-    """Teach under each promise in this process, and attack what left the teachers.
+    """Teach in each mode in this process, and attack what left the owners.
 
     Whatever cannot be taught, tried or measured is told with its reason, and the rest goes on.
     """
-    result = Audit(subject, [], None)
-    noisy = row = None
-    why = ""
-    if {"epsilon", "open", "masked"} & set(promises):
-        watch("a lesson under epsilon, and the row that shows itself most")
+    result = Audit(subject, [])
+    for name in modes:
+        one, mode = Audited(name), Mode(name, epsilon, delta)
+        result.audited.append(one)
         try:
-            noisy = listen(subject, "epsilon", epsilon=epsilon, delta=delta)
-            row = canary(subject, noisy.transcript, PromiseTerms("epsilon", 1, epsilon, delta))
+            one.heard = listen(subject, mode)
         except Exception as error:
-            why = failure(error)
-    for promise in promises:
-        one = Audited(promise, subject)
-        result.promises.append(one)
-        if promise == "epsilon" and noisy is None:
-            one.refused = result.unmeasured = why
+            one.refused = failure(error)
             continue
-        for name, work in attacks(one, epsilon, delta, noisy, row, runs):
-            watch(f"{promise}: {name}")
-            one.found += tried(name, promise, work)
-    if "epsilon" in promises and noisy is not None:
-        watch("the measured ε, and promises broken on purpose")
+        for attack, work in attacks_on(subject, mode, one.heard, runs, workers, watch):
+            watch(f"{name}: {attack}")
+            try:
+                one.findings.append(work())
+            except Exception as error:
+                said = f"could not be run: {failure(error)}"
+                one.findings.append(Finding(attack, name, said, failed=True))
+    if "dp" in modes:
         try:
-            if row is None:
-                raise TeachingError(why)
-            result.accounted = account(subject, noisy.transcript, row, epsilon, delta, runs)
+            result.accounted = account(subject, Mode("dp", epsilon, delta), runs, workers, watch)
         except Exception as error:
             result.unmeasured = failure(error)
     return result
 
 
-Work = Callable[[], Found | list[Found]]
-
-
-def tried(name: str, promise: str, work: Work) -> list[Found]:
-    """What came of an attack, or why it could not be run: one that fails must not take the others with it."""
-    try:
-        found = work()
-    except Exception as error:
-        return [Found(name, promise, 0, 0, None, 0, f"could not be run: {failure(error)}", failed=True)]
-    return found if isinstance(found, list) else [found]
-
-
-def attacks(
-    told: Audited,
-    epsilon: float,
-    delta: float,
-    noisy: Heard | None,
-    row: tuple[Array, float] | None,
-    runs: int,
-) -> Iterator[tuple[str, Work]]:
-    """Every attack on one promise, by name; none where the promise refuses a lesson.
-
-    `noisy` is a lesson under epsilon and `row` the one that shows itself most in it, where there is one.
-    """
-    subject, promise = told.subject, told.promise
-    given: dict[str, Any] = {"epsilon": epsilon, "delta": delta} if promise == "epsilon" else {}
-    try:
-        heard = told.heard = noisy if promise == "epsilon" and noisy else listen(subject, promise, **given)
-    except Exception as error:
-        told.refused = failure(error)
+def attacks_on(
+    subject: Subject, mode: Mode, heard: Heard, runs: int, workers: int, watch: Watch
+) -> Iterator[tuple[str, Callable[[], Finding]]]:
+    """Name and program of every attack that makes sense against a mode."""
+    yield attacks.OUTRIGHT, lambda: attacks.read_outright(subject, heard, mode)
+    yield attacks.CHOSEN, lambda: attacks.work_out_chosen(subject, mode)
+    yield attacks.MISSING, lambda: attacks.work_out_missing(subject, heard, mode)
+    if mode.name == "none":
         return
-
-    @cache
-    def few() -> tuple[Subject, Heard]:
-        """A lesson of few rows, which show themselves most in sums over chosen rows."""
-        return listen_few(subject) if promise == "open" else (subject.small(), heard)
-
-    yield "rows shown outright", partial(recovery.from_shown, subject, heard)
-    yield recovery.CHOSEN, lambda: recovery.from_chosen(*few())
-    yield "curvatures of all rows", lambda: recovery.from_totals(*few())
-    yield "totals with and without a row", partial(recovery.one_row_more, subject, promise, **given)
-    yield "budgets n and n + 1", partial(recovery.one_budget_more, subject, promise, **given)
-    yield "totals with and without a teacher", partial(recovery.one_teacher_more, subject, promise, **given)
-    terms = PromiseTerms(promise, len(subject.parts), epsilon, delta)
-    for name in crafted.crafted_for(promise):
-        yield name, partial(crafted.deviate, subject, terms, name)
-    if promise == "epsilon":
-        yield "a fellow teacher that tells lies", partial(fellow.lead, subject, epsilon, delta)
-    if promise == "masked":
-        yield fellow.LED, partial(fellow.single_out, subject)
-
-    def known_row() -> Found:
-        local = PromiseTerms("epsilon", 1, epsilon, delta)
-        return membership.member(subject, promise, heard.transcript, row, local, runs)[0]
-
-    yield membership.MEMBER, known_row
-    yield membership.LESSONS, partial(membership.many_lessons, subject, promise, epsilon, delta)
+    yield attacks.EVERYTHING, lambda: attacks.ask_everything(subject, mode)
+    yield attacks.TABLES, lambda: attacks.silence(subject, mode)
+    yield attacks.DECLARED, lambda: attacks.count_rows(subject, mode)
+    if mode.name == "dp":
+        yield attacks.STRETCHED, lambda: attacks.stretch(subject, mode)
+        yield attacks.DISGUISED, lambda: attacks.reset_the_account(subject, mode)
+        yield attacks.LESSONS, lambda: attacks.many_lessons(subject, mode)
+    yield delivered.MODEL, lambda: look_at_models(subject, mode, max(runs // MODELS, 20), workers, watch)
 
 
-def account(
-    subject: Subject, transcript: Transcript, row: tuple[Array, float], epsilon: float, delta: float, runs: int
-) -> Accounted:
-    """Measure ε beside the one claimed, and see that broken promises are found out."""
-    terms = PromiseTerms("epsilon", 1, epsilon, delta)
-    _, measured = membership.member(subject, "epsilon", transcript, row, terms, runs)
-    assert measured is not None
-    of_row = epsilon_of(mu_of_row(released(subject, *row, transcript, terms)), delta)
-    with tempfile.TemporaryDirectory() as folder:
-        enough = len(subject.parts) >= LEAST
-        variants = broken.check_variants(subject, transcript, row, epsilon, delta, Path(folder), runs, masks=enough)
-    return Accounted(terms, measured, of_row, noise_of(subject, transcript), variants)
+def look_at_models(
+    subject: Subject, mode: Mode, runs: int, workers: int = 1, watch: Watch = lambda words: None, row: str = ""
+) -> Finding:
+    """Guess from delivered models whether a row was there, at the owner who chooses most rows."""
+    chosen = [len(rows) for rows in listen(subject, mode).chosen]
+    subject = subject.led_by(int(np.argmax(chosen)))
+    known = crafted(subject)[row or "a usual row against the goal"]
+    work = [partial(delivered.look, subject, known, mode, some) for some in batches(runs, max(runs // 8, 1))]
+    told = f"{mode.name}: {delivered.MODEL}"
+    found = np.concatenate(side_by_side(work, workers, told, watch), axis=1)
+    return delivered.judge(found, mode, delivered.replayed(subject, mode))
+
+
+def sample(
+    subject: Subject, row: str, mode: Mode, whole: bool, runs: int, workers: int = 1, watch: Watch = lambda words: None
+) -> Drawn:
+    """Draw many runs of the real path, side by side."""
+    one = subject if whole else subject.owner()
+    known = crafted(one)[row]
+    work = [partial(draw, one, known, mode, whole, some) for some in batches(runs, BATCH)]
+    told = "ε of a whole lesson" if whole else "ε of one owner"
+    return Drawn.together(side_by_side(work, workers, told, watch))
+
+
+def batches(runs: int, most: int) -> list[int]:
+    """Split runs into batches."""
+    return [min(most, runs - first) for first in range(0, runs, most)]
+
+
+def side_by_side(work: Sequence[Callable[[], Any]], workers: int, told: str, watch: Watch) -> list[Any]:
+    """Do all of it in processes of their own, and say how far it is; the results are in the order of the work."""
+    if workers < 2 or len(work) < 2:
+        found = []
+        for number, one in enumerate(work):
+            watch(f"{told}: {100 * number // len(work)} %")
+            found.append(one())
+        return found
+    pool = ProcessPoolExecutor(min(workers, len(work)), mp_context=get_context("forkserver"))
+    try:
+        waiting = [pool.submit(one) for one in work]
+        for number, _ in enumerate(as_completed(waiting)):
+            watch(f"{told}: {100 * number // len(work)} %")
+        return [one.result() for one in waiting]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def account(subject: Subject, mode: Mode, runs: int, workers: int = 1, watch: Watch = lambda words: None) -> Accounted:
+    """Measure ε beside the one claimed, and see that broken modes are found out."""
+    row, measured, drawn = next(iter(crafted(subject))), list[Measured](), list[Drawn]()
+    for where, whole in TAUGHT.items():
+        many = max(runs // LESSONS, 50) if whole else runs
+        drawn.append(sample(subject, row, mode, whole, many, workers, watch))
+        measured += measure(drawn[-1], mode, where)
+    watch("modes broken on purpose")
+    variants = broken.check_variants(subject, mode, min(runs, 200))
+    return Accounted(mode, measured, noise_of(Drawn.together(drawn)), row, variants)

@@ -12,20 +12,19 @@ import typer
 from superteach.cli.lines import say
 from superteach.errors import SettingError, reason_of
 from superteach.settings import in_options
-from superteach.words import PROMISES
+from superteach.words import PRIVACY
 
 if TYPE_CHECKING:
-    from superteach_lab.audit.recovery import Found
     from superteach_lab.audit.run import Audit
-    from superteach_lab.audit.transcript import Subject
+    from superteach_lab.audit.subject import Finding, Subject
 
 ABOUT = (
-    "Audit the promises: teach in this process under each of them, attack what left the teachers, measure ε, and write one "
-    "page for whoever answers for the data.\n\n"
+    "Audit the privacy modes: teach in this process in each of them, attack what left the owners of rows, measure ε, and "
+    "write one page for whoever answers for the data.\n\n"
     "Without files a small synthetic pool is used. Nothing leaves this machine, and no ledger is charged."
 )
 app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-_POOL, _PROMISE, _RESULT = "Pool", "Promise", "Result"
+_POOL, _PRIVACY, _RESULT = "Pool", "Privacy", "Result"
 
 
 @app.command(help=ABOUT)
@@ -58,25 +57,36 @@ def audit(
             rich_help_panel=_POOL,
         ),
     ] = False,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            help="Label that scores above 0 predict (files; default: the goal file's, else the last in sorted order).",
+            rich_help_panel=_POOL,
+        ),
+    ] = None,
     budget: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             help="Rows of a lesson: a count, or a share (default: a tenth of them, or more where a lesson needs more).",
             rich_help_panel=_POOL,
         ),
     ] = None,
-    promise: Annotated[
+    privacy: Annotated[
         list[str] | None,
-        typer.Option(help="closed, epsilon, masked or open; again for more (default: all).", rich_help_panel=_PROMISE),
+        typer.Option(help="isolated, dp or none; again for more (default: all).", rich_help_panel=_PRIVACY),
     ] = None,
-    epsilon: Annotated[float, typer.Option(help="ε of a lesson.", rich_help_panel=_PROMISE)] = 1.0,
-    delta: Annotated[float, typer.Option(help="δ of a lesson.", rich_help_panel=_PROMISE)] = 1e-6,
+    epsilon: Annotated[float, typer.Option(help="ε of a lesson under dp.", rich_help_panel=_PRIVACY)] = 1.0,
+    delta: Annotated[float, typer.Option(help="δ of a lesson under dp.", rich_help_panel=_PRIVACY)] = 1e-6,
     ledger: Annotated[
-        Path | None, typer.Option(help="Folder of a teacher's ledger, to be shown.", rich_help_panel=_PROMISE)
+        Path | None, typer.Option(help="Folder of an owner's ledger, to be shown.", rich_help_panel=_PRIVACY)
     ] = None,
     runs: Annotated[
-        int, typer.Option(min=200, help="Lessons with a row, and without it, behind ε.", rich_help_panel=_PROMISE)
-    ] = 4_000,
+        int, typer.Option(min=100, help="Runs with a row, and without it, behind ε.", rich_help_panel=_PRIVACY)
+    ] = 3_000,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes side by side (default: one per core).", rich_help_panel=_PRIVACY),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a page that is there.", rich_help_panel=_RESULT)
     ] = False,
@@ -86,28 +96,32 @@ def audit(
 ) -> None:
     """Read the options, run the audit, write the page and show a table."""
     from superteach.cli import screen
-    from superteach.coordinator.selection import counts_of
-    from superteach.settings import Settings, check_budget
+    from superteach.cli.goal import positive_unsaid
+    from superteach.coordinator.selection import check_least, counts_of
+    from superteach.mathematics.learner import Learner
+    from superteach.privacy.accounting import Mode
+    from superteach.settings import check_budget, read_budget
     from superteach_lab.audit.page import page_of
     from superteach_lab.audit.run import audit as run
+    from superteach_lab.paper.workers import cores
 
     place = _check_out(out, overwrite)
-    wanted = tuple(dict.fromkeys(promise or PROMISES))
-    if odd := [name for name in wanted if name not in PROMISES]:
-        raise SettingError(f"--promise {odd[0]!r} is not known; there are {', '.join(PROMISES)}")
-    Settings(promise="epsilon", epsilon=epsilon, delta=delta, budget=1)  # raises where there are no such ε and δ
-    size = None
-    if budget is not None:
-        size = check_budget(int(budget) if budget >= 1 and budget == int(budget) else budget)
+    wanted = tuple(dict.fromkeys(privacy or PRIVACY))
+    if odd := [name for name in wanted if name not in PRIVACY]:
+        raise SettingError(f"--privacy {odd[0]!r} is not known; there are {', '.join(PRIVACY)}")
+    size = None if budget is None else check_budget(read_budget(budget))
+    if isinstance(size, str | tuple):
+        raise SettingError(f"--budget {budget} is several sizes, and an audit is of one: give a count or a fraction")
     account = None if ledger is None else _ledger(ledger, epsilon, delta)
     with screen.activity("read files") as watch:
-        subject = _subject(files, target, owner, features, learner, (C, alpha, intercept), goal, standardize)
+        subject = _subject(files, target, owner, features, learner, (C, alpha, intercept), goal, standardize, positive)
+        if "dp" in wanted:
+            Mode("dp", epsilon, delta).check(subject.count)  # raises where there are no such ε and δ
         if size is not None:
-            subject = replace(subject, budget=counts_of(size, subject.count, len(subject.goal))[0])
-        elif "open" in wanted:
-            watch("how many rows a lesson needs")
-            subject = subject.workable()
-        found = run(subject, wanted, epsilon, delta, runs, watch)
+            counts = counts_of(size, subject.count, len(subject.goal))
+            check_least(counts, size, subject.count, len(subject.goal), Learner.of(subject.learner))
+            subject = replace(subject, budget=counts[0])
+        found = run(subject, wanted, epsilon, delta, runs, watch, workers or cores())
     found.ledger = account
     place.parent.mkdir(parents=True, exist_ok=True)
     page_of(found).write(place)
@@ -115,9 +129,10 @@ def audit(
         _print_json(found)
     else:
         _show(found)
+        if unsaid := "" if goal is None else positive_unsaid(goal, positive, subject.positive):
+            say(unsaid)
         say(f"The page is in {out}")
-    broken = any(one.rows for one in found.promises if one.promise in ("closed", "epsilon")) or not _kept(found)
-    if broken or found.incomplete:
+    if found.incomplete or not found.kept:
         raise typer.Exit(1)
 
 
@@ -144,10 +159,6 @@ def _check_out(out: Path, overwrite: bool) -> Path:
     return place
 
 
-def _kept(found: Audit) -> bool:
-    return found.accounted is None or found.accounted.kept
-
-
 def _subject(
     files: list[str] | None,
     target: str | None,
@@ -157,25 +168,28 @@ def _subject(
     penalty: tuple[float | None, float | None, bool],
     goal: str | None,
     standardize: bool,
+    positive: str | None,
 ) -> Subject:
     """Rows, learner and goal, from files or drawn."""
     import numpy as np
     from scipy import sparse
 
-    from superteach.cli.goal import FROM_DATA, check_goal_file, check_goal_name, make_goal
+    from superteach.cli.goal import FROM_DATA, check_goal_file, check_goal_name, find_positive, make_goal
     from superteach.coordinator.goals import CheckedGoal, check_goal
     from superteach.coordinator.named import build_learner
-    from superteach.coordinator.promised import public_goal
+    from superteach.coordinator.shares import public_goal
     from superteach.mathematics.learner import Learner
     from superteach.teacher.files import read_pool
     from superteach.teacher.inputs import find_classes, make_teachers
-    from superteach_lab.audit.transcript import Subject
+    from superteach_lab.audit.subject import Subject
 
     C, alpha, intercept = penalty
     student = Learner.of(build_learner(kind, C, alpha, intercept))
     if not files:
-        if target or owner or features or goal or standardize:
-            raise SettingError("--target, --owner, --features, --goal and --standardize go with files; name some")
+        if target or owner or features or goal or standardize or positive:
+            raise SettingError(
+                "--target, --owner, --features, --goal, --standardize and --positive go with files; name some"
+            )
         if not student.loss.classifies:
             raise SettingError(f"--learner {kind} needs files of your own; the synthetic pool has two labels")
         draw = np.random.default_rng(0)
@@ -195,11 +209,12 @@ def _subject(
             f"--goal {goal} is found from the rows themselves, and an audit needs a goal that is public: name a .json or "
             ".npy file, or from-data:FILE with rows that are nobody's secret"
         )
+    label = find_positive(goal, positive)
     names = None if features is None else [name.strip() for name in features.split(",")]
     numeric = not student.loss.classifies
     pool = read_pool(files, target, owner, names, numeric)
-    classes = None if numeric else find_classes(pool.parts, most=2)
-    teachers, _ = make_teachers(pool.parts, pool.columns, student.loss)
+    classes = label.last(None if numeric else find_classes(pool.parts, most=2))
+    teachers, _ = make_teachers(pool.parts, pool.columns, student.loss, label)
     parts = tuple(
         (_dense(part.take_features(), sparse), np.asarray(teacher.target, dtype=np.float64))
         for part, teacher in zip(pool.parts, teachers, strict=True)
@@ -209,11 +224,11 @@ def _subject(
     named = check_goal(named, width, student, classes, pool.columns)
     if isinstance(named, CheckedGoal):
         named.check(student, pool.columns, classes)
-    vector = public_goal(named, student, width, "epsilon")
+    vector = public_goal(named, student, width, "dp", classes)
     rows = sum(len(y) for _, y in parts)
-    size = max(round(0.1 * rows), 2 * len(vector))
+    size = min(max(round(0.1 * rows), 2 * len(vector)), int(0.9 * rows))
     subject = Subject(parts, student, vector, size, ", ".join(Path(one).name for one in files))
-    subject = replace(subject, budget=min(size, subject.most))
+    subject = replace(subject, positive=None if classes is None else classes.tolist()[1])
     return subject.standardised() if standardize else subject
 
 
@@ -224,29 +239,17 @@ def _dense(features: Any, sparse: Any) -> Any:
 
 
 def _ledger(folder: Path, epsilon: float, delta: float) -> dict[str, float]:
-    """What a teacher's ledger says: at most so much was spent by any one row, for all its lessons had all rows."""
-    import math
-
+    """Read what an owner's table has spent."""
     from superteach.privacy.accounting import epsilon_of
     from superteach.privacy.ledger import Ledger
 
     if not (folder / "ledger").is_file():
         raise SettingError(f"--ledger {str(folder)!r} holds no ledger; name the folder with the file 'ledger' in it")
     entries = Ledger(folder, epsilon, delta).entries()
-    lessons = [entry for entry in entries if "lesson" in entry]
-    life = float(lessons[-1]["lifetime"]) if lessons else epsilon
-    at = float(lessons[-1]["delta"]) if lessons else delta
-    square = sum(float(entry["mu"]) ** 2 for entry in lessons)
-    total = Ledger(folder, life, at).total
-    left = epsilon_of(math.sqrt(max(total - square, 0.0)), at)
-    spent = epsilon_of(math.sqrt(square), at)
-    return {
-        "lifetime": life,
-        "spent": spent,
-        "left": left,
-        "lessons": len(lessons),
-        "notes": len(entries) - len(lessons),
-    }
+    life, at = (float(entries[-1]["lifetime"]), float(entries[-1]["delta"])) if entries else (epsilon, delta)
+    ledger = Ledger(folder, life, at)
+    spent = epsilon_of(ledger.spent**0.5, at)
+    return {"lifetime": life, "spent": spent, "left": ledger.left, "lessons": len(entries)}
 
 
 def _print_json(found: Audit) -> None:
@@ -255,22 +258,25 @@ def _print_json(found: Audit) -> None:
     from superteach.lesson import to_json
 
     stored: dict[str, Any] = {
-        "promises": [
+        "modes": [
             {
-                "promise": one.promise,
+                "privacy": one.mode,
                 "refused": one.refused,
                 "rows": one.rows,
-                "attacks": [asdict(attack) for attack in one.found],
+                "kept": one.kept,
+                "attacks": [asdict(finding) for finding in one.findings],
             }
-            for one in found.promises
+            for one in found.audited
         ],
+        "positive": found.subject.positive,
+        "kept": found.kept,
         "unmeasured": found.unmeasured,
         "ledger": found.ledger,
     }
     if found.accounted is not None:
         stored["epsilon"] = {
-            "claimed": found.accounted.terms.epsilon,
-            "measured": asdict(found.accounted.measured),
+            "claimed": found.accounted.mode.epsilon,
+            "measured": [asdict(one) for one in found.accounted.measured],
             "noise": asdict(found.accounted.noise),
             "variants": [asdict(one) for one in found.accounted.variants],
         }
@@ -282,40 +288,44 @@ def _show(found: Audit) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from superteach_lab.audit.page import NAMES
-
     terminal = sys.stdout.isatty()
     table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, padding=(0, 1 if terminal else 2, 0, 0))
-    table.add_column("rows recovered")
-    for told in found.promises:
-        table.add_column(told.promise, justify="right", no_wrap=True)
-    for attack in dict.fromkeys(one.attack for told in found.promises for one in told.found):
-        cells = [next((one for one in told.found if one.attack == attack), None) for told in found.promises]
-        table.add_row(NAMES.get(attack, attack), *map(_cell, cells))
+    table.add_column("attack")
+    for one in found.audited:
+        table.add_column(one.mode, justify="right", no_wrap=True)
+    for attack in dict.fromkeys(finding.attack for one in found.audited for finding in one.findings):
+        cells = [next((each for each in one.findings if each.attack == attack), None) for one in found.audited]
+        table.add_row(attack, *map(_cell, cells))
     Console(width=None if terminal else 160).print(table)
-    for told in found.promises:
-        if told.refused:
-            say(in_options(f"{told.promise}: no lesson was taught: {told.refused}"))
-        for one in told.found:
-            if one.failed:
-                say(in_options(f"{told.promise}: {NAMES.get(one.attack, one.attack)}: {one.said}"))
+    for one in found.audited:
+        if one.refused:
+            say(in_options(f"{one.mode}: no lesson was taught: {one.refused}"))
+        for finding in one.findings:
+            if finding.failed or finding.broken:
+                say(in_options(f"{one.mode}: {finding.attack}: {finding.said}"))
     if found.unmeasured:
         say(in_options(f"ε was not measured: {found.unmeasured}"))
     if found.accounted is not None:
-        measured, terms = found.accounted.measured, found.accounted.terms
+        least = max(one.epsilon for one in found.accounted.measured)
+        runs = max(one.runs for one in found.accounted.measured)
         missed = [one.variant for one in found.accounted.variants if one.caught is False]
         unsure = [one.variant for one in found.accounted.variants if one.caught is None]
         outcome = "NOT found out: " + ", ".join(missed) if missed else "all found out"
         say(
-            f"ε promised {terms.epsilon:g}, measured at least {measured.epsilon:.3g} ({measured.level:.0%} confidence, "
-            f"{measured.runs:,} lessons); broken promises {outcome}"
+            f"ε claimed {found.accounted.mode.epsilon:g}, measured at least {least:.3g} (95% confidence, {runs:,} runs), "
+            f"{'nothing speaks' if found.accounted.honest else 'the measurements SPEAK'} against the claim; "
+            f"modes broken on purpose {outcome}"
             + (f" but for those that could not be run: {', '.join(unsure)}" if unsure else "")
         )
 
 
-def _cell(one: Found | None) -> str:
+def _cell(one: Finding | None) -> str:
     if one is None:
         return "–"
     if one.failed:
         return "not run"
-    return str(one.rows) if one.auc is None else f"AUC {one.auc:.2f}"
+    if one.auc is not None:
+        return f"AUC {one.auc:.2f}"
+    if one.broken or one.rows:
+        return f"{one.rows:,} rows" if one.rows else "BROKEN"
+    return "held"

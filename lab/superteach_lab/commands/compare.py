@@ -80,6 +80,13 @@ def compare(
             rich_help_panel=_POOL,
         ),
     ] = False,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            help="Label that scores above 0 predict (files; default: the goal file's, else the last in sorted order).",
+            rich_help_panel=_POOL,
+        ),
+    ] = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -106,9 +113,11 @@ def compare(
 ) -> None:
     """Read the options, run the bench, show it."""
     from superteach.cli import screen
+    from superteach.cli.goal import positive_unsaid
     from superteach.lesson import versions
     from superteach_lab.compare import bench
     from superteach_lab.compare.child import check_seconds
+    from superteach_lab.compare.sources import Files
     from superteach_lab.digest import digest_of
     from superteach_lab.records import Records
     from superteach_lab.rivals import ALL, by_name
@@ -124,12 +133,16 @@ def compare(
     if out is not None:
         _check(out)
     source: Files | Synthetic
+    unsaid = ""
     if files:
         with screen.activity("read files"):
-            source = _files(files, learner, target, owner, features, (C, alpha, intercept), goal, standardize)
+            source = _files(files, learner, target, owner, features, (C, alpha, intercept), goal, standardize, positive)
+        unsaid = positive_unsaid(goal, positive, source.positive)
     else:
-        if target or owner or C is not None or alpha is not None or goal != "perturbed" or standardize:
-            raise SettingError("--target, --owner, --C, --alpha, --goal and --standardize go with files; name some")
+        if target or owner or C is not None or alpha is not None or goal != "perturbed" or standardize or positive:
+            raise SettingError(
+                "--target, --owner, --C, --alpha, --goal, --standardize and --positive go with files; name some"
+            )
         source = _synthetic(learner, rows, features, noise, teachers)
     shares = [share for share in SIZES if share * source.rows >= 2.0] if sizes is None else _numbers("--sizes", sizes)
     counts = bench.counts(shares, source.rows)
@@ -150,6 +163,8 @@ def compare(
         done = [record for cell in cells if (record := records.find(cell.key(source.name))) is not None]
         lines = bench.summary(done, source.rows, source.teachers)
         _report(lines, source, time_limit, out, as_json)
+        if not as_json and isinstance(source, Files) and source.positive is not None:
+            say(unsaid or f"The positive label is {source.positive!r}: scores above 0 predict it.")
 
 
 def _check(out: Path) -> None:
@@ -187,9 +202,10 @@ def _files(
     penalty: tuple[float | None, float | None, bool],
     goal: str,
     standardize: bool,
+    positive: str | None,
 ) -> Files:
-    from superteach.cli.goal import check_goal_name, make_goal
-    from superteach.coordinator.goals import CheckedGoal, Without
+    from superteach.cli.goal import check_goal_name, find_positive, make_goal
+    from superteach.coordinator.goals import CheckedGoal, FromData, Without
     from superteach.coordinator.named import build_learner
     from superteach.mathematics.learner import Learner
     from superteach.teacher.files import read_pool
@@ -199,15 +215,18 @@ def _files(
     if target is None:
         raise SettingError("--target is missing: name the column to be predicted")
     check_goal_name(goal)
+    label = find_positive(goal, positive)
     C, alpha, intercept = penalty
     student = Learner.of(build_learner(learner, C, alpha, intercept))
     names = None if features is None else [name.strip() for name in features.split(",")]
     pool = read_pool(files, target, owner, names, not student.loss.classifies)
-    classes = find_classes(pool.parts, most=2) if student.loss.classifies else None
+    classes = label.last(find_classes(pool.parts, most=2) if student.loss.classifies else None)
     numeric = classes is None
     wanted = None if goal == "perturbed" else make_goal(goal, 0, pool.columns, target, numeric, intercept, classes)
     if isinstance(wanted, CheckedGoal):
         wanted.check(student, pool.columns, classes)
+    if isinstance(wanted, FromData):  # a referee's labels are −1 and +1
+        wanted = wanted.without_rows(student, classes)
     if isinstance(wanted, Without):  # a referee's columns have no names
         wanted = Without(*(pool.columns.index(str(name)) for name in wanted.columns))
     described = {
@@ -220,8 +239,9 @@ def _files(
         "intercept": intercept,
         "goal": goal,
         **({"standardize": True} if standardize else {}),
+        **({} if classes is None else {"positive": classes.tolist()[1]}),
     }
-    return Files(pool.parts, pool.columns, student, wanted, described)
+    return Files(pool.parts, pool.columns, student, wanted, described, label)
 
 
 @contextmanager

@@ -11,9 +11,11 @@ import numpy as np
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.errors import SettingError
 from superteach.goals import PerturbedFit
+from superteach.labels import DEFAULT, PositiveLabel
 from superteach.losses import Logistic, Squared
 from superteach.mathematics.learner import Learner
 from superteach.teacher.inputs import Part, make_teachers
+from superteach.types import Label
 from superteach_lab.compare.referee import Referee
 
 RIDGE_PER_ROW = 2e-4
@@ -95,14 +97,18 @@ class Files:
         learner: Learner,
         goal: Any,
         described: dict[str, Any],
+        positive: PositiveLabel = DEFAULT,
     ) -> None:
-        make_teachers(parts, columns, learner.loss)  # checks everything, names teacher and column
+        # Checks everything, and names teacher and column.
+        _, classes = make_teachers(parts, columns, learner.loss, positive)
         self.name = str(described["learner"])
         self._learner, self._goal, self._described = learner, goal, described
         self._X = np.vstack([_dense(part) for part in parts])
         target = np.concatenate([part.take_target() for part in parts])
-        if learner.loss.classifies:
-            target = np.where(target == np.unique(target)[1], 1.0, -1.0)
+        self.positive: Label | None = None if classes is None else classes.tolist()[1]
+        """The label that scores above 0 predict."""
+        if classes is not None:
+            target = np.where(target == classes[1], 1.0, -1.0)
         self._y = target.astype(np.float64)
         self._owner = np.repeat(np.arange(len(parts)), [part.count for part in parts])
         self.rows = len(self._y)

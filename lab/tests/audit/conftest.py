@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
-
 from superteach_lab.audit.transcript import Heard, Subject, listen
 
 

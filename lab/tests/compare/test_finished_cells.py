@@ -97,6 +97,19 @@ def test_another_option_is_scored_anew(option, bench):
         assert risk == pytest.approx(risk_of(*rows(), GOAL, 0.1), rel=1e-5)
 
 
+def test_a_goal_speaks_for_the_label_it_names(bench):
+    """The same goal about label 0 is another goal, whether its file or the option names that label."""
+    assert bench() == (pytest.approx(risk_of(*rows(), GOAL), rel=1e-5), 1)
+    about_zero = pytest.approx(risk_of(*rows(), -np.array(GOAL)), rel=1e-5)
+    assert bench("--positive", "0") == (about_zero, 2)
+    named = {"coef": GOAL[:2], "intercept": GOAL[2], "positive": 0}
+    (bench.folder / "goal.json").write_text(json.dumps(named))
+    assert bench() == (about_zero, 2)
+    write_table(bench.folder / "reference.csv", *rows(1))
+    reference = "--goal", f"from-data:{bench.folder / 'reference.csv'}"
+    assert bench(*reference, "--positive", "0")[0] == pytest.approx(bench(*reference)[0], rel=1e-6)
+
+
 def test_the_same_contents_under_other_names_are_not_scored_again(bench):
     first = bench()
     assert bench() == first

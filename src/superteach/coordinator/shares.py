@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from superteach.coordinator import selection
+from superteach.coordinator import methods, selection
 from superteach.coordinator.classroom import NEWTON_WIDTH
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.goals import Goal, check_vector
@@ -31,7 +31,7 @@ MOST_OF_POOL = 0.9
 def check(settings: Settings, learner: Learner, declared: tuple[int, ...], width: int) -> int:
     """Return the size of a lesson that can be taught in a privacy mode, or raise before anything is asked or spent."""
     privacy, rows = settings.privacy, sum(declared)
-    if settings.method != "match":
+    if not methods.find(settings.method).shares:
         raise SettingError(f"privacy={privacy!r} does not go with method={settings.method!r}: use method='match'")
     if not learner.ridge:
         raise SettingError(f"privacy={privacy!r} does not go with a learner without a penalty; use privacy='none'")

@@ -116,7 +116,7 @@ class OneProcess:
         measured: Lesson | None = lesson
         if not lesson.delivered:
             measured = self._measured(lesson, settings, chosen) if measure else None
-        return Taught(lesson, self.classes, chosen, measured, tuple(state.note for state in states))
+        return Taught(lesson, self.classes, chosen, measured, tuple(getattr(state, "note", "") for state in states))
 
     def _measured(self, lesson: Lesson, settings: Settings, chosen: tuple[Positions, ...]) -> Lesson:
         """Fit the learner on the chosen rows and measure: for whoever owns all rows, outside of every privacy mode."""

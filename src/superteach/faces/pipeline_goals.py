@@ -71,7 +71,7 @@ def _column_of(prepared: Prepared, name: object) -> object:
     if name in table:
         made = listed(_columns_from(prepared, name))
         raise GoalError(f"column {name!r} becomes {made} behind the learner's transformers; name one of these")
-    known = [*table, *prepared.columns]
+    known = list(dict.fromkeys([*table, *prepared.columns]))
     raise GoalError(f"the goal names column {name!r}, and there are {listed(known)}{suggestion(name, known)}")
 
 

@@ -61,6 +61,8 @@ class Guard:
     mode: Mode = NO_PRIVACY
     account: Account | None = None
     """Where payments are entered; None: in one process nobody adds up lessons, and a lesson says so."""
+    secret: int | None = None
+    """Mixed into this teacher's draws, so that nobody else can repeat them; None: another one for each lesson."""
     released: dict[type, float] = field(default_factory=dict)
     """Parts of the lesson's budget that have left, by query."""
 

@@ -60,7 +60,7 @@ class Teacher:
         self.loss = loss
         self.guard = guard or Guard()
         self.secret = 0
-        """Mixed into draws under "dp", so that whoever sends a seed cannot foresee them."""
+        """Mixed into draws in a private mode, so that whoever sends a seed and knows all other rows cannot repeat them."""
         self.rows = Rows(features)
         # Labels of one byte stay so: NumPy widens them where they meet a float.
         kind = np.int8 if getattr(target, "dtype", None) == np.int8 else np.float64
@@ -73,10 +73,12 @@ class Teacher:
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
 
     def under(self, guard: Guard) -> Self:
-        """Return the same teacher behind another guard, with draws of its own under "dp"."""
+        """Return the same teacher behind another guard, with draws of its own in a private mode."""
         found = copy(self)
         found.guard = guard
-        found.secret = secrets.randbits(63) if guard.mode.name == "dp" else 0
+        found.secret = 0
+        if guard.mode.name != "none":
+            found.secret = secrets.randbits(63) if guard.secret is None else guard.secret
         return found
 
     def size_of(self, chosen: Positions | None) -> Array:

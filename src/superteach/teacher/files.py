@@ -8,7 +8,6 @@ from __future__ import annotations
 import bisect
 import codecs
 import csv as plain_csv
-import difflib
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet, types
 
-from superteach.errors import DataError, DataTypeError, SettingError, counted, listed, reason_of, shorten
+from superteach.errors import DataError, DataTypeError, SettingError, counted, listed, reason_of, shorten, suggestion
 from superteach.teacher.inputs import Part, split_by_owner
 from superteach.types import Positions, Raw
 
@@ -342,8 +341,8 @@ def _require(source: FileSource, column: str, role: str) -> None:
     hint = f"it has {listed(source.columns)}"
     if mark := _separator(source.columns):
         hint = f"it seems to separate columns by {mark!r}, commas are needed"
-    elif nearest := difflib.get_close_matches(column, source.columns, n=1):
-        hint = f"did you mean {nearest[0]!r}? Its columns are {listed(source.columns)}"
+    elif meant := suggestion(column, source.columns):
+        hint = f"{meant.removeprefix('; ')} Its columns are {listed(source.columns)}"
     raise DataError(f"{source.called} has no {role} column {column!r}; {hint}")
 
 

@@ -71,6 +71,9 @@ class Method:
     broad: ClassVar[bool] = False
     """Whether it teaches learners of several outputs, and learners without a penalty."""
 
+    shares: ClassVar[bool] = False
+    """Whether a teacher can meet a share of the goal by it alone, as private modes ask."""
+
     def check(self, settings: Settings, learner: Learner, federation: Federation) -> None:
         """Refuse, before the first query, what this method cannot do."""
         if not learner.ridge or learner.outputs > 1:

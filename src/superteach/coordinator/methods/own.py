@@ -36,6 +36,7 @@ class Match(Method):
     )
     uses = ("rounding", "restarts")
     broad = True
+    shares = True
 
     def sizes(self, settings: Settings, room: Classroom) -> list[int]:
         """Look at other sizes where a search sees all rows: at all sizes at once, or from several starts."""
