@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from superteach import extensions
+from superteach.cli import federation, lessons, site
 from superteach.cli.lines import warn
 from superteach.cli.request import Request, takes
 from superteach.errors import InputError, SettingError, SuperteachError
@@ -167,8 +168,10 @@ def teach(request: Request) -> None:
 
     place = check_folder(request.out, request.overwrite)
     with claim(request.out, place):
-        from superteach.cli.teach import run
-
+        if request.box is not None and request.spark is None:
+            from superteach.cli.federated import run
+        else:
+            from superteach.cli.teach import run
         run(request, place)
 
 
@@ -198,6 +201,11 @@ def report(
     from superteach.cli.report import run
 
     run(folder, against or [], title)
+
+
+federation.add_commands(app)
+lessons.add_commands(app)
+site.add_commands(app)
 
 
 def main() -> None:

@@ -36,9 +36,10 @@ OCTAVES = 96
 """Classes of length in a reply to `Balance`: class k holds lengths from 2^(k − 72) on, class 0 all shorter ones."""
 SHAPES = {
     "centre": "x", "scale": "x", "model": "d", "goal": "d", "point": "d", "direction": "d", "metric": "m", "measure": "m",
-    "tilt": "p", "residual": "p", "root": "q", "width": "d", "odds": "o",
+    "tilt": "p", "residual": "p", "root": "q", "width": "d", "odds": "o", "shares": "k",
 }  # fmt: skip
-"""Shapes of fields by their names: x raw columns, d coefficients, p = d + 1 prices, q p × p, m d or d × d, o octaves."""
+"""Shapes of fields by their names: x raw columns, d coefficients, p = d + 1 prices, q p × p, m d or d × d, o octaves,
+k teachers × d."""
 
 Read = TypeVar("Read", covariant=True)
 
@@ -134,6 +135,7 @@ class Query(Generic[Read]):
             "q": [(width + 1,) * 2],
             "m": [(width,), (width, width)],
             "o": [(OCTAVES,)],
+            "k": [(teachers, width)],
         }
         for name, value in vars(self).items():
             shape = "p" if name in self.priced else "" if name in self.listed else SHAPES.get(name, "")
