@@ -120,7 +120,7 @@ class Owners:
         common, own = moments.sum(axis=0) / sizes.sum(), moments / sizes[:, None, None]
         spread = noise / sizes * np.sqrt(1.0 - part)  # of each number of owner i's mean moments beside the common ones
         # Owners whose rows are draws from one population differ too, by what chance explains: such shares stay fair.
-        chance = COUNTED / sizes * (1.0 - part) * bool(noise)
+        chance = COUNTED / sizes * (1.0 - part)
         more = _shrunk((own - common)[:, -1, -1], spread**2 + chance * common[-1, -1], 1)
         wide = float(np.trace(common[:-1, :-1]))
         along = _shrunk((own - common)[:, -1, :-1], columns * 0.5 * spread**2 + chance * wide, columns)
