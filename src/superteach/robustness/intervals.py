@@ -16,76 +16,89 @@ solves for p_i: the refit without one row is exact.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from superteach.mathematics.losses import Logistic, Squared
 from superteach.robustness.regression import Regression
-from superteach.types import Array, Positions
+from superteach.types import Array
 
 PAIRS = 25_000_000
 """Most pairs of distinct rows whose products are held (200 MB); above, |K_ij| is bounded by the lengths of both."""
 ROUNDS = 40
 """Times the intervals are computed anew; they mostly settle after ten."""
-ROOM = 1e-6
+ROOM = 3e-4
 """How much wider than what they give intervals must be, as a share."""
-
-
-class Distinct(NamedTuple):
-    """Rows that differ, and how often each occurs: votes between the same two are one row many times."""
-
-    rows: Array
-    target: Array
-    counts: Array
-    first: Positions
-    """Where each occurs first."""
-
-    @staticmethod
-    def of(regression: Regression) -> Distinct:
-        """Find equal rows with equal targets."""
-        both = np.ascontiguousarray(np.column_stack([regression.rows, regression.target]))
-        keys = both.view(np.dtype((np.void, both.dtype.itemsize * both.shape[1]))).ravel()
-        _, first, counts = np.unique(keys, return_index=True, return_counts=True)
-        order = np.argsort(first)
-        first = first[order]
-        return Distinct(regression.rows[first], regression.target[first], counts[order].astype(float), first)
 
 
 class IntervalBound:
     """Bounds of what removing k rows can do to a'θ."""
 
-    def __init__(self, regression: Regression, model: Array, direction: Array) -> None:
-        """Take the rows at the model of all of them; `direction` has the sign in which a'θ is to fall."""
+    def __init__(self, regression: Regression, model: Array) -> None:
+        """Take the rows at the model of all of them."""
         self.loss = regression.loss
         self.squared = isinstance(regression.loss, Squared)
-        self.distinct = Distinct.of(regression)
-        rows, target, counts, _ = self.distinct
+        rows, target, counts = regression.kinds, regression.target[regression.first], regression.counts
         self.target, self.counts = target, counts
         self.eta = rows @ model
         terms = regression.loss.terms(self.eta, target)
         self.slope, self.bent = terms.slope, terms.curvature
         hessian = (rows * (counts * self.bent)[:, None]).T @ rows + regression.penalty
         values, axes = linalg.eigh(hessian)
-        units = rows @ (axes / np.sqrt(np.maximum(values, 1e-14 * values[-1])))
+        self.root = axes / np.sqrt(np.maximum(values, 1e-14 * values[-1]))
+        self.units = units = rows @ self.root
         self.lengths = np.linalg.norm(units, axis=1)
         self.leverage = np.square(self.lengths)
-        self.along = units @ ((axes / np.sqrt(np.maximum(values, 1e-14 * values[-1]))).T @ direction)
         self.products = units @ units.T if len(rows) ** 2 <= PAIRS else None
-        self.total = regression.count
+        self._known: dict[int, tuple[Array, Array, Array] | None] = {}
 
-    def reach(self, count: int) -> float:
+    def reach(self, count: int, direction: Array) -> float:
         """Bound how far a'θ can fall when `count` rows leave; infinite where no bound is known."""
-        found = self._squared(count) if self.squared else self._curved(count)
+        if count not in self._known:
+            self._known[count] = self._squared(count) if self.squared else self._curved(count)
+        found = self._known[count]
         if found is None:
             return np.inf
         low, high, rest = found
-        gains = np.maximum(-self.along * low, -self.along * high)
+        along = self.units @ (self.root.T @ direction)
+        # H(−δ) = −Σ_T p x + Σ ρ x: a row that leaves lowers a'θ by −p x'H⁻¹a.
+        gains = np.maximum(-along * low, -along * high)
         most = _top(np.maximum(gains, 0.0)[None, :], self.counts, count)[0]
-        bound = float(most + np.sum(self.counts * np.abs(self.along) * rest))
+        bound = float(most + np.sum(self.counts * np.abs(along) * rest))
         return bound * (1.0 + 1e-9)
+
+    def first_order(self, direction: Array, distance: float) -> float:
+        """Estimate how many rows lower a'θ by `distance`, from influences alone; no bound."""
+        gains = np.repeat(-(self.units @ (self.root.T @ direction)) * self.slope, self.counts.astype(np.int64))
+        sums = np.cumsum(np.sort(np.maximum(gains, 0.0))[::-1])
+        return float(np.searchsorted(sums, distance)) + 1.0
+
+    def least_rows(
+        self,
+        direction: Array,
+        distance: float,
+        enough: int,
+        ends: float = np.inf,
+        report: Callable[[str], None] = lambda text: None,
+    ) -> int:
+        """Find the least number of rows that might lower a'θ by `distance`, `enough` at most; fewer are proved not to.
+
+        `ends` is the reading of the monotonic clock after which no further number is tried.
+        """
+        low, high = 0, 1
+        if enough > 1 and self.reach(enough - 1, direction) < distance:
+            return enough
+        while high < enough and time.monotonic() < ends and self.reach(high, direction) < distance:
+            low, high = high, min(2 * high, enough)
+            report(f"proof: at least {low + 1:,} rows")
+        while high - low > 1 and time.monotonic() < ends:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.reach(middle, direction) < distance else (low, middle)
+            report(f"proof: at least {low + 1:,} rows")
+        return low + 1
 
     def _squared(self, count: int) -> tuple[Array, Array, Array] | None:
         """Return intervals of the residual that a removed row has at the new model."""
@@ -175,26 +188,3 @@ def _top(values: Array, counts: Array, count: int) -> Array:
     before = np.cumsum(often, axis=1) - often
     return np.asarray((chosen * np.clip(count - before, 0.0, often)).sum(axis=1))
 
-
-def least_rows(
-    regression: Regression,
-    model: Array,
-    direction: Array,
-    distance: float,
-    most: int,
-    report: Callable[[str], None] = lambda text: None,
-) -> int | None:
-    """Find the least number of rows that might lower a'θ by `distance`; fewer are proved not to. None: no proof."""
-    if not isinstance(regression.loss, Squared | Logistic) or regression.per_row:
-        return None
-    bound = IntervalBound(regression, model, direction)
-    low, high = 0, 1
-    while high < most and bound.reach(high) < distance:
-        low, high = high, min(2 * high, most)
-    if high == most and low < most - 1 and bound.reach(most) < distance:
-        return most + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        report(f"proof: at least {low + 1:,} rows")
-        low, high = (middle, high) if bound.reach(middle) < distance else (low, middle)
-    return low + 1

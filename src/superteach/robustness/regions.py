@@ -30,15 +30,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize
 
-from superteach.mathematics.losses import Logistic, Squared
+from superteach.mathematics.losses import Squared
 from superteach.robustness.regression import Regression
 from superteach.types import Array, Positions
 
 ROUNDING = 1e-12
 """Error of a sum of n terms in float64, as a share of the sum of their absolute values; n·2⁻⁵³ is below it up to 9,000
 terms added one by one, and NumPy adds pairwise."""
-Path = str
-"""Which halves lead to a simplex: "0" and "1" after the number of the simplex it began with."""
 
 
 class Leaf(NamedTuple):
@@ -83,12 +81,11 @@ class Slice:
         basis = np.linalg.svd(direction[None, :])[2][1:].T
         origin = direction * (threshold / length)
         start = basis.T @ (model - origin)
-        weights = np.ones(regression.count)
-        inner = regression.minimise(weights, regression.penalty, origin, start, basis)
+        inner = regression.minimise(regression.counts, regression.penalty, origin, start, basis)
         self.centre = origin + basis @ inner
         eta = regression.rows @ self.centre
         terms = regression.loss.terms(eta, regression.target)
-        bent = basis.T @ regression.hessian(self.centre, weights > 0) @ basis
+        bent = basis.T @ regression.hessian(self.centre, np.ones(regression.count, dtype=bool)) @ basis
         values, axes = np.linalg.eigh(bent) if bent.size else (np.zeros(0), np.zeros((0, 0)))
         size = float(np.sqrt(np.sum(np.square(terms.slope)) / max(np.mean(terms.curvature), 1e-12)))
         self.basis = basis @ (axes * (size / np.sqrt(np.maximum(values, 1e-14)))) if bent.size else basis
@@ -320,11 +317,8 @@ def _enclose(what: Slice, count: int, radius: float, ends: float) -> tuple[tuple
     return tuple(done)
 
 
-def verify(regression: Regression, direction: Array, threshold: float, model: Array, proof: RegionProof) -> bool:
+def verify(what: Slice, proof: RegionProof) -> bool:
     """Check a proof anew: its simplices fill the box, the box holds all models, and every leaf's sum is large enough."""
-    what = Slice(regression, direction, threshold, model)
-    if not isinstance(regression.loss, Squared | Logistic) or regression.per_row:
-        return False
     if what.free == 0:
         return _covers([leaf.path for leaf in proof.leaves], 1) and all(
             what.bound(np.zeros((1, 0)), leaf.multiplier) > proof.count for leaf in proof.leaves

@@ -28,11 +28,19 @@ class Regression:
     """P, positive semidefinite."""
     basis: Array
     """θ in the units of the table is basis @ θ."""
+    first: Positions
+    """Where each distinct pair of row and target occurs first: votes between the same two are one row many times."""
+    kind: Positions
+    """For each row, the place of its kind in `first`."""
     per_row: bool = False
     """Whether the penalty shrinks with the number of rows."""
+    two_classes: bool = True
+    """Whether a classifier refuses rows of one class, as scikit-learn's do."""
 
     @staticmethod
-    def of(rows: Array, target: Array, loss: Loss, penalty: Array, per_row: bool = False) -> Regression:
+    def of(
+        rows: Array, target: Array, loss: Loss, penalty: Array, per_row: bool = False, two_classes: bool = True
+    ) -> Regression:
         """Whiten the rows by their singular vectors; `penalty` has one weight for each coefficient."""
         scale = np.sqrt(np.sum(np.square(rows), axis=0) + penalty)
         scale[scale == 0.0] = 1.0
@@ -40,7 +48,9 @@ class Regression:
         _, sizes, axes = np.linalg.svd(stacked, full_matrices=False)
         used = sizes > RANK_TOLERANCE * sizes[0]
         basis = (axes[used].T / sizes[used]) / scale[:, None]
-        return Regression(rows @ basis, target, loss, (basis.T * penalty) @ basis, basis, per_row)
+        first, kind = _distinct(rows, target)
+        inner = (basis.T * penalty) @ basis
+        return Regression(rows @ basis, target, loss, inner, basis, first, kind, per_row, two_classes)
 
     @property
     def count(self) -> int:
@@ -70,6 +80,16 @@ class Regression:
         return kept
 
     @cached_property
+    def kinds(self) -> Array:
+        """Rows that differ, once each."""
+        return self.rows if len(self.first) == self.count else self.rows[self.first]
+
+    @cached_property
+    def counts(self) -> Array:
+        """How often each of them occurs."""
+        return np.bincount(self.kind, minlength=len(self.first)).astype(np.float64)
+
+    @cached_property
     def _sums(self) -> tuple[Array, Array]:
         return self.rows.T @ self.rows, self.rows.T @ self.target
 
@@ -80,26 +100,31 @@ class Regression:
             gram, moment = self._sums
             gram = gram - gone.T @ gone + self.penalty_without(len(removed))
             return _solve(gram, moment - gone.T @ self.target[removed])
-        kept = self.kept(removed)
-        if self.loss.classifies and abs(int(self.target[kept].sum())) == int(kept.sum()):
+        weights = self.counts - np.bincount(self.kind[removed], minlength=len(self.first))
+        target = self.target[self.first]
+        if self.two_classes and self.loss.classifies and abs(float(weights @ target)) == float(weights.sum()):
             return np.full(self.width, np.nan)
-        return self.minimise(kept.astype(np.float64), self.penalty_without(len(removed)), np.zeros(self.width), start)
+        return self.minimise(weights, self.penalty_without(len(removed)), np.zeros(self.width), start)
 
     def minimise(self, weights: Array, penalty: Array, origin: Array, start: Array, span: Array | None = None) -> Array:
-        """Minimise Σ w ℓ + (1/2) θ'Pθ over θ = origin + span·γ by Newton; all θ where there is no span."""
-        rows = self.rows if span is None else self.rows @ span
-        fixed = self.rows @ origin
+        """Minimise Σ w ℓ + (1/2) θ'Pθ over θ = origin + span·γ by Newton; all θ where there is no span.
+
+        `weights` has a number for each kind of row.
+        """
+        all_rows, target = self.kinds, self.target[self.first]
+        rows = all_rows if span is None else all_rows @ span
+        fixed = all_rows @ origin
         inner = penalty if span is None else span.T @ penalty @ span
         pull = penalty @ origin if span is None else span.T @ (penalty @ origin)
         model = start.copy()
 
         def value(at: Array) -> float:
-            losses = self.loss.value(fixed + rows @ at, self.target)
+            losses = self.loss.value(fixed + rows @ at, target)
             return float(weights @ losses + pull @ at + 0.5 * at @ inner @ at)
 
         now = value(model)
         for _ in range(STEPS):
-            terms = self.loss.terms(fixed + rows @ model, self.target)
+            terms = self.loss.terms(fixed + rows @ model, target)
             gradient = rows.T @ (weights * terms.slope) + pull + inner @ model
             step = _solve((rows * (weights * terms.curvature)[:, None]).T @ rows + inner, gradient)
             if not np.isfinite(step).all():
@@ -115,9 +140,14 @@ class Regression:
 
     def hessian(self, model: Array, kept: Mask) -> Array:
         """Σ ℓ'' x x' + P over the rows kept."""
-        curvature = np.where(kept, self.loss.curvature(self.rows @ model, self.target), 0.0)
+        weights = np.bincount(self.kind, kept, len(self.first))
+        curvature = weights * self.loss.curvature(self.kinds @ model, self.target[self.first])
         removed = len(kept) - int(kept.sum())
-        return np.asarray((self.rows * curvature[:, None]).T @ self.rows + self.penalty_without(removed))
+        return np.asarray((self.kinds * curvature[:, None]).T @ self.kinds + self.penalty_without(removed))
+
+    def leverage(self, inverse: Array) -> Array:
+        """x'H⁻¹x of every row."""
+        return np.asarray(np.einsum("jd,jd->j", self.kinds @ inverse, self.kinds)[self.kind])
 
 
 def _solve(matrix: Array, right: Array) -> Array:
@@ -130,3 +160,14 @@ def _solve(matrix: Array, right: Array) -> Array:
     if not pivots.min(initial=1.0) > 1e-13 * pivots.max(initial=1.0):
         return np.full(len(right), np.nan)
     return np.asarray(linalg.cho_solve(factor, right, check_finite=False))
+
+
+def _distinct(rows: Array, target: Array) -> tuple[Positions, Positions]:
+    """Find equal rows with equal targets: where each kind occurs first, and the kind of every row."""
+    both = np.ascontiguousarray(np.column_stack([rows, target]))
+    keys = both.view(np.dtype((np.void, both.dtype.itemsize * both.shape[1]))).ravel()
+    _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return first[order].astype(np.int64), place[kind].astype(np.int64)

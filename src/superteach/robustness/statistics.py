@@ -161,6 +161,6 @@ def _third(regression: Regression, curvature: Array, slope: Array) -> Array:
 
 
 def _leave_one_out(regression: Regression, inverse: Array, curvature: Array, kept: Mask, fall: Array) -> Array:
-    leverage = curvature * np.einsum("jd,jd->j", regression.rows @ inverse, regression.rows)
+    leverage = curvature * regression.leverage(inverse)
     # A row that is out would come back: then it adds to the curvature instead.
     return np.asarray(fall / np.where(kept, np.maximum(1.0 - leverage, 1e-3), 1.0 + leverage))
