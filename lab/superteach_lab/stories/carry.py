@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
+from superteach.faces.drop import Dropped
 
 from superteach import drop
-from superteach.faces.drop import Dropped
 from superteach.report.style import COLOURS
 from superteach_lab.stories.table import Split, adult, main, write_table
 

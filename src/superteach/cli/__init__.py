@@ -232,7 +232,8 @@ def drop(
     winner: Annotated[str | None, typer.Option(help="Column of who won each vote.", rich_help_panel=_ROWS)] = None,
     loser: Annotated[str | None, typer.Option(help="Column of who lost it.", rich_help_panel=_ROWS)] = None,
     features: Annotated[
-        str | None, typer.Option(help="Feature columns, separated by commas (default: all others).", rich_help_panel=_ROWS)
+        str | None,
+        typer.Option(help="Feature columns, separated by commas (default: all others).", rich_help_panel=_ROWS),
     ] = None,
     learner: Annotated[
         str | None,

@@ -56,7 +56,9 @@ class Question:
             raise SettingError("--winner and --loser go together; name both columns")
         if self.winner is not None:
             if self.target is not None or self.coefficient is not None or self.significance is not None:
-                raise SettingError("--winner and --loser ask about the first place; leave --target and --coefficient out")
+                raise SettingError(
+                    "--winner and --loser ask about the first place; leave --target and --coefficient out"
+                )
             return
         if self.target is None or self.coefficient is None:
             raise SettingError("name --target and --coefficient (or --winner and --loser, for a leaderboard)")
@@ -100,10 +102,8 @@ def run(question: Question) -> None:
 def _ask(question: Question) -> Robustness:
     with screen.activity("read the table") as say:
         if question.winner is not None:
-            names = [_column(question, column) for column in (question.winner, question.loser)]
-            return drop(
-                None, winner=names[0], loser=names[1], most=question.most, seconds=question.seconds, report=say
-            )
+            names = [_column(question, str(column)) for column in (question.winner, question.loser)]
+            return drop(None, winner=names[0], loser=names[1], most=question.most, seconds=question.seconds, report=say)
         numeric = question.learner not in CLASSIFIERS
         if question.learner is None:
             target = _column(question, str(question.target))
@@ -116,7 +116,7 @@ def _ask(question: Question) -> Robustness:
             groups = _column(question, question.groups)[pool.row_numbers[0]]
         part = pool.parts[0]
         return drop(
-            _Named(part.features, pool.columns),
+            _with_names(part.features, pool.columns),
             part.target,
             _learner(question),
             coefficient=question.coefficient,
@@ -130,7 +130,7 @@ def _ask(question: Question) -> Robustness:
         )
 
 
-def _Named(features: Foreign, columns: tuple[str, ...]) -> Foreign:
+def _with_names(features: Foreign, columns: tuple[str, ...]) -> Foreign:
     """Give the rows the names of their columns, without a data frame."""
     import pyarrow as pa
 

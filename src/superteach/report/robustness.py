@@ -44,7 +44,9 @@ def page_of_robustness(result: Robustness, file: str) -> Page:
     if result.exact:
         section.prose("The rows found are the fewest there are: every smaller removal leaves the finding as it is.")
     elif result.least > 1:
-        section.prose(f"No removal of fewer than {result.least:,} rows is enough. Between the two numbers nothing is known.")
+        section.prose(
+            f"No removal of fewer than {result.least:,} rows is enough. Between the two numbers nothing is known."
+        )
     section.note(
         "The proof is about the learner and the columns named, on these rows. It says nothing about how the rows came to be."
     )

@@ -54,8 +54,8 @@ def drop(
 
     `coefficient` is a column's name or number, or a vector a for a'θ (intercept last where the learner fits one). It is to
     end on the other side of `value`; or, with `significance` (a level such as 0.05), its confidence interval is to reach 0,
-    with `standard_errors` "classical", "HC0", "HC1" or "clustered" by `groups`. Without a learner it is LogisticRegression for
-    two classes and LinearRegression for numbers. `most` limits the rows removed (default: half), `seconds` the proof.
+    with `standard_errors` "classical", "HC0", "HC1" or "clustered" by `groups`. The default learner is
+    LogisticRegression for two classes and LinearRegression for numbers. `most` limits the rows removed (default: half), `seconds` the proof.
 
     With `winner` and `loser` (columns of X, or one name for each vote) the question is whether the first place of the
     Bradley-Terry leaderboard changes; X may then be None.
@@ -199,7 +199,7 @@ def _regression(X: object, y: object, learner: object) -> tuple[Regression, list
     target = np.asarray(y)
     if target.ndim == 2 and target.shape[1] == 1:
         target = target[:, 0]
-    student = Learner.of(_default(target) if learner is None else learner)  # type: ignore[arg-type]
+    student = Learner.of(_default(target) if learner is None else learner)
     names = columns or list(range(features.shape[1]))
     (teacher,), classes = make_teachers([Part("all rows", features, target)], names, student.loss)
     if target.ndim > 1 or (classes is not None and len(classes) > 2):
@@ -235,7 +235,9 @@ def _significance(
     if not (is_number(level) and 0.0 < level < 1.0):
         raise SettingError(f"significance={level!r} must be a level between 0 and 1, such as 0.05")
     if errors not in STANDARD_ERRORS:
-        raise SettingError(f"standard_errors={errors!r} must be one of {listed(STANDARD_ERRORS)}{suggestion(errors, STANDARD_ERRORS)}")
+        raise SettingError(
+            f"standard_errors={errors!r} must be one of {listed(STANDARD_ERRORS)}{suggestion(errors, STANDARD_ERRORS)}"
+        )
     if (groups is not None) != (errors == "clustered"):
         raise SettingError('groups go with standard_errors="clustered", and clustered errors need them')
     numbers: Positions | None = None

@@ -10,8 +10,8 @@ So with K_ij = x_i'H⁻¹x_j, and p_j for ℓ'_j at the new model,
 
 Given an interval for every p_j and every |ρ_j|, the sum over any k rows is at most the sum of the k largest terms: that
 gives new intervals. Intervals that contain what they give, with room to spare, hold the truth: δ grows from 0 as rows leave
-little by little, and cannot jump over them. Squared losses have ρ = 0, and for a row of T, x_i'δ = K_ii p_i + the others' sum
-solves for p_i: the refit without one row is exact.
+little by little, and cannot jump over them. Squared losses have ρ = 0, and for a row of T, x_i'δ = K_ii p_i + the sum of
+the others solves for p_i: the refit without one row is exact.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import linalg
 
-from superteach.mathematics.losses import Logistic, Squared
+from superteach.mathematics.losses import Squared
 from superteach.robustness.regression import Regression
 from superteach.types import Array
 
@@ -57,6 +57,8 @@ class IntervalBound:
 
     def reach(self, count: int, direction: Array) -> float:
         """Bound how far a'θ can fall when `count` rows leave; infinite where no bound is known."""
+        if count == 0:
+            return 0.0
         if count not in self._known:
             self._known[count] = self._squared(count) if self.squared else self._curved(count)
         found = self._known[count]
@@ -140,7 +142,7 @@ class IntervalBound:
     def _remainder(self, far: Array) -> Array:
         """Bound |ρ| for |x'δ| ≤ far: by |ℓ'''| ≤ 1/(6√3), and by ℓ'' growing at most by the factor e per unit."""
         crude = 0.5 * np.square(far) / (6.0 * np.sqrt(3.0))
-        return np.minimum(crude, self.bent * (np.expm1(far) - far))
+        return np.asarray(np.minimum(crude, self.bent * (np.expm1(far) - far)))
 
     def _others(self, low: Array, high: Array, count: int, own: bool = False) -> tuple[Array, Array]:
         """Bound −Σ K_ij p_j and Σ K_ij p_j over any `count` rows j, i itself among them where `own`."""
@@ -170,7 +172,7 @@ class IntervalBound:
         if not rest.any():
             return np.zeros_like(rest)
         if self.products is None:
-            return self.lengths * float(np.sum(self.counts * self.lengths * rest))
+            return np.asarray(self.lengths * float(np.sum(self.counts * self.lengths * rest)))
         return np.asarray(np.abs(self.products) @ (self.counts * rest))
 
 
@@ -187,4 +189,3 @@ def _top(values: Array, counts: Array, count: int) -> Array:
     chosen, often = np.take_along_axis(chosen, order, axis=1), counts[np.take_along_axis(places, order, axis=1)]
     before = np.cumsum(often, axis=1) - often
     return np.asarray((chosen * np.clip(count - before, 0.0, often)).sum(axis=1))
-

@@ -42,7 +42,7 @@ class Votes:
         if learner is not None:
             from superteach.mathematics.learner import Learner
 
-            student = Learner.of(learner)  # type: ignore[arg-type]
+            student = Learner.of(learner)
             if not isinstance(student.loss, Logistic) or student.column:
                 raise LearnerError("a leaderboard takes LogisticRegression(fit_intercept=False) alone")
             ridge = student.penalty(len(won))
@@ -77,7 +77,9 @@ def _names(table: object, given: object, role: str) -> Raw:
     if isinstance(given, str):
         columns = list(getattr(table, "columns", []))
         if given not in columns:
-            raise DataError(f"{role}={given!r} is no column; the table has {listed(columns)}{suggestion(given, columns)}")
+            raise DataError(
+                f"{role}={given!r} is no column; the table has {listed(columns)}{suggestion(given, columns)}"
+            )
         given = table[given]  # type: ignore[index]
     values = np.asarray(given)
     if values.dtype.kind == "O":

@@ -71,6 +71,9 @@ class RegionOptions:
     """Half the edge of the largest box that is tried."""
 
 
+STANDARD = RegionOptions()
+
+
 class Slice:
     """The models with a'θ = c, as θ_c + Bγ, and what rows look like there."""
 
@@ -98,7 +101,7 @@ class Slice:
     @property
     def free(self) -> int:
         """How many coefficients are free."""
-        return self.basis.shape[1]
+        return int(self.basis.shape[1])
 
     def bound(self, corners: Array, multiplier: Array) -> float:
         """Bound from below how many rows must go for any model of a simplex, safe against rounding."""
@@ -109,7 +112,9 @@ class Slice:
         terms = np.maximum(np.maximum(1.0 + factor[:, None] * upper, 1.0 + factor[:, None] * lower), 0.0)
         pull = multiplier @ self.penalty @ (self.centre[:, None] + self.basis @ corners.T)
         sums = regression.count - terms.sum(axis=0) - pull
-        doubt = ROUNDING * (regression.count + (1.0 + np.abs(factor)[:, None] * np.abs(upper)).sum(axis=0) + np.abs(pull))
+        doubt = ROUNDING * (
+            regression.count + (1.0 + np.abs(factor)[:, None] * np.abs(upper)).sum(axis=0) + np.abs(pull)
+        )
         return float((sums - doubt).min())
 
     def programme(self, point: Array) -> tuple[float, Array, Array]:
@@ -231,7 +236,7 @@ class Programmed(NamedTuple):
 def prove(
     what: Slice,
     enough: int,
-    options: RegionOptions = RegionOptions(),
+    options: RegionOptions = STANDARD,
     report: Callable[[str], None] = lambda text: None,
 ) -> Programmed:
     """Prove how many rows must go at least; `enough` rows are known to be enough."""
@@ -302,7 +307,9 @@ def _whole(bound: float, most: int) -> int:
 
 def _enclose(what: Slice, count: int, radius: float, ends: float) -> tuple[tuple[int, ...], ...] | None:
     """Show that no model with `count` rows gone lies on the faces of a box; None where some may."""
-    open_faces = [((number,), corners) for number, corners in enumerate(first_faces(what.free, radius))]
+    open_faces: list[tuple[tuple[int, ...], Array]] = [
+        ((number,), corners) for number, corners in enumerate(first_faces(what.free, radius))
+    ]
     done = []
     while open_faces:
         path, corners = open_faces.pop()

@@ -60,10 +60,10 @@ class Regression:
     @property
     def width(self) -> int:
         """How many coefficients the rows determine."""
-        return self.rows.shape[1]
+        return int(self.rows.shape[1])
 
     def direction(self, vector: Array) -> Array | None:
-        """Return a such that a'θ is `vector` times the coefficients of the table; None where the rows do not determine it."""
+        """Return a such that a'θ is `vector` times the table's coefficients; None where rows do not determine it."""
         inside = self.basis @ np.linalg.lstsq(self.basis, vector, rcond=None)[0]
         scale = np.linalg.norm(self.basis, axis=1)
         lacking = np.linalg.norm((vector - inside) * scale) > 1e-6 * np.linalg.norm(vector * scale)

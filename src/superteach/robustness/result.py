@@ -25,7 +25,7 @@ class Step:
     coefficient: float
     """The coefficient without them."""
     distance: float
-    """What still lacks, in the coefficient's units: a coefficient's distance from the value, or the near end of its interval."""
+    """What still lacks: the coefficient's distance from the value, or the near end of its interval from 0."""
 
     @property
     def count(self) -> int:
@@ -81,7 +81,11 @@ class Robustness:
             return f"Without 1 of {self.total:,} {what} {self.question}{after}."
         if self.exact:
             return f"Without {rows} {self.question}{after}; no {count - 1:,} are enough, which is proved."
-        known = f"fewer than {self.least:,} are proved not to be enough" if self.least > 1 else "there is no proof from below"
+        known = (
+            f"fewer than {self.least:,} are proved not to be enough"
+            if self.least > 1
+            else "there is no proof from below"
+        )
         return f"Without {rows} {self.question}{after}; {known}."
 
     def __repr__(self) -> str:

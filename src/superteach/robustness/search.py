@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -158,8 +158,3 @@ class Search:
             if trial is not None and trial.value < now.value - 1e-12 * (1.0 + abs(now.value)):
                 return trial
         return None
-
-
-def harder(options: SearchOptions) -> SearchOptions:
-    """Return options that try ten times the exchanges: for small gaps between proof and search."""
-    return replace(options, exchanges=10 * options.exchanges)

@@ -120,7 +120,7 @@ class SignificanceSlice(Slice):
         solved = None
         for _ in range(CUTS):
             gram = (rows * weights[:, None]).T @ rows
-            models.append(np.linalg.lstsq(gram, rows.T @ (weights * target), rcond=None)[0])
+            models.append(np.asarray(np.linalg.lstsq(gram, rows.T @ (weights * target), rcond=None)[0], np.float64))
             constraints.append((restricted - (1.0 + self.ratio) * np.square(rows @ models[-1] - target)) / scale)
             if solved is not None and float(constraints[-1] @ weights) <= 1e-6 * count:
                 break

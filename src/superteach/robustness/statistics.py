@@ -143,9 +143,7 @@ class _Variance:
             by_direction = self.factor * np.where(kept, 2.0 * total * terms.slope, 0.0)
         through_model = self.inverse @ (self.rows.T @ by_model)
         through_direction = self.inverse @ (self.rows.T @ by_direction)
-        twist = self.inverse @ (
-            self.rows.T @ np.where(kept, third * reach * (self.rows @ through_direction), 0.0)
-        )
+        twist = self.inverse @ (self.rows.T @ np.where(kept, third * reach * (self.rows @ through_direction), 0.0))
         # dθ = H⁻¹x ℓ' when a row leaves; du = H⁻¹(ℓ'' x x'u − Σ ℓ''' (x'u)(x'dθ) x).
         change = (self.rows @ (through_model - twist)) * terms.slope
         change = change + terms.curvature * reach * (self.rows @ through_direction)
