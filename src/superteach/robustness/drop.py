@@ -55,7 +55,8 @@ def drop(
     `coefficient` is a column's name or number, or a vector a for a'θ (intercept last where the learner fits one). It is to
     end on the other side of `value`; or, with `significance` (a level such as 0.05), its confidence interval is to reach 0,
     with `standard_errors` "classical", "HC0", "HC1" or "clustered" by `groups`. The default learner is
-    LogisticRegression for two classes and LinearRegression for numbers. `most` limits the rows removed (default: half), `seconds` the proof.
+    LogisticRegression for two classes and LinearRegression for numbers.
+    `most` limits the rows removed (default: half), `seconds` the proof.
 
     With `winner` and `loser` (columns of X, or one name for each vote) the question is whether the first place of the
     Bradley-Terry leaderboard changes; X may then be None.
