@@ -1,9 +1,10 @@
 """Published ways to find few rows whose removal turns the sign of a coefficient, by NumPy alone.
 
 AMIP (Broderick, Giordano and Meager): rows in the order of their influence on all rows, and how many influences
-add up to the coefficient, without a refit. AMIP with refit: the first set in that order whose refit turns the sign. Greedy (Kuschnig,
-Zens and Crespo Cuaresma): the largest influence, a refit, and again. Recursive greedy (Huang, Burt, Shen, Nguyen and
-Broderick): the same by the exact effect of one row on a least-squares fit (1 − leverage), a Newton step for logistic ones.
+add up to the coefficient, without a refit. AMIP with refit: the first set in that order whose refit turns the sign.
+Greedy (Kuschnig, Zens and Crespo Cuaresma): the largest influence, a refit, and again. Recursive greedy (Huang, Burt,
+Shen, Nguyen and Broderick): the same by the exact effect of one row on a least-squares fit (1 − leverage), by a
+Newton step for logistic ones.
 """
 
 from __future__ import annotations
