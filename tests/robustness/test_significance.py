@@ -120,3 +120,27 @@ def test_what_is_found_is_not_significant(errors):
     before, covariance = written_out(rows, target, errors, groups)
     assert result.error == pytest.approx(covariance[0, 0] ** 0.5)
     assert before[0] == pytest.approx(result.before)
+
+
+@pytest.mark.parametrize("errors", ["HC0", "HC1"])
+@pytest.mark.parametrize("seed", range(3))
+def test_robust_bounds_never_claim_too_much(errors, seed):
+    """No one row and no two take significance away where the bound says that more are needed; and it says something."""
+    rng = np.random.default_rng(seed)
+    rows = np.column_stack([rng.standard_normal(120), np.ones(120)])
+    target = 0.6 * rows[:, 0] + rng.standard_normal(120)
+    result = drop(rows[:, :1], target, LinearRegression(), coefficient=0, significance=0.05, standard_errors=errors)
+    assert 1 < result.least <= len(result.rows)
+
+    def lower_end(gone):
+        kept = np.setdiff1d(np.arange(120), gone)
+        model, covariance = written_out(rows[kept], target[kept], errors, None)
+        return model[0] - norm.ppf(0.975) * covariance[0, 0] ** 0.5
+
+    alone = [lower_end([row]) for row in range(120)]
+    assert min(alone) > 0.0
+    if result.least > 2:
+        assert min(lower_end(pair) for pair in combinations(np.argsort(alone)[:40].tolist(), 2)) > 0.0
+    assert lower_end(result.rows) <= 0.0
+    for _ in range(50):
+        assert lower_end(rng.choice(result.rows, result.least - 1, replace=False)) > 0.0

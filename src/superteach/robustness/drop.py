@@ -20,7 +20,7 @@ from superteach.robustness.leaderboard import Votes
 from superteach.robustness.regression import Regression
 from superteach.robustness.result import Proof, Robustness, Step
 from superteach.robustness.search import Removal, Search
-from superteach.robustness.significance import SignificanceSlice
+from superteach.robustness.significance import SignificanceSlice, least_rows_robust
 from superteach.robustness.statistics import STANDARD_ERRORS, Coefficient, Significance, StandardErrors, Statistic
 from superteach.teacher.inputs import Part, make_teachers
 from superteach.types import Array, Positions, Raw, is_number, is_whole
@@ -147,6 +147,8 @@ def _prove(
             what = regions.Slice(regression, statistic.direction, threshold, model)
     else:
         assert isinstance(statistic, Significance)
+        if statistic.errors in ("HC0", "HC1") and isinstance(regression.loss, Squared):
+            return least_rows_robust(regression, statistic, model, enough, FREE, seconds), "intervals", None
         classical = statistic.errors == "classical" and isinstance(regression.loss, Squared)
         if not classical or regression.penalty.any() or regression.width > FREE + 1:
             return 1, "none", None

@@ -60,7 +60,7 @@ class IntervalBound:
         if count == 0:
             return 0.0
         if count not in self._known:
-            self._known[count] = self._squared(count) if self.squared else self._curved(count)
+            self._known[count] = self._squared(count, self.slope) if self.squared else self._curved(count)
         found = self._known[count]
         if found is None:
             return np.inf
@@ -71,6 +71,17 @@ class IntervalBound:
         most = _top(np.maximum(gains, 0.0)[None, :], self.counts, count)[0]
         bound = float(most + np.sum(self.counts * np.abs(along) * rest))
         return bound * (1.0 + 1e-9)
+
+    def squared_scores(self, count: int, direction: Array) -> float:
+        """Bound Σ (ℓ' x'u)² over the rows left when `count` rows are gone, for squared losses; infinite without a bound."""
+        largest = []
+        for start in (self.slope, self.units @ (self.root.T @ direction)):
+            found = self._squared(count, start)
+            if found is None:
+                return np.inf
+            down, up = self._others(found[0], found[1], count)
+            largest.append(np.maximum(np.abs(start - down), np.abs(start + up)))
+        return float(np.sum(self.counts * np.square(largest[0] * largest[1]))) * (1.0 + 1e-9)
 
     def first_order(self, direction: Array, distance: float) -> float:
         """Estimate how many rows lower a'θ by `distance`, from influences alone; no bound."""
@@ -102,16 +113,16 @@ class IntervalBound:
             report(f"proof: at least {low + 1:,} rows")
         return low + 1
 
-    def _squared(self, count: int) -> tuple[Array, Array, Array] | None:
-        """Return intervals of the residual that a removed row has at the new model."""
+    def _squared(self, count: int, start: Array) -> tuple[Array, Array, Array] | None:
+        """Return intervals of a removed row's p = start + Σ_T K p: its residual at the new model, or x'u with u = H⁻¹a."""
         if self.leverage.max() >= 1.0 - 1e-9:
             return None
         single = 1.0 / (1.0 - self.leverage)
-        low = high = self.slope * single
+        low = high = start * single
         for _ in range(ROUNDS):
             down, up = self._others(low, high, count - 1)
-            new_low, new_high = (self.slope - down) * single, (self.slope + up) * single
-            if not np.isfinite(new_high).all() or np.abs(new_high - new_low).max() > 1e6 * np.abs(self.slope).max():
+            new_low, new_high = (start - down) * single, (start + up) * single
+            if not np.isfinite(new_high).all() or np.abs(new_high - new_low).max() > 1e6 * np.abs(start).max():
                 return None
             settled = bool((new_low >= low).all() and (new_high <= high).all())
             if settled:
