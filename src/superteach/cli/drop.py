@@ -73,6 +73,7 @@ class Question:
 def run(question: Question) -> None:
     """Read the table, search and prove, show the result, write the folder."""
     question.check()
+    _learner(question)  # wrong names and penalties are refused before the file is read
     place = None if question.out is None else check_folder(question.out, question.overwrite)
     if place is None or question.out is None:
         _show(question, _ask(question))
