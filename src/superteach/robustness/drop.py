@@ -19,7 +19,7 @@ from superteach.robustness import intervals, regions
 from superteach.robustness.leaderboard import Votes
 from superteach.robustness.regression import Regression
 from superteach.robustness.result import Proof, Robustness, Step
-from superteach.robustness.search import Removal, Search
+from superteach.robustness.search import Removal, RemovalSearch
 from superteach.robustness.significance import SignificanceSlice, least_rows_robust
 from superteach.robustness.statistics import STANDARD_ERRORS, Coefficient, Significance, StandardErrors, Statistic
 from superteach.teacher.inputs import Part, make_teachers
@@ -105,7 +105,7 @@ def _answer(
     report: Report,
 ) -> Robustness:
     """Search, prove, and search again from what the proof has found out."""
-    search = Search(regression, statistic, model, limit, report=report)
+    search = RemovalSearch(regression, statistic, model, limit, report=report)
     found = search.run()
     least, proof, certificate = _prove(regression, model, statistic, search, found, seconds, report)
     found = search.fewest()
@@ -130,7 +130,7 @@ def _prove(
     regression: Regression,
     model: Array,
     statistic: Statistic,
-    search: Search,
+    search: RemovalSearch,
     found: Removal | None,
     seconds: float,
     report: Report,
@@ -139,7 +139,6 @@ def _prove(
     if not isinstance(regression.loss, Squared | Logistic) or regression.per_row or seconds == 0.0:
         return 1, "none", None
     enough = search.most + 1 if found is None else len(found.rows)
-    ends = time.monotonic() + seconds
     if isinstance(statistic, Coefficient):
         threshold = statistic.threshold
         what = None
@@ -165,12 +164,12 @@ def _prove(
         better = search.fewest()
         if better is not None and least >= len(better.rows):
             return len(better.rows), "regions", certificate
-    if isinstance(statistic, Coefficient) and (what is None or time.monotonic() < ends):
+    if isinstance(statistic, Coefficient):
         distance = statistic.value(regression, np.ones(regression.count, dtype=bool), model)
         better = search.fewest()
         enough = search.most + 1 if better is None else len(better.rows)
         bound = intervals.IntervalBound(regression, model)
-        by_intervals = bound.least_rows(statistic.direction, distance, enough, ends, report)
+        by_intervals = bound.least_rows(statistic.direction, distance, enough, time.monotonic() + seconds, report)
         if by_intervals > least or proof == "none":
             return by_intervals, "intervals", None
     return least, proof, certificate
@@ -290,7 +289,7 @@ def _first_place(
         ((rival, direction, float(direction @ model)) for rival, direction in votes.questions(model, first, rivals)),
         key=lambda question: bound.first_order(question[1], question[2]),
     )
-    best: tuple[int, Search, Removal] | None = None
+    best: tuple[int, RemovalSearch, Removal] | None = None
     lows: list[int] = []
     for rival, direction, distance in questions:
         enough = limit + 1 if best is None else len(best[2].rows)
@@ -301,7 +300,7 @@ def _first_place(
             lows.append(enough)
             continue
         if not far:
-            search = Search(votes.regression, Coefficient(direction), model, min(limit, enough), report=report)
+            search = RemovalSearch(votes.regression, Coefficient(direction), model, min(limit, enough), report=report)
             found = search.run()
             if found is not None and len(found.rows) < enough:
                 best, enough = (rival, search, found), len(found.rows)

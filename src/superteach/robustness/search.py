@@ -20,6 +20,8 @@ class SearchOptions:
 
     rounds: int = 12
     """Choices of k rows in a row, each by the influences after the one before; they mostly repeat after four."""
+    singly: int = 500
+    """Rows that are removed one by one; beyond, a hundredth of those gone at a time: large tables would take hours."""
     exchanges: int = 40
     """Exchanges of a row removed for one kept that are refitted before a set counts as good, most promising first."""
 
@@ -34,7 +36,7 @@ class Removal:
 
 
 @dataclass(eq=False)
-class Search:
+class RemovalSearch:
     """The best removal of each size that was tried."""
 
     regression: Regression
@@ -93,13 +95,14 @@ class Search:
         order = np.argsort(-scores, kind="stable")
         removed: list[int] = []
         while len(removed) < self._limit():
-            row = int(order[len(removed)])
-            if refit:
-                if removed:
-                    scores = self.statistic.influences(self.regression, kept, model, exact)
-                row = int(np.argmax(np.where(kept, scores, -np.inf)))
-            removed.append(row)
-            kept[row] = False
+            size = 1 if len(removed) < self.options.singly else len(removed) // 100
+            size = min(size, self._limit() - len(removed))
+            rows = order[len(removed) : len(removed) + size]
+            if refit and removed:
+                scores = self.statistic.influences(self.regression, kept, model, exact)
+                rows = np.argsort(np.where(kept, -scores, np.inf), kind="stable")[:size]
+            removed.extend(rows.tolist())
+            kept[rows] = False
             removal = self.try_rows(np.array(removed), model)
             if removal is None or removal.value <= 0.0:
                 return

@@ -17,18 +17,13 @@ import numpy as np
 from scipy import optimize, special
 
 from superteach.robustness.intervals import IntervalBound
-from superteach.robustness.regions import ROUNDING, RegionOptions, Slice, prove
+from superteach.robustness.regions import NEWTON, ROUNDING, SMOOTHING, RegionOptions, Slice, prove
 from superteach.robustness.regression import Regression
 from superteach.robustness.statistics import Significance
 from superteach.types import Array
 
 CUTS = 12
 """Models at most whose residuals stand for RSS in a linear programme; it mostly settles after six."""
-
-SMOOTHING = (0.3, 0.03, 0.003)
-"""Widths of the smooth stand-in for (·)₊, in rows; any multiplier gives a bound, narrower ones hardly better ones."""
-NEWTON = 8
-"""Newton steps for each of them."""
 
 
 class SignificanceSlice(Slice):
@@ -37,7 +32,6 @@ class SignificanceSlice(Slice):
     def __init__(self, regression: Regression, statistic: Significance, model: Array, enough: int) -> None:
         """Take κ for the fewest rows that may be left while `enough` rows are not yet gone."""
         super().__init__(regression, statistic.direction, 0.0, model)
-        self.lowest = np.inf
         self.ratio = statistic.quantile**2 / max(regression.count - enough + 1 - regression.width, 1)
 
     def bound(self, corners: Array, multiplier: Array) -> float:
@@ -55,17 +49,7 @@ class SignificanceSlice(Slice):
         doubt = ROUNDING * (count + sum(np.abs(part).sum(axis=0) for part in parts))
         return float((count - terms.sum(axis=0) - doubt).min())
 
-    def programme(self, point: Array) -> tuple[float, Array, Array]:
-        """Find multipliers at γ; and weights, where they promise fewer rows than known so far."""
-        multiplier = self._multiplier(point)
-        value = self.bound(point[None, :], multiplier)
-        if value >= self.lowest:
-            return np.inf, np.ones(self.regression.count), multiplier
-        exact, weights, other = self._exactly(point)
-        self.lowest = min(self.lowest, exact)
-        return exact, weights, other if self.bound(point[None, :], other) > value else multiplier
-
-    def _multiplier(self, point: Array) -> Array:
+    def multiplier(self, point: Array) -> Array:
         """Maximise D over s and sδ, in which it is concave, by Newton on a smooth stand-in for (·)₊."""
         rows, ratio = self.regression.rows, self.ratio
         residual = self.eta + self.moves @ point - self.regression.target
@@ -110,7 +94,7 @@ class SignificanceSlice(Slice):
                     break
         return np.append(at[0], at[1:] / at[0])
 
-    def _exactly(self, point: Array) -> tuple[float, Array, Array]:
+    def programme(self, point: Array) -> tuple[float, Array, Array]:
         """Solve for the weights by linear programmes with more and more models that fit better."""
         regression = self.regression
         count, rows, target = regression.count, regression.rows, regression.target
