@@ -21,17 +21,20 @@ from superteach.types import Array
 from superteach_lab.audit.empirical import auc_of, exact
 from superteach_lab.audit.subject import HONEST, Door, Finding, Memory, Row, Subject, fit, listen
 
-MODEL = "the delivered model beside the messages"
+MODELS = {
+    "a usual row, from the delivered model": "a usual row against the goal",
+    "an extreme row, from the delivered model": "as long as a row can count",
+}
+"""Attacks, and the crafted row that each looks for."""
 MOST_AUC = 0.6
 """AUC asked for: with μ = 0.239 (ε = 1, δ = 1e-6) the messages alone allow 0.567."""
 
 
-def look(subject: Subject, row: Row, mode: Mode, runs: int, door: Door = HONEST) -> Array:
+def look(subject: Subject, row: Row, mode: Mode, runs: int, memory: Memory, door: Door = HONEST) -> Array:
     """Teach lessons without the row and with it, fit the model each delivers, and return what an attacker looks at.
 
     2 × runs × features. Other owners choose once for the same share: the attacker knows their rows and their choice.
     """
-    memory: Memory = {}
     pools = subject, subject.with_row(row)
     known = [door.teacher("owner 1", *pool.parts[0]) for pool in pools]
     loss, column, goal = subject.about
@@ -60,7 +63,7 @@ def replayed(subject: Subject, mode: Mode, door: Door = HONEST) -> bool:
     return bool(np.array_equal(first, second))
 
 
-def judge(found: Array, mode: Mode, again: bool, seed: int = 0) -> Finding:
+def judge(found: Array, mode: Mode, attack: str, again: bool, seed: int = 0) -> Finding:
     """Guess by cross-validation which lessons had the row, with a linear and a non-linear classifier; the better counts."""
     runs, aucs = found.shape[1], []
     features, labels = found.reshape(2 * runs, -1), np.repeat([0, 1], runs)
@@ -81,7 +84,7 @@ def judge(found: Array, mode: Mode, again: bool, seed: int = 0) -> Finding:
         auc, low, high = 1.0, 1.0, 1.0
     if low > MOST_AUC:
         said += f"; more than {MOST_AUC:g}, so look at a model before you hand it over"
-    return Finding(MODEL, mode.name, said, auc=auc, between=(low, high))
+    return Finding(attack, mode.name, said, auc=auc, between=(low, high))
 
 
 def _spread(auc: float) -> float:

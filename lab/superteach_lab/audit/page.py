@@ -6,7 +6,7 @@ from superteach.privacy.accounting import Mode
 from superteach.report import Page
 from superteach.report.markup import Markup, code, number, strong
 from superteach.words import PRIVACY
-from superteach_lab.audit import attacks, delivered
+from superteach_lab.audit import attacks
 from superteach_lab.audit.run import Accounted, Audit, Audited
 from superteach_lab.audit.subject import Finding
 
@@ -29,7 +29,9 @@ TRIED = {
     attacks.STRETCHED: "Look for a person's row, or a question, for which the noise is too small.",
     attacks.DISGUISED: "Use up an owner's budget, disguise its table as a new one in forty ways, and ask again.",
     attacks.LESSONS: "Go on asking for twenty lessons.",
-    delivered.MODEL: "Guess from the model that is handed over after a lesson whether a certain row was there.",
+    "a usual row, from the delivered model": "Guess from the model that is handed over after a lesson whether a usual row "
+    "was there.",
+    "an extreme row, from the delivered model": "Guess the same of a row fifty times larger than any other.",
 }
 UNCOVERED = {
     "all": (
@@ -102,11 +104,12 @@ def _verdict(one: Audited, accounted: Accounted | None) -> Markup | str:
     said = f"{tried} and recovered no row."
     if wrong:
         said += f" But something is WRONG with: {', '.join(wrong)}."
-    guessed = next((found for found in one.findings if found.auc is not None and found.between is not None), None)
-    if guessed is not None and guessed.auc is not None and guessed.between is not None:
-        low, high = guessed.between
-        said += f" A model handed over afterwards is not covered: a row was guessed from it with AUC {guessed.auc:.2f}"
-        said += f" ({low:.2f} to {high:.2f}; 0.5 is a coin)."
+    guessed = [
+        f"{found.attack.split(',')[0]} with AUC {found.auc:.2f}" for found in one.findings if found.auc is not None
+    ]
+    if guessed:
+        told = f"from it {' and '.join(guessed)} was guessed (0.5 is a coin)"
+        said += f" A model handed over afterwards is not covered: {told}."
     if one.mode == "dp" and accounted is not None:
         least = max(each.epsilon for each in accounted.measured)
         said += f" The measured ε is at least {least:.2g}, the claimed one {accounted.mode.epsilon:g}."

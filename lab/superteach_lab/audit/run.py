@@ -15,13 +15,13 @@ from superteach.privacy.accounting import Mode
 from superteach.words import PRIVACY
 from superteach_lab.audit import attacks, broken, delivered
 from superteach_lab.audit.empirical import TAUGHT, Drawn, Measured, Noise, crafted, draw, measure, noise_of
-from superteach_lab.audit.subject import Finding, Heard, Subject, failure, listen
+from superteach_lab.audit.subject import Finding, Heard, Memory, Subject, failure, listen
 
 RUNS = 3_000
 """Lessons with the row, and as many without it, behind a measured ε."""
 LESSONS = 6
 """Whole lessons of all owners are this many times fewer: each takes as long as all owners together."""
-MODELS = 20
+MODELS = 40
 """Lessons that deliver a model are this many times fewer: their rows are chosen and their model is fitted."""
 BATCH = 50
 PRIVATE = ("isolated", "dp")
@@ -154,20 +154,23 @@ def attacks_on(
         yield attacks.STRETCHED, lambda: attacks.stretch(subject, mode)
         yield attacks.DISGUISED, lambda: attacks.reset_the_account(subject, mode)
         yield attacks.LESSONS, lambda: attacks.many_lessons(subject, mode)
-    yield delivered.MODEL, lambda: look_at_models(subject, mode, max(runs // MODELS, 20), workers, watch)
+    for attack in delivered.MODELS:
+        yield attack, partial(look_at_models, subject, mode, attack, max(runs // MODELS, 20), workers, watch)
 
 
 def look_at_models(
-    subject: Subject, mode: Mode, runs: int, workers: int = 1, watch: Watch = lambda words: None, row: str = ""
+    subject: Subject, mode: Mode, attack: str, runs: int, workers: int = 1, watch: Watch = lambda words: None
 ) -> Finding:
     """Guess from delivered models whether a row was there, at the owner who chooses most rows."""
     chosen = [len(rows) for rows in listen(subject, mode).chosen]
     subject = subject.led_by(int(np.argmax(chosen)))
-    known = crafted(subject)[row or "a usual row against the goal"]
-    work = [partial(delivered.look, subject, known, mode, some) for some in batches(runs, max(runs // 8, 1))]
-    told = f"{mode.name}: {delivered.MODEL}"
+    known = crafted(subject)[delivered.MODELS[attack]]
+    memory: Memory = {}
+    listen(subject, mode, memory=memory)  # other owners choose once, and the attacker knows what
+    work = [partial(delivered.look, subject, known, mode, some, memory) for some in batches(runs, max(runs // 8, 1))]
+    told = f"{mode.name}: {attack}"
     found = np.concatenate(side_by_side(work, workers, told, watch), axis=1)
-    return delivered.judge(found, mode, delivered.replayed(subject, mode))
+    return delivered.judge(found, mode, attack, delivered.replayed(subject, mode))
 
 
 def sample(

@@ -122,7 +122,7 @@ def test_an_attack_that_fails_is_a_line_of_the_page(table, tmp_path, monkeypatch
     assert "by nothing" in told["unmeasured"]
     page = text_of(tmp_path / "page.html")
     assert "Could not be run: ZeroDivisionError: by nothing." in page
-    assert "5 attacks were tried (2 more could not be run" in page
+    assert "6 attacks were tried (2 more could not be run" in page
     assert "ε was not measured: " in page
     shown = ordered(table, "--privacy", "isolated", "--out", tmp_path / "table.html").output
     assert shown.count("not run") == 2

@@ -66,18 +66,18 @@ def test_a_model_cannot_be_computed_again_without_the_owners_own_draws(subject):
 def test_a_row_that_is_there_is_guessed_and_one_that_is_not_is_not():
     rng = np.random.default_rng(0)
     same = rng.standard_normal((2, 150, 4))
-    told = delivered.judge(same, Mode("isolated"), False)
+    told = delivered.judge(same, Mode("isolated"), "guess", False)
     assert told.auc is not None
     assert told.between is not None
     assert told.between[0] < 0.55
     apart = same + np.array([0.0, 3.0])[:, None, None]
-    assert delivered.judge(apart, Mode("isolated"), False).auc > 0.95
-    assert delivered.judge(same, Mode("isolated"), True).auc == 1.0
+    assert delivered.judge(apart, Mode("isolated"), "guess", False).auc > 0.95
+    assert delivered.judge(same, Mode("isolated"), "guess", True).auc == 1.0
 
 
 def test_a_looked_at_lesson_has_the_evidence_and_the_model(subject):
     row = subject.parts[0][0][0], float(subject.parts[0][1][0])
-    found = delivered.look(subject, row, Mode("dp"), 2)
+    found = delivered.look(subject, row, Mode("dp"), 2, {})
     assert found.shape == (2, 2, 7)
     assert np.isfinite(found).all()
     assert (found[:, :, 0] != 0.0).all()
