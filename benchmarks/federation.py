@@ -11,9 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -72,7 +73,7 @@ def megabytes(process: subprocess.Popen[bytes]) -> tuple[float, float]:
     return waiting.memory_info().rss / 1e6, sum(one.memory_info().rss for one in waiting.children()) / 1e6
 
 
-def measure(count: int, privacy: str, lessons: int) -> Sequence[object]:
+def measure(count: int, privacy: str, lessons: int) -> tuple[Any, ...]:
     """Teach lessons; return a row of the table."""
     with tempfile.TemporaryDirectory() as made, running(Path(made), count, privacy) as processes:
         folder, seconds = Path(made), []
@@ -92,7 +93,7 @@ def measure(count: int, privacy: str, lessons: int) -> Sequence[object]:
         )  # fmt: skip
 
 
-def run(quick: bool = False) -> list[Measurements]:
+def run(quick: bool) -> list[Measurements]:
     """Measure three and fifty sites."""
     heads = ("lesson", "s, first", "s, next", "questions", "kB", "MB, waiting", "MB, working")
     cases = [(3, "isolated", 3), (3, "dp", 3), (3, "none", 2), *([] if quick else [(50, "isolated", 1)])]

@@ -127,7 +127,9 @@ def check(town: Town, privacy: str, published: dict[tuple, set[bytes]], seed: in
     assert ordered == [taught], f"seed {seed}: lessons {ordered}"
     for name in SITES:
         site = town.site(name)
-        assert (site / "lessons" / taught / "done").exists(), f"seed {seed}: {name} does not know that the lesson is over"
+        assert (site / "lessons" / taught / "done").exists(), (
+            f"seed {seed}: {name} does not know that the lesson is over"
+        )
         chosen = list((site / "chosen").glob("*.csv"))
         assert len(chosen) == 1, f"seed {seed}: {name} has {chosen}"
         if privacy == "dp":

@@ -155,7 +155,7 @@ def test_an_expired_order_and_one_from_the_future_are_refused(town, order, monke
 
 
 def test_an_order_for_a_path_outside_writes_nothing_there(town, order):
-    before = {path for path in town.folder.rglob("*")}
+    before = set(town.folder.rglob("*"))
     site = Site(town.site("north"))
     for odd in ("../../../outside", "/etc/cron.d/x", "north/../../x", "x\x00y"):
         seats = [{**seat, "name": odd} if seat["name"] == "north" else seat for seat in order.body["roster"]]
@@ -167,7 +167,7 @@ def test_an_order_for_a_path_outside_writes_nothing_there(town, order):
     (town.place / "lessons" / "..%2f").mkdir()
     site.sync(box)
     assert box.list("lessons/" + "f" * 64) == []
-    new = {path for path in town.folder.rglob("*")} - before
+    new = set(town.folder.rglob("*")) - before
     assert all(town.place in path.parents or town.site("north") in path.parents for path in new)
 
 
@@ -181,7 +181,14 @@ def test_a_name_with_escape_sequences_does_not_reach_a_terminal(town, order):
 
 
 def test_a_refusal_with_escape_sequences_is_shown_without(town, order, capsys):
-    body = {"site": "north", "number": 1, "status": "refused", "numbers": [], "reason": "\x1b[2Jpay\r\n me", "paid": None}
+    body = {
+        "site": "north",
+        "number": 1,
+        "status": "refused",
+        "numbers": [],
+        "reason": "\x1b[2Jpay\r\n me",
+        "paid": None,
+    }
     put(town, sign(own_key(town.site("north")), "reply", body, order.id), order.id)
     town.away = {"north"}
     assert town.teach("out") == 1

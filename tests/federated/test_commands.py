@@ -85,7 +85,12 @@ def test_a_refusal_reaches_both_people_and_mended_the_lesson_goes_on(town, fails
     town.away = set()
     town.edit("west", "lesson = 1 ", "lesson = 0.5 ")
     line = fails(lambda: town.teach("out", "--privacy", "dp", "--epsilon", 0.8), 1)
-    for part in ("site west refuses", "ask for less", "Paid for this lesson: north ε = 0.8, south ε = 0.8", "lessons abort"):
+    for part in (
+        "site west refuses",
+        "ask for less",
+        "Paid for this lesson: north ε = 0.8, south ε = 0.8",
+        "lessons abort",
+    ):
         assert part in line
     assert any("was refused" in text for text in town.sites["west"][0].notices)
     assert paid(town, "west") == 0

@@ -33,5 +33,7 @@ def test_a_lesson_of_sums_under_kills_is_the_one_without(tmp_path, monkeypatch, 
 @pytest.mark.parametrize("block", range(20))
 def test_a_thousand_lessons_under_kills(block, tmp_path, monkeypatch, town_of):
     modes = ["isolated", "dp", "dp", "isolated", "none"]
-    kills = [survive(tmp_path, monkeypatch, town_of, modes[seed % 5], seed) for seed in range(50 * block, 50 * block + 50)]
+    kills = [
+        survive(tmp_path, monkeypatch, town_of, modes[seed % 5], seed) for seed in range(50 * block, 50 * block + 50)
+    ]
     assert sum(kills) > 50

@@ -48,7 +48,9 @@ def found(folder: Path, boxes: dict[str, Path] | None = None) -> Path:
     for name in SITES:
         more = ("--box", boxes[name]) if boxes else ()
         invitation = home / "invitations" / f"{name}.json"
-        superteach("site", "new", folder / name, "--invitation", invitation, "--data", files[name], "--target", "ill", *more)
+        superteach(
+            "site", "new", folder / name, "--invitation", invitation, "--data", files[name], "--target", "ill", *more
+        )
         policy = folder / name / "policy.toml"
         policy.write_text(policy.read_text().replace('["isolated"]', '["isolated", "dp", "none"]'))
     (folder / "goal.json").write_text(json.dumps(GOAL))
@@ -111,7 +113,9 @@ def test_two_processes_do_not_run_one_site(tmp_path):
 def test_nvflare_carries_documents_in_its_own_simulator(tmp_path):
     pytest.importorskip("nvflare")
     workspace = tmp_path / "simulated"
-    boxes = {name: workspace / f"site-{place}" / "superteach-box" / f"site-{place}" for place, name in enumerate(SITES, 1)}
+    boxes = {
+        name: workspace / f"site-{place}" / "superteach-box" / f"site-{place}" for place, name in enumerate(SITES, 1)
+    }
     for box in boxes.values():
         box.mkdir(parents=True)
     home = found(tmp_path, boxes)

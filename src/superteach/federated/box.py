@@ -53,7 +53,7 @@ def file_name(document: Document) -> str:
 
 
 def open_box(url: str) -> Box:
-    """Open a box by its path or by a URL: sftp://…, s3://…, webdav://… (over https; webdav+http:// over http), and others."""
+    """Open a box by its path or by a URL: sftp://…, s3://…, webdav://… (https; webdav+http:// is http), and others."""
     if "://" not in url or url.startswith("file://"):
         return LocalBox(Path(url.removeprefix("file://")).expanduser())
     return RemoteBox(url)
@@ -118,7 +118,10 @@ class RemoteBox:
                 address = urlsplit(url)
                 base = f"http{'' if address.scheme == 'webdav+http' else 's'}://{address.netloc.rpartition('@')[2]}"
                 login = (address.username, address.password) if address.username else None
-                self._files, self._root = fsspec.filesystem("webdav", base_url=base, auth=login), address.path.strip("/")
+                self._files, self._root = (
+                    fsspec.filesystem("webdav", base_url=base, auth=login),
+                    address.path.strip("/"),
+                )
             else:
                 self._files, self._root = fsspec.core.url_to_fs(url, skip_instance_cache=True)
             self._files.makedirs(self._root, exist_ok=True)

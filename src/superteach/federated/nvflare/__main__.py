@@ -16,7 +16,9 @@ def write_job(
     from superteach.federated.nvflare.carrier import make_job
 
     make_job(str(box.resolve())).export_job(str(folder))
-    typer.echo(f"{folder}/superteach   submit this with NVFlare: nvflare job submit, or submit_job in its admin console")
+    typer.echo(
+        f"{folder}/superteach   submit this with NVFlare: nvflare job submit, or submit_job in its admin console"
+    )
 
 
 if __name__ == "__main__":
