@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import asynchronous, drop, dual, imports, match, memory, pipelines, privacy, scale, small
+from benchmarks import asynchronous, drop, dual, federation, imports, match, memory, pipelines, privacy, scale, small
 from benchmarks.table import show
 
 BENCHMARKS = {
@@ -16,6 +16,7 @@ BENCHMARKS = {
     "memory": memory.run,
     "privacy": privacy.run,
     "imports": imports.run,
+    "federation": federation.run,
 }
 PARTS = {f"{name}.{part}": table for name, parts in (("privacy", privacy.PARTS),) for part, table in parts.items()}
 """Single tables, measured where they are named."""

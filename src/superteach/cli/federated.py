@@ -64,7 +64,7 @@ def run(request: Request, place: Path) -> None:
     box = open_box(home.url)
     wait = 0.0 if request.no_wait else WAIT if request.wait is None else request.wait
     asked = _asked(request, settings)
-    student = Learner.of(_estimator(request))
+    student = _student(request)
     lesson = None if settings.staleness else _unfinished(home, asked)
     if lesson is None:
         members = _members(home, box, listed_in(request.teachers), wait)
@@ -98,8 +98,7 @@ def fetch(home: Home, lesson: Lesson, out: Path, place: Path, wait: float, as_js
 def finish(request: Request, place: Path, home: Home, box: Box, lesson: Lesson, terms: Terms, wait: float) -> None:
     """Teach, write the folder, tell the sites, show the result; a lesson that waits is named and goes on later."""
     settings = request.made(rounding="alone", privacy="isolated")
-    estimator = _estimator(request)
-    student = Learner.of(estimator)
+    student = _student(request)
     wanted = _goal(request, lesson.request, terms, student, settings)
     size, price = 0, None
     if settings.privacy != "none":
@@ -128,7 +127,7 @@ def finish(request: Request, place: Path, home: Home, box: Box, lesson: Lesson, 
         | ({"paid": lesson.payments[seat["name"]]} if seat["name"] in lesson.payments else {})
         for seat in terms.roster
     ]
-    described = named.learner_settings(request.learner, estimator, student, request.intercept)
+    described = named.learner_settings(request.learner, request.C, request.alpha, request.intercept)
     with new_folder(place) as folder:
         taught = Taught(result, terms.classes, ())
         more = {"lesson": lesson.id, "files": files}
@@ -158,8 +157,8 @@ def _asked(request: Request, settings: Settings) -> Json:
     return {**asked, "digest": hashlib.sha256(text.encode()).hexdigest()}
 
 
-def _estimator(request: Request) -> object:
-    return named.build_learner(request.learner, request.C, request.alpha, request.intercept)
+def _student(request: Request) -> Learner:
+    return named.build_student(request.learner, request.C, request.alpha, request.intercept)
 
 
 def _unfinished(home: Home, asked: Json) -> Lesson | None:

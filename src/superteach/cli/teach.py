@@ -47,7 +47,7 @@ def run(request: Request, place: Path) -> None:
         )
 
     def write(taught: Taught, columns: Sequence[str], rows: Callable[[Path], Json]) -> Json:
-        described = named.learner_settings(request.learner, estimator, student, request.intercept)
+        described = named.learner_settings(request.learner, request.C, request.alpha, request.intercept)
         with new_folder(place) as folder:
             stored = write_lesson(folder, taught, columns, str(request.target), described, rows(folder))
             page_of_stored(stored, taught.lesson).write(folder / "report.html")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -192,6 +193,7 @@ class Answering:
         paid = account is not None and any(one["lesson"] == lesson.order.id for one in account.ledger.entries())
         guard = Guard(policy, self.audit).under(mode, None if paid else account)
         guard.account = account
+        guard.secret = self.secret(lesson)
         for number, reply in lesson.replies.items():
             query = read_query(lesson.questions[number].body["query"], number)
             if isinstance(query, Private) and reply.body["status"] == "ok":
@@ -199,6 +201,11 @@ class Answering:
         session = _Session(learner, guard, position, len(body["roster"]))
         self._sessions[lesson.order.id] = session
         return session
+
+    def secret(self, lesson: SiteLesson) -> int:
+        """Return what is mixed into draws: of this site and this lesson, so that a choice is the same after a kill."""
+        mixed = hashlib.sha256(self.site.key.private_bytes_raw() + lesson.order.id.encode()).digest()
+        return int.from_bytes(mixed[:7], "big")
 
     def _charge(self, lesson: SiteLesson) -> None:
         """Enter a lesson whose reply left from a newer copy of this folder than the one that was put back."""
