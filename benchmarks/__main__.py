@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import asynchronous, dual, imports, match, memory, pipelines, privacy, promises, scale, small
+from benchmarks import asynchronous, bounds, dual, imports, match, memory, pipelines, privacy, promises, scale, small
 from benchmarks.table import show
 
 BENCHMARKS = {
@@ -24,7 +24,7 @@ PARTS = {
     for part, table in parts.items()
 }
 """Single tables, measured where they are named."""
-NAMED = {"pipelines": pipelines.run, "out-of-reach": pipelines.out_of_reach}
+NAMED = {"bounds": bounds.run, "pipelines": pipelines.run, "out-of-reach": pipelines.out_of_reach}
 """Benchmarks on published tables, run where they are named: $SUPERTEACH_DATA names the tables' folder."""
 
 
