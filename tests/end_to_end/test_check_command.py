@@ -159,7 +159,7 @@ def test_another_chosen_row_is_noticed(lesson, tmp_path):
 
 
 def test_other_rows_are_refused_with_a_sentence(lesson, tmp_path):
-    """A file of another name, one without a column, one that is too short, one with a foreign label, a folder without a lesson."""
+    """Another name, a column less, too few rows, a foreign label, a missing number, a folder without a lesson."""
     table = pd.read_csv(lesson.parent / "pool.csv")
     other = tmp_path / "pool.csv"
     cases = {

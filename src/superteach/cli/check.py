@@ -118,8 +118,8 @@ def read_rows(folder: Path, stored: Json, files: Sequence[Path]) -> Rows:
             raise DataError(f"{str(place)!r} cannot be read as numbers of rows: {reason_of(error)}") from None
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < held:
             raise DataError(
-                f"{str(place)!r} names row {int(numbers.max())}, and {entry['file']!r} has {held:,} rows; give the file that "
-                "the lesson was taught from"
+                f"{str(place)!r} names row {int(numbers.max())}, and {entry['file']!r} has {held:,} rows; give the file "
+                "that the lesson was taught from"
             )
         chosen.append(numbers + starts[str(entry["file"])])
     parts = [tables[name] for name in named]

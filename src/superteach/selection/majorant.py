@@ -33,6 +33,11 @@ STEPS = 32.0
 """Roundings behind any number that is computed from a row's products, an exponential counted as four; a bound."""
 
 
+STILL = 1e-9
+"""Share of a predictor by which it must move, or of a height by which another must exceed it, to be told from rounding:
+slopes of shorter intervals would be noise, and differ from engine to engine."""
+
+
 class Products(NamedTuple):
     """What a bound needs of rows: products with the centre θ° and the direction v, how far predictors move, and slack."""
 
@@ -88,7 +93,8 @@ def _chord(
     bend = weight * (np.broadcast_to(most, at.shape) if np.isfinite(most) else loss.curvature_range(low, high, y)[1])
     begins, ends = first * along + price, last * along + price
     below, above = np.maximum(begins, floor), np.maximum(ends, floor)
-    tilt = np.where(half > 0.0, (above - below) / np.where(half > 0.0, 2.0 * half, 1.0), 0.0)
+    moves = half > STILL * (1.0 + np.abs(at))
+    tilt = np.where(moves, (above - below) / np.where(moves, 2.0 * half, 1.0), 0.0)
     pulled = weight * along
     turns = loss.turns(np.where(pulled != 0.0, -tilt / np.where(pulled != 0.0, pulled, 1.0), np.inf), y)
     if turns is None:  # slopes change by at most the largest curvature
@@ -105,8 +111,8 @@ def _chord(
         slope = -weight * loss.gradient(t, y)
         there = slope * along + price
         value = np.maximum(there, floor) - tilt * (t - at)
-        higher = value > top
-        top = np.where(higher, value, top)
+        higher = value > top + STILL * np.abs(top)
+        top = np.fmax(top, value)  # NaN: no such turn
         pull, on = np.where(higher, slope * (there > floor), pull), np.where(higher, 1.0 * (there > floor), on)
     return Majorant(top, tilt, pull, on), (steep, bend)
 
