@@ -5,7 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import asynchronous, drop, dual, federation, imports, match, memory, pipelines, privacy, scale, small
+from benchmarks import (
+    asynchronous,
+    bounds,
+    drop,
+    dual,
+    federation,
+    imports,
+    match,
+    memory,
+    pipelines,
+    privacy,
+    scale,
+    small,
+)
 from benchmarks.table import show
 
 BENCHMARKS = {
@@ -20,7 +33,7 @@ BENCHMARKS = {
 }
 PARTS = {f"{name}.{part}": table for name, parts in (("privacy", privacy.PARTS),) for part, table in parts.items()}
 """Single tables, measured where they are named."""
-NAMED = {"drop": drop.run, "pipelines": pipelines.run, "out-of-reach": pipelines.out_of_reach}
+NAMED = {"bounds": bounds.run, "drop": drop.run, "pipelines": pipelines.run, "out-of-reach": pipelines.out_of_reach}
 """Benchmarks on published tables, run where they are named: $SUPERTEACH_DATA names the tables' folder."""
 
 

@@ -134,6 +134,12 @@ _ABOUT_TEACH = (
     "number, and mask/, a truth value for every row of each file."
 )
 
+_ABOUT_CHECK = (
+    "Verify a lesson without trusting what made it.\n\n"
+    "scikit-learn alone fits the chosen rows, and must find the stated model; an independent checker looks at every proof. "
+    "Writes a page (check.html in the folder). Exit status 0: all that was checked holds; 1: something does not."
+)
+
 _ABOUT_REPORT = (
     "Write a lesson as a page to read or send.\n\n"
     "The folder receives report.html, one file that needs nothing else, and figures/ with every figure as SVG and PNG."
@@ -270,6 +276,24 @@ def drop(
             as_json=as_json, encoding=encoding,
         )
     )  # fmt: skip
+
+
+@app.command(help=_ABOUT_CHECK)
+def check(
+    folder: Annotated[Path, typer.Argument(help="Folder that superteach teach wrote.", show_default=False)],
+    rows: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="File of the pool; may be repeated (default: those that the lesson names).", show_default=False
+        ),
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="File for the page.", show_default=False)] = None,
+) -> None:
+    """Hand the folder over."""
+    from superteach.cli.check import run
+
+    if not run(folder, rows or [], page):
+        raise typer.Exit(1)
 
 
 federation.add_commands(app)

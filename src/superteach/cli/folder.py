@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from superteach.teacher.files import Pool
 
 WRITTEN: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("lesson.json", "model.json", "chosen.parquet", "report.html", "figure.png", "figure.svg"), ()),
+    **dict.fromkeys(
+        ("lesson.json", "model.json", "chosen.parquet", "report.html", "check.html", "figure.png", "figure.svg"), ()
+    ),
     **dict.fromkeys(("drop.json", "rows.csv"), ()),
     "chosen": (".csv", ".parquet"),
     "mask": (".parquet",),
