@@ -29,8 +29,8 @@ test-browser: $(READY)  ## the report in a real Chromium: light, dark, phone and
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	SCREENSHOTS=browser-output $(BIN)/python -m pytest -n 0 tests/browser
 
-test-federation: $(FEDERATION)  ## NVFlare: real processes and certificates on this machine, in some minutes
-	$(BIN)/python -m pytest -n 0 tests/federation
+test-federation: $(FEDERATION)  ## federations: a thousand kills, 100,000 fuzzed documents, real processes, NVFlare's simulator
+	$(BIN)/python -m pytest tests/federated
 
 test-spark: $(SPARK)  ## Spark: a master, two workers and a driver on this machine, in some minutes
 	@command -v java >/dev/null || \

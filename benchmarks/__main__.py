@@ -5,7 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import asynchronous, dual, imports, match, memory, pipelines, privacy, scale, small
+from benchmarks import (
+    asynchronous,
+    bounds,
+    drop,
+    dual,
+    federation,
+    imports,
+    match,
+    memory,
+    pipelines,
+    privacy,
+    scale,
+    small,
+)
 from benchmarks.table import show
 
 BENCHMARKS = {
@@ -16,10 +29,11 @@ BENCHMARKS = {
     "memory": memory.run,
     "privacy": privacy.run,
     "imports": imports.run,
+    "federation": federation.run,
 }
 PARTS = {f"{name}.{part}": table for name, parts in (("privacy", privacy.PARTS),) for part, table in parts.items()}
 """Single tables, measured where they are named."""
-NAMED = {"pipelines": pipelines.run, "out-of-reach": pipelines.out_of_reach}
+NAMED = {"bounds": bounds.run, "drop": drop.run, "pipelines": pipelines.run, "out-of-reach": pipelines.out_of_reach}
 """Benchmarks on published tables, run where they are named: $SUPERTEACH_DATA names the tables' folder."""
 
 

@@ -54,7 +54,7 @@ _HOMES = {
     "SuperteachError": "errors",
     "Teacher": "teacher",
     "Torch": "faces.devices",
-    "drop": "faces.drop",
+    "drop": "robustness.drop",
     "last_layer": "faces.devices",
     "teach": "coordinator.teaching",
 }

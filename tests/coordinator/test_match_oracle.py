@@ -227,13 +227,13 @@ def test_no_lesson_comes_nearer_than_the_bound_in_raw_units(pool):
 
 
 def test_the_ball_of_ridge_without_noise(pool):
-    """Targets y = Xw: every subset's model lies in the ball with diameter [0, w], and the bound is the way to it."""
+    """Targets y = Xw: every model taught lies in the ball with diameter [0, w], and the bound is the way to it at least."""
     X, _ = pool("squared", 12, 2, 4)
     w = np.array([2.0, -1.0])
     for goal in (3.0 * w, np.array([-1.0, -2.0]), np.array([4.0, 3.0])):
         teacher = st.SuperTeacher(Ridge(fit_intercept=False), goal, budget=6, rounding="alone", measure="coefficients")
         lesson = teacher.fit(X, X @ w).lesson_
-        risks = exhaustive.risks("ridge", X, X @ w, 1.0, goal, exhaustive.masks(12, None))
+        risks = exhaustive.risks("ridge", X, X @ w, 1.0, goal, exhaustive.masks(12, 6))
         outside = np.linalg.norm(goal - w / 2.0) - np.linalg.norm(w) / 2.0
         assert lesson.certificate is not None
         assert outside * (1.0 - 1e-9) <= lesson.lower_bound <= risks.min() * (1.0 + 1e-9)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from superteach.coordinator.goals.written import goal_vector
-from superteach.coordinator.named import build_learner
+from superteach.coordinator.named import INVERSE, NAMES, build_learner, build_student
 from superteach.errors import GoalError, SettingError
+from superteach.mathematics.learner import Learner
 
 
 def test_a_learner_of_no_known_name_is_refused():
@@ -62,3 +63,11 @@ def test_a_goal_by_column_needs_no_heading(stored, columns, intercept, expected)
 def test_a_goal_of_another_form_is_shown_the_form(stored, words):
     with pytest.raises(GoalError, match=words):
         goal_vector(stored, "goal", ["age", "dose"], True)
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_student_is_what_is_read_from_the_estimator(kind, intercept):
+    penalty = {"C": 2.5, "alpha": None} if kind in INVERSE else {"C": None, "alpha": 2.5}
+    estimator = build_learner(kind, **penalty, intercept=intercept)
+    assert build_student(kind, **penalty, intercept=intercept).as_dict() == Learner.of(estimator).as_dict()

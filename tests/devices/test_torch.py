@@ -64,7 +64,7 @@ def test_scaled_rows_and_a_constant_column(kind, constant, pool):
         queries.Balance(point, np.eye(width) + 0.1),
         queries.Draw(np.linspace(-2.0, 1.0, 96), 0.25, 3),
         queries.AskMoments("relax", "drawn", np.append(point, 0.1), 2),
-        queries.Bound(np.append(point, 0.1), np.eye(width) + 0.1, np.array([0.0, 1.0])),
+        queries.Envelope(np.append(point, 0.1), point, np.eye(width) + 0.1, np.array([0.0, 1.0])),
         queries.Price(np.append(point, 0.1)),
         queries.RoundAlone(np.eye(width), 5),
     ):

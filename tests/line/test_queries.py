@@ -61,8 +61,7 @@ TALK: list[Query] = [
     queries.AskMoments("relax", "drawn", np.append(POINT, 0.1), 2),
     queries.AskValues("relax", "drawn", np.append(POINT, 0.1), np.append(GOAL, 1.0), np.array([0.5])),
     queries.AskMoments("reach", "all", np.append(POINT, 0.1), 1),
-    queries.Bound(np.append(POINT, 0.1), np.eye(WIDTH), np.array([0.0, 0.1, 2.0])),
-    queries.Envelope(np.append(POINT, 0.1), GOAL, np.eye(WIDTH), 0.5),
+    queries.Envelope(np.append(POINT, 0.1), GOAL, np.eye(WIDTH), np.array([0.0, 0.5])),
     queries.Price(np.append(POINT, 0.1)),
     queries.AskMoments("loss", "priced", POINT, 2),
     queries.AskValues("loss", "priced", POINT, GOAL, np.array([0.0, 1.0])),
@@ -90,10 +89,8 @@ def teacher_of(rows: int, pool) -> st.Teacher:
 
 
 def talk_on(loss: Loss) -> list[Query]:
-    """The same conversation about another loss; no proof reaches beyond the goal where curvature has no bound."""
-    bounded = np.isfinite(loss.most_curvature)
-    talk = [query for query in TALK if bounded or not isinstance(query, queries.Bound | queries.Envelope)]
-    return [queries.Prepare(loss, 0.0) if isinstance(query, queries.Prepare) else query for query in talk]
+    """The same conversation about another loss."""
+    return [queries.Prepare(loss, 0.0) if isinstance(query, queries.Prepare) else query for query in TALK]
 
 
 def suited(query: Query, teachers, states, places: int | None = None) -> Query:

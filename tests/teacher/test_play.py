@@ -274,14 +274,3 @@ def test_shown_rows_are_all_there_is_and_may_be_taken(pool):
     np.testing.assert_array_equal(talk.state.chosen, np.arange(2, 30, 5))
     with pytest.raises(QueryRefused, match="slots"):
         talk.ask(queries.Take((29,), (True,) * 29))
-
-
-def test_bounds_are_sums_over_all_rows(pool):
-    """Σ_j max(0, u'(g_j, 1) + ρ c |u'x_j| ‖R x_j‖), with c = 1/4 for the logistic loss."""
-    talk = Talk(pool)
-    talk.ask(queries.Balance(GOAL, np.eye(WIDTH)))
-    measure, radii = np.random.default_rng(0).standard_normal((WIDTH, WIDTH)), np.array([0.0, 0.2, 3.0])
-    told = talk.ask(queries.Bound(POINT, measure, radii))
-    reach = talk.pulls(GOAL) @ POINT[:-1] + POINT[-1]
-    along = 0.25 * np.abs(talk.X @ POINT[:-1]) * np.linalg.norm(talk.X @ measure.T, axis=1)
-    np.testing.assert_allclose(told, [np.maximum(reach + r * along, 0.0).sum() for r in radii], rtol=1e-10)

@@ -149,7 +149,7 @@ class Forgetful(Guard):
 
     def release(self, query: Query[object], reply: Array, teacher: str) -> Sealed:
         """Begin a new account with every question."""
-        self._released.clear()
+        self.released.clear()
         return super().release(query, reply, teacher)
 
 

@@ -23,7 +23,7 @@ import superteach as st
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.lesson import versions
 from superteach.mathematics import prices
-from superteach.queries import AskMoments, Prepare
+from superteach.queries import AskMoments, Envelope, Prepare
 from superteach.types import Array
 from superteach_lab.experiments import exhaustive
 from superteach_lab.experiments.minlp_oracle import LOSSES, RIDGE, ROWS, tiny_pool
@@ -160,9 +160,10 @@ class Edge:
             np.linalg.cholesky(curvature * size / len(self.y) + RIDGE[self.kind] * np.eye(len(goal)))
         )
         found = prices.agree(federation.sum, goal, target[:-1], metric, size, self.seed)
-        proof = None if found.balanced else prices.prove(federation.sum, found.point, target[:-1], size)
+        none = np.zeros(len(goal))
+        proved = target @ found.point - federation.sum(Envelope(found.point, goal, none, np.zeros(1)))[0, 0]
         engine.close()
-        return {"certified": proof is not None, "balances": self.balances(goal)}
+        return {"certified": bool(not found.balanced and proved > 0.0), "balances": self.balances(goal)}
 
 
 def main() -> None:

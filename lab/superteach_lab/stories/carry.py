@@ -1,35 +1,53 @@
-"""How few rows carry a finding: rows without which a coefficient changes its sign, between a proof and a search."""
+"""How few rows carry a finding: without which a coefficient changes its sign, by proof, by search, and by rivals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import drop
-from superteach.faces.drop import Dropped
 from superteach.report.style import COLOURS
+from superteach.robustness.result import Robustness
+from superteach_lab.rivals import removal
 from superteach_lab.stories.table import Split, adult, main, write_table
 
 ROWS = 1000
 """Rows of one draw: a study of its own."""
+RIVALS = ("AMIP", "AMIP with refit", "greedy", "recursive greedy")
 
 
-def measure(split: Split, seed: int, rows: int = ROWS) -> dict[str, Dropped]:
+class Carried(NamedTuple):
+    """One coefficient: in a model of its column alone, beside all others, and what rivals find there."""
+
+    alone: Robustness
+    beside: Robustness
+    rivals: dict[str, int | None]
+
+
+def measure(split: Split, seed: int, rows: int = ROWS) -> dict[str, Carried]:
     """Every coefficient of a model of a thousand rows."""
     some = np.random.default_rng(seed).choice(len(split.y), rows, replace=False)
-    names = split.names or tuple(map(str, range(split.X.shape[1])))
+    X, y = split.X[some], split.y[some]
+    names = split.names or tuple(map(str, range(X.shape[1])))
+    penalty = np.append(np.ones(X.shape[1]), 0.0)
+    fit = removal.Fit(np.column_stack([X, np.ones(rows)]), y.astype(float), penalty, logistic=True)
     return {
-        name: drop(split.X[some], split.y[some], LogisticRegression(), coefficient=place)
+        name: Carried(
+            drop(X[:, [place]], y, LogisticRegression(), coefficient=0),
+            drop(X, y, LogisticRegression(), coefficient=place),
+            removal.counts(fit, place, rows // 2),
+        )
         for place, name in enumerate(names)
     }
 
 
-def found_in(one: Dropped) -> int | None:
-    """How many rows a search dropped, where it found any."""
+def count_of(one: Robustness) -> int | None:
+    """How many rows the search found, where it found any."""
     return None if one.rows is None else len(one.rows)
 
 
@@ -39,43 +57,53 @@ def middle(values: Sequence[float | None]) -> str:
     return f"{np.median(known):.0f}" if known else "–"
 
 
-def draw(figure: Figure, found: list[dict[str, Dropped]]) -> None:
-    """Proof, search and approximation side by side."""
+def draw(figure: Figure, found: list[dict[str, Carried]]) -> None:
+    """Proof, search and rivals side by side."""
     axes = figure.subplots()
     for place, name in enumerate(found[0]):
         ones = [one[name] for one in found]
-        least = [one.least for one in ones if one.least]
-        most = [count for one in ones if (count := found_in(one))]
-        if least and most:
+        least = [one.beside.least for one in ones]
+        most = [count for one in ones if (count := count_of(one.beside))]
+        if most:
             axes.plot(
                 [np.median(least), np.median(most)], [place, place], color=COLOURS[0], lw=6, solid_capstyle="round"
             )
-        told = [o.approximate for o in ones if o.approximate]
-        if told:
-            axes.plot([np.median(told)], [place], "x", color=COLOURS[1], ms=9)
+        for colour, marker, rival in ((1, "x", "AMIP"), (2, "+", "AMIP with refit")):
+            counts = [count for one in ones if (count := one.rivals[rival])]
+            if counts:
+                axes.plot([np.median(counts)], [place], marker, color=COLOURS[colour], ms=9, mew=2)
+        alone = [count for one in ones if (count := count_of(one.alone)) and one.alone.exact]
+        if alone:
+            axes.plot([np.median(alone)], [place + 0.25], "D", color=COLOURS[3], ms=5)
     axes.set_yticks(range(len(found[0])), list(found[0]))
     axes.set(xscale="log", xlabel=f"rows of {ROWS:,} without which the sign turns")
-    axes.plot([], [], color=COLOURS[0], lw=6, label="from the proof to the search")
-    axes.plot([], [], "x", color=COLOURS[1], label="influence approximation")
+    axes.plot([], [], color=COLOURS[0], lw=6, label="seven columns: from the proof to the search")
+    axes.plot([], [], "D", color=COLOURS[3], ls="none", label="its column alone: proved to be the fewest")
+    axes.plot([], [], "x", color=COLOURS[1], ls="none", label="AMIP (no refit)")
+    axes.plot([], [], "+", color=COLOURS[2], ls="none", label="AMIP with refit")
     axes.set_title("How few rows carry a sign (Adult)")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, fontsize=8)
 
 
 def tell(seeds: int) -> Callable[[Figure], None]:
     """Measure on Adult."""
     found = [measure(adult(), seed) for seed in range(seeds)]
-    rows = [
-        (
-            name,
-            f"{np.median([one[name].before for one in found]):.2f}",
-            middle([one[name].least for one in found]),
-            middle([found_in(one[name]) for one in found]),
-            middle([one[name].approximate for one in found]),
+    rows = []
+    for name in found[0]:
+        ones = [one[name] for one in found]
+        rows.append(
+            (
+                name,
+                f"{np.median([one.beside.before for one in ones]):.2f}",
+                middle([one.beside.least for one in ones]),
+                middle([count_of(one.beside) for one in ones]),
+                *(middle([one.rivals[rival] for one in ones]) for rival in RIVALS),
+                middle([one.alone.least for one in ones]),
+                middle([count_of(one.alone) for one in ones]),
+            )
         )
-        for name in found[0]
-    ]
-    head = ("coefficient", "value", "at least (proved)", "at most (found)", "influence approximation")
-    write_table(f"Adult, {ROWS:,} rows a time; medians of {seeds} draws", head, rows)
+    head = ("coefficient", "value", "proved", "found", *RIVALS, "alone: proved", "alone: found")
+    write_table(f"Adult, {ROWS:,} rows a time, seven columns; medians of {seeds} draws", head, rows)
     return partial(draw, found=found)
 
 

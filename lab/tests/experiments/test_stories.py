@@ -61,7 +61,11 @@ def test_other_rows_restore_a_model(split):
 def test_few_rows_carry_a_sign(split):
     found = carry.measure(split, 0, rows=120)
     for one in found.values():
-        assert one.least <= len(one.rows)
+        assert one.alone.verify()
+        assert one.beside.least <= len(one.beside.rows)
+        assert all(
+            count is None or len(one.beside.rows) <= count for name, count in one.rivals.items() if name != "AMIP"
+        )
     carry.draw(Figure(), [found])
 
 

@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from superteach import extensions
+from superteach.cli import federation, lessons, site
 from superteach.cli.lines import warn
 from superteach.cli.request import Request, takes
 from superteach.errors import InputError, SettingError, SuperteachError
@@ -133,6 +134,12 @@ _ABOUT_TEACH = (
     "number, and mask/, a truth value for every row of each file."
 )
 
+_ABOUT_CHECK = (
+    "Verify a lesson without trusting what made it.\n\n"
+    "scikit-learn alone fits the chosen rows, and must find the stated model; an independent checker looks at every proof. "
+    "Writes a page (check.html in the folder). Exit status 0: all that was checked holds; 1: something does not."
+)
+
 _ABOUT_REPORT = (
     "Write a lesson as a page to read or send.\n\n"
     "The folder receives report.html, one file that needs nothing else, and figures/ with every figure as SVG and PNG."
@@ -167,8 +174,10 @@ def teach(request: Request) -> None:
 
     place = check_folder(request.out, request.overwrite)
     with claim(request.out, place):
-        from superteach.cli.teach import run
-
+        if request.box is not None and request.spark is None:
+            from superteach.cli.federated import run
+        else:
+            from superteach.cli.teach import run
         run(request, place)
 
 
@@ -198,6 +207,98 @@ def report(
     from superteach.cli.report import run
 
     run(folder, against or [], title)
+
+
+_ABOUT_DROP = (
+    "Find the fewest rows of a table without which a coefficient changes its sign, passes a value, or is no longer "
+    "significant; or, with --winner and --loser, the fewest votes without which the first place changes.\n\n"
+    "A proof from below stands beside the search: with up to three columns the two mostly meet. The folder receives "
+    "report.html, drop.json, rows.csv (the numbers of the rows) and figures/."
+)
+_ROWS, _ASKED, _RESULT = "Rows", "Question", "Result"
+
+
+@app.command(help=_ABOUT_DROP)
+def drop(
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", show_default=False)],
+    target: Annotated[str | None, typer.Option(help="Column to be predicted.", rich_help_panel=_ROWS)] = None,
+    coefficient: Annotated[
+        str | None, typer.Option(help="Column whose coefficient is asked about.", rich_help_panel=_ASKED)
+    ] = None,
+    past: Annotated[
+        float | None, typer.Option(help="Value the coefficient is to pass (default 0).", rich_help_panel=_ASKED)
+    ] = None,
+    significance: Annotated[
+        float | None, typer.Option(help="Take away significance at this level, such as 0.05.", rich_help_panel=_ASKED)
+    ] = None,
+    standard_errors: Annotated[
+        str, typer.Option(help="classical, HC0, HC1, or clustered by --groups.", rich_help_panel=_ASKED)
+    ] = "classical",
+    groups: Annotated[str | None, typer.Option(help="Column of the clusters.", rich_help_panel=_ROWS)] = None,
+    winner: Annotated[str | None, typer.Option(help="Column of who won each vote.", rich_help_panel=_ROWS)] = None,
+    loser: Annotated[str | None, typer.Option(help="Column of who lost it.", rich_help_panel=_ROWS)] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(help="Feature columns, separated by commas (default: all others).", rich_help_panel=_ROWS),
+    ] = None,
+    learner: Annotated[
+        str | None,
+        typer.Option(
+            help="linear, ridge, logistic, svc, poisson or huber (default: logistic for two classes, else linear).",
+            rich_help_panel=_ASKED,
+        ),
+    ] = None,
+    C: Annotated[float | None, typer.Option("--C", help="Inverse penalty of logistic and svc (default 1).")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Penalty of ridge, poisson and huber (default 1).")] = None,
+    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.")] = True,
+    most: Annotated[
+        int | None, typer.Option(min=1, help="Most rows to remove (default: half).", rich_help_panel=_ASKED)
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time for the proof.", rich_help_panel=_ASKED)] = 60.0,
+    encoding: Annotated[str, typer.Option(help="How CSV is written.", rich_help_panel=_ROWS)] = "utf-8",
+    out: Annotated[Path | None, typer.Option(help="Folder for report and rows.", rich_help_panel=_RESULT)] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a result that is there.", rich_help_panel=_RESULT)
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON and nothing else.", rich_help_panel=_RESULT)
+    ] = False,
+) -> None:
+    """Hand the question over."""
+    from superteach.cli.drop import Question, run
+    from superteach.cli.request import listed_in
+
+    run(
+        Question(
+            file=file, target=target, coefficient=coefficient, learner=learner, features=listed_in(features), C=C,
+            alpha=alpha, intercept=intercept, past=past, significance=significance, standard_errors=standard_errors,
+            groups=groups, winner=winner, loser=loser, most=most, seconds=seconds, out=out, overwrite=overwrite,
+            as_json=as_json, encoding=encoding,
+        )
+    )  # fmt: skip
+
+
+@app.command(help=_ABOUT_CHECK)
+def check(
+    folder: Annotated[Path, typer.Argument(help="Folder that superteach teach wrote.", show_default=False)],
+    rows: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="File of the pool; may be repeated (default: those that the lesson names).", show_default=False
+        ),
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="File for the page.", show_default=False)] = None,
+) -> None:
+    """Hand the folder over."""
+    from superteach.cli.check import run
+
+    if not run(folder, rows or [], page):
+        raise typer.Exit(1)
+
+
+federation.add_commands(app)
+lessons.add_commands(app)
+site.add_commands(app)
 
 
 def main() -> None:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from superteach.teacher.files import Pool
 
 WRITTEN: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("lesson.json", "model.json", "chosen.parquet", "report.html", "figure.png", "figure.svg"), ()),
+    **dict.fromkeys(
+        ("lesson.json", "model.json", "chosen.parquet", "report.html", "check.html", "figure.png", "figure.svg"), ()
+    ),
+    **dict.fromkeys(("drop.json", "rows.csv"), ()),
     "chosen": (".csv", ".parquet"),
     "mask": (".parquet",),
     "figures": (".svg", ".png"),
@@ -62,7 +65,7 @@ def _check_contents(out: Path, place: Path, overwrite: bool) -> None:
     for inner, endings in WRITTEN.items():
         if not foreign and endings and (place / inner).is_dir():
             foreign = [f"{inner}/{name}" for name in os.listdir(place / inner) if not name.endswith(endings)]
-    if foreign or "lesson.json" not in present:
+    if foreign or not {"lesson.json", "drop.json"} & set(present):
         holds = f"holds {foreign[0]!r}" if foreign else "has no lesson.json"
         raise SettingError(
             f"--out {str(out)!r} {holds}, so superteach did not write it and --overwrite leaves it alone; "

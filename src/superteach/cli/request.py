@@ -15,15 +15,12 @@ from superteach.errors import SettingError
 from superteach.settings import Settings, of_options, option_of
 
 _ROWS, _MODEL, _LESSON, _RESULT = "Rows", "Learner and goal", "Lesson", "Result"
-_FAULTS = "Faults of a federation"
+_BOX = "Federation"
 
 
 LearnerName = StrEnum("LearnerName", ["logistic", "ridge", "svc", "poisson", "huber"])
-LOSSES = {"least_teachers": "least_teachers", "wait": "wait", "answer_seconds": "seconds"}
-"""Settings of a federation alone, and what a lesson calls them: handed on where they are given."""
 NOISE = ("epsilon", "delta")
 """Settings of --privacy dp alone: whoever gives one must not get a lesson without noise."""
-OnLoss = StrEnum("OnLoss", ["abort", "drop", "wait"])
 
 
 def _option(default: Any, panel: str, help: str, *names: str, min: float | None = None, shown: bool = True) -> Any:
@@ -50,23 +47,32 @@ class Request:
         metadata={
             "option": typer.Argument(
                 help="CSV or Parquet files, one per teacher; or one file with --owner; or a folder of Parquet, which stays "
-                "on disk. None with --federation.",
+                "on disk. None with --box.",
                 show_default=False,
             )
         },
     )
     target: str | None = _option(None, _ROWS, "Column to be predicted.")
-    federation: Path | None = _option(
-        None, _ROWS, "Folder of a federation: teach with whoever has joined, instead of files."
+    box: Path | None = _option(
+        None,
+        _BOX,
+        "Folder of a federation (superteach federation new): teach with its sites through its box, instead of files. The "
+        "same command goes on with a lesson that was interrupted.",
+    )
+    teachers: str | None = _option(
+        None, _BOX, "Sites to teach with, separated by commas (default: all that have joined)."
+    )
+    wait: float | None = _option(
+        None, _BOX, "Seconds without any reply after which to give up waiting (default 600).", min=0.0
+    )
+    no_wait: bool = _option(
+        False, _BOX, "Order the lesson and end; superteach lessons fetch goes on with it.", "--no-wait"
     )
     spark: str | None = _option(
         None,
         _ROWS,
         "Spark master (local[2], spark://host:7077, sc://host:15002): teach from one Parquet table, where each "
         "partition is a teacher; with --owner each owner is.",
-    )
-    teachers: str | None = _option(
-        None, _ROWS, "Teachers of the federation, separated by commas (default: all who have joined)."
     )
     owner: str | None = _option(None, _ROWS, "Column that names each row's teacher.")
     features: str | None = _option(None, _ROWS, "Feature columns, separated by commas (default: all others).")
@@ -81,18 +87,7 @@ class Request:
         shown=False,
     )
     cache: Path | None = _option(None, _ROWS, "Folder for the copy of rows on disk (default: beside the data).")
-    on_loss: OnLoss = _option(
-        OnLoss.abort,
-        _FAULTS,
-        "When a teacher of the federation is lost: abort, drop it and begin anew with the others, or wait for it "
-        "and go on.",
-    )
-    least_teachers: int | None = _option(
-        None, _FAULTS, "With fewer teachers left nothing is taught (default 2).", min=1
-    )
-    wait: float | None = _option(None, _FAULTS, "Seconds to wait for a lost teacher (default 60).", min=0.0)
-    answer_seconds: float | None = _option(None, _FAULTS, "Seconds for one answer of a teacher (default 600).", min=1.0)
-    resume: bool = _option(False, _FAULTS, "Go on with a lesson of the same settings that was broken off.", "--resume")
+    resume: bool = _option(False, _ROWS, "With rows on disk: go on with a lesson of the same settings.", "--resume")
     C: float | None = _option(None, _MODEL, "Inverse penalty of logistic and svc (default 1).", "--C")
     alpha: float | None = _option(None, _MODEL, "Penalty of ridge, poisson and huber (default 1).")
     intercept: bool = _option(True, _MODEL, "Fit an intercept.", "--intercept/--no-intercept")

@@ -24,10 +24,8 @@ def teach_spark(
     positive: PositiveLabel,
 ) -> tuple[spark.TaughtTable, Callable[[Path], Json]]:
     """Teach and fetch the chosen rows; return the lesson, and what writes these rows into a folder."""
-    if request.federation is not None or request.resume or request.dry_run or request.on_loss != "abort":
-        raise SettingError(
-            "--spark goes with none of --federation, --resume, --dry-run and --on-loss: lost workers are replaced"
-        )
+    if request.box is not None or request.resume or request.dry_run:
+        raise SettingError("--spark goes with none of --box, --resume and --dry-run: lost workers are replaced")
     if not request.files or len(request.files) != 1 or request.target is None:
         raise SettingError("--spark takes one Parquet table (a file or a folder) and its --target column")
     table, settings = request.files[0], request.made(rounding="alone")

@@ -12,7 +12,7 @@ from superteach.cli.folder import new_folder, write_chosen
 from superteach.cli.goal import check_goal_name, find_positive, make_goal, positive_unsaid
 from superteach.cli.large import find_table, unfinished, write_large
 from superteach.cli.report import page_of_stored
-from superteach.cli.request import LOSSES, Request, listed_in
+from superteach.cli.request import Request, listed_in
 from superteach.coordinator import named
 from superteach.coordinator.goals import CheckedGoal, Goal, check_goal
 from superteach.errors import SettingError
@@ -47,7 +47,7 @@ def run(request: Request, place: Path) -> None:
         )
 
     def write(taught: Taught, columns: Sequence[str], rows: Callable[[Path], Json]) -> Json:
-        described = named.learner_settings(request.learner, estimator, student, request.intercept)
+        described = named.learner_settings(request.learner, request.C, request.alpha, request.intercept)
         with new_folder(place) as folder:
             stored = write_lesson(folder, taught, columns, str(request.target), described, rows(folder))
             page_of_stored(stored, taught.lesson).write(folder / "report.html")
@@ -92,15 +92,17 @@ def run(request: Request, place: Path) -> None:
         show(stored, found.taught, told)
         return
     if not request.files or request.target is None:
-        raise SettingError("name the teachers' files and the --target column, or a --federation")
+        raise SettingError("name the teachers' files and the --target column, or a --box")
     table = find_table(request, features, numeric)
-    if request.on_loss != "abort" or (request.resume and table is None):
-        raise SettingError("--resume and --on-loss go with --federation; files are not lost on the way")
-    for name in LOSSES:
-        if getattr(request, name) is not None:
-            raise SettingError(f"--{name.replace('_', '-')} goes with --federation; files are not lost on the way")
-    if request.teachers is not None:
-        raise SettingError("--teachers goes with --federation; with files every file is a teacher")
+    if request.resume and table is None:
+        raise SettingError("--resume goes with rows on disk; with files in memory repeat the command without it")
+    for given, option in (
+        (request.teachers, "--teachers"),
+        (request.wait, "--wait"),
+        (request.no_wait or None, "--no-wait"),
+    ):
+        if given is not None:
+            raise SettingError(f"{option} goes with --box; files are not lost on the way, and every file is a teacher")
 
     told = f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}."
     if table is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from superteach.coordinator.goals import Goal, MaxAUC, PerturbedFit, Without
 from superteach.errors import SettingError
 from superteach.mathematics.learner import Learner
+from superteach.mathematics.losses import LOSSES
 from superteach.settings import WITHOUT
 from superteach.types import Json
 
@@ -16,15 +17,34 @@ if TYPE_CHECKING:
 
 INVERSE = ("logistic", "svc")
 """Learners with a penalty that is written as C; the others have alpha."""
+NAMES = ("logistic", "svc", "ridge", "poisson", "huber")
+_LOSS = {"svc": "squared_hinge", "ridge": "squared"}
 
 
 def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bool) -> BaseEstimator | Learner:
     """Build the scikit-learn estimator behind a learner's name (Huber's loss has a fixed scale of our own)."""
+    penalty, strength = penalty_of(kind, C, alpha)
+    if kind == "huber":
+        return build_student(kind, C, alpha, intercept)
     from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
     from sklearn.svm import LinearSVC
 
-    from superteach.mathematics.losses import Huber
+    estimators = {"logistic": LogisticRegression, "svc": LinearSVC, "ridge": Ridge, "poisson": PoissonRegressor}
+    return estimators[kind](**{penalty: strength, "fit_intercept": intercept})
 
+
+def build_student(kind: str, C: float | None, alpha: float | None, intercept: bool) -> Learner:
+    """Build what `Learner.of` makes of that estimator, without scikit-learn, whose import takes longer than a lesson."""
+    penalty, strength = penalty_of(kind, C, alpha)
+    column: Literal["none", "free", "penalised"] = "none" if not intercept else "penalised" if kind == "svc" else "free"
+    ridge = 1.0 / strength if penalty == "C" else strength
+    return Learner(LOSSES[_LOSS.get(kind, kind)](), ridge, column, ridge_per_row=kind == "poisson")
+
+
+def penalty_of(kind: str, C: float | None, alpha: float | None) -> tuple[str, float]:
+    """Return what a learner's penalty is called, and how large it is."""
+    if kind not in NAMES:
+        raise SettingError(f"learner {kind!r} is not known; there are {', '.join(NAMES)}")
     if kind in INVERSE and alpha is not None:
         raise SettingError(f"--alpha={alpha:g} does not go with --learner {kind}; its penalty is --C (1/alpha)")
     if kind not in INVERSE and C is not None:
@@ -33,12 +53,7 @@ def build_learner(kind: str, C: float | None, alpha: float | None, intercept: bo
     strength = 1.0 if given is None else given
     if not 0.0 < strength < math.inf:
         raise SettingError(f"--{penalty} {strength:g} must be a finite number above 0")
-    estimators = {"logistic": LogisticRegression, "svc": LinearSVC, "ridge": Ridge, "poisson": PoissonRegressor}
-    if kind == "huber":
-        return Learner(Huber(), strength, "free" if intercept else "none")
-    if kind not in estimators:
-        raise SettingError(f"learner {kind!r} is not known; there are {', '.join((*estimators, 'huber'))}")
-    return estimators[kind](**{penalty: strength, "fit_intercept": intercept})
+    return penalty, strength
 
 
 def fitted_goal(name: str, seed: int = 0) -> Goal | None:
@@ -49,7 +64,7 @@ def fitted_goal(name: str, seed: int = 0) -> Goal | None:
     return named.get(name)
 
 
-def learner_settings(kind: str, estimator: object, student: Learner, intercept: bool) -> Json:
+def learner_settings(kind: str, C: float | None, alpha: float | None, intercept: bool) -> Json:
     """Describe the learner for model.json."""
-    penalty = getattr(estimator, "C", None) or getattr(estimator, "alpha", student.ridge)
-    return {"name": kind, "C" if kind in INVERSE else "alpha": penalty, "fit_intercept": intercept}
+    penalty, strength = penalty_of(kind, C, alpha)
+    return {"name": kind, penalty: strength, "fit_intercept": intercept}

@@ -30,19 +30,12 @@ MOST_BYTES = 1 << 28
 """No message is longer than this."""
 MOST_HEADER = 1 << 20
 KINDS: dict[str, dict[str, object]] = {
-    "hello": {"lesson": str, "loss": str, "promise": str, "version": str | None},
-    "agree": {"lesson": str, "loss": str, "columns": list[str], "classes": list | None, "position": int,
-              "teachers": int, "first_id": int},
     "ask": {"lesson": str, "number": int, "query": str, "fields": dict},
-    "begin": {"lesson": str, "script": dict, "columns": list[str], "classes": list | None, "names": list[str],
-              "position": int, "hellos": list[Json]},
-    "step": {"lesson": str, "number": int},
-    "finish": {"lesson": str},
     "reply": {"status": Literal["ok", "refused", "failed"], "facts": dict, "reason": str},
 }  # fmt: skip
 """Kinds of messages, and what the header of each holds: these entries, all of them, of these types."""
-_DOUBLES = {"ask": 64, "begin": 1, "reply": 1}
-_WORDS = {"step": 64, "finish": 64, "reply": 1}
+_DOUBLES = {"ask": 64, "reply": 1}
+_WORDS = {"reply": 1}
 """Most arrays of a message by its kind; any other kind has none."""
 _NAMED = {query.__name__: query for query in QUERIES}
 _DTYPES = {False: np.dtype("<f8"), True: np.dtype("<u8")}
@@ -182,13 +175,19 @@ def _arrays(shapes: object, data: bytes, start: int, words: bool) -> tuple[Raw, 
 
 def pack_question(lesson: str, number: int, query: Query[object]) -> bytes:
     """Write a query and its round as bytes."""
+    content, arrays = encode_fields(query)
+    header = {"lesson": lesson, "number": number, "query": type(query).__name__, "fields": content}
+    return pack("ask", header, arrays)
+
+
+def encode_fields(query: Query[object]) -> tuple[Json, list[Array]]:
+    """Write the fields of a query for JSON, and the arrays that they name."""
     arrays: list[Array] = []
     content = {
         entry.name: _encode(getattr(query, entry.name), arrays)
         for entry in fields(query)  # type: ignore[arg-type]
     }
-    header = {"lesson": lesson, "number": number, "query": type(query).__name__, "fields": content}
-    return pack("ask", header, arrays)
+    return content, arrays
 
 
 def _encode(value: object, arrays: list[Array]) -> object:

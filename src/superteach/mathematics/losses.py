@@ -86,6 +86,13 @@ class Loss(ABC):
         ends = self.curvature(low, y), self.curvature(high, y)
         return np.minimum(*ends), np.maximum(np.maximum(*ends), self.curvature(np.clip(peak, low, high), y))
 
+    def turns(self, curvature: Array, y: Array) -> tuple[Array, ...] | None:
+        """Every η at which ℓ'' equals a number or jumps: where else than at its ends can ℓ' + an affine function be largest?
+
+        NaN: nowhere. None: not known, and bounds of pulls (`selection.majorant`) fall back on `most_curvature`.
+        """
+        return None
+
     def dual_terms(self, t: Array, y: Array, threshold: Array) -> Terms:
         """h*(t), its slope α(t) and its curvature, with c = threshold (see the head of this file)."""
         centre = self.minimiser(y)
@@ -162,6 +169,14 @@ class Logistic(Loss):
     def most_curved(self, y: Array) -> Array:
         return np.zeros_like(y)
 
+    def turns(self, curvature: Array, y: Array) -> tuple[Array, ...]:
+        # σ(m)σ(−m) = κ at m = ±log((1 + √(1 − 4κ))²/4κ).
+        share = np.clip(curvature, 1e-300, 0.25)
+        root = np.sqrt(1.0 - 4.0 * share)
+        margin = 2.0 * np.log1p(root) - np.log(4.0 * share)
+        inside = (curvature > 0.0) & (curvature <= 0.25)
+        return tuple(np.where(inside, side * margin, np.nan) for side in (1.0, -1.0))
+
     def conjugate(self, alpha: Array, y: Array) -> Array:
         share = alpha * y
         return _entropy(share) + _entropy(1.0 - share)
@@ -191,6 +206,9 @@ class Squared(Loss):
     def most_curved(self, y: Array) -> Array:
         return y
 
+    def turns(self, curvature: Array, y: Array) -> tuple[Array, ...]:
+        return ()
+
     def conjugate(self, alpha: Array, y: Array) -> Array:
         return 0.5 * alpha * alpha - alpha * y
 
@@ -212,6 +230,9 @@ class SquaredHinge(Loss):
 
     def most_curved(self, y: Array) -> Array:
         return -y * np.inf
+
+    def turns(self, curvature: Array, y: Array) -> tuple[Array, ...]:
+        return (y,)
 
     def conjugate(self, alpha: Array, y: Array) -> Array:
         share = alpha * y
@@ -244,6 +265,9 @@ class Huber(Loss):
     def most_curved(self, y: Array) -> Array:
         return y
 
+    def turns(self, curvature: Array, y: Array) -> tuple[Array, ...]:
+        return y - self.delta, y + self.delta
+
     def conjugate(self, alpha: Array, y: Array) -> Array:
         return np.where(np.abs(alpha) <= self.delta, 0.5 * alpha * alpha - alpha * y, np.inf)
 
@@ -267,6 +291,9 @@ class Poisson(Loss):
 
     def most_curved(self, y: Array) -> Array:
         return np.full_like(y, np.inf)
+
+    def turns(self, curvature: Array, y: Array) -> tuple[Array, ...]:
+        return (np.where(curvature > 0.0, np.log(np.where(curvature > 0.0, curvature, 1.0)), np.nan),)
 
     def conjugate(self, alpha: Array, y: Array) -> Array:
         rest = y - alpha

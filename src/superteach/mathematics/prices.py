@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from superteach.line.queries import AskMoments, AskValues, Balance, Blocks, Bound, Draw, Moments, Price
+from superteach.line.queries import AskMoments, AskValues, Balance, Blocks, Draw, Moments, Price
 from superteach.line.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
 from superteach.mathematics.problem import Quadratic
 from superteach.mathematics.solvers import LBFGS, Newton
@@ -294,45 +294,3 @@ class _Relaxation:
         core = sums[:-1]
         moved = (self.metric * core.T).T if self.metric.ndim == 1 else self.metric @ core
         return np.concatenate([self.unit * moved, sums[-1:] / np.sqrt(self.size)])
-
-
-def prove(ask: Ask, point: Array, target: Array, size: int) -> tuple[Array, float] | None:
-    """A unit vector u with Σ_j max(0, u'(g_j, 1)) < u'(t, n), and by how much; None where it is no proof."""
-    most = float(np.abs(point).max(initial=0.0))
-    if not 0.0 < most < np.inf:
-        return None
-    direction = point / most
-    direction = direction / float(np.linalg.norm(direction))
-    reached = ask(AskMoments("reach", "all", direction, 1))
-    wanted = float(direction @ np.append(target, size))
-    margin = wanted - reached.value
-    # A margin within the rounding error of the two sums proves nothing.
-    return (direction, margin) if margin > 1e-10 * (abs(wanted) + reached.value) else None
-
-
-def lower_bound(
-    ask: Ask, direction: Array, target: Array, penalty: Array, size: int, measure: Array, most: float
-) -> float:
-    """The largest ρ for which the proof still holds at every model within ρ of the goal: no lesson comes nearer.
-
-    Pulls change by at most c|u'x_j|‖R x_j‖ρ, the penalty's by ‖R diag(Λ)u‖ρ; ‖R x‖ bounds the change of
-    x'θ where the model moves by 1 in raw units.
-    """
-    if not np.isfinite(most):
-        return 0.0
-    wanted = float(direction @ np.append(target, size))
-    stiff = penalty * direction[:-1]
-    if len(stiff) > len(measure):  # of several outputs: R meets each of them
-        stiff = stiff.reshape(-1, len(measure)).T
-    pull = float(np.linalg.norm(measure * stiff.T if measure.ndim == 1 else measure @ stiff))
-    low, high = 0.0, 1.0
-    for radii in (np.append(0.0, np.geomspace(1e-9, 1e9, 36)), None, None):
-        tried = np.linspace(low, high, 33) if radii is None else radii
-        sums = ask(Bound(direction, measure, tried))
-        holds = np.flatnonzero(sums < wanted - pull * tried - 1e-10 * (abs(wanted) + sums))
-        if not len(holds):
-            return low
-        last = int(holds[-1])
-        low = float(tried[last])
-        high = float(tried[min(last + 1, len(tried) - 1)])
-    return low

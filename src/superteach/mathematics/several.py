@@ -105,13 +105,13 @@ class EachLoss(SeveralLoss):
     of: ClassVar[Loss]
 
     def value(self, eta: Array, y: Array) -> Array:
-        return np.asarray(self.of.value(eta, self._targets(y)).sum(axis=-2))
+        return np.asarray(self.of.value(eta, self.targets(y)).sum(axis=-2))
 
     def terms(self, eta: Array, y: Array) -> Terms:
-        value, slope, curvature = self.of.terms(eta, self._targets(y))
+        value, slope, curvature = self.of.terms(eta, self.targets(y))
         return Terms(value.sum(axis=-2), slope, curvature[None])
 
-    def _targets(self, y: Array) -> Array:
+    def targets(self, y: Array) -> Array:
         """Targets as outputs × rows."""
         return np.where(y == np.arange(self.outputs)[:, None], 1.0, -1.0) if self.classifies else y.T
 

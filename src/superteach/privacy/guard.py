@@ -63,7 +63,7 @@ class Guard:
     """Where payments are entered; None: in one process nobody adds up lessons, and a lesson says so."""
     secret: int | None = None
     """Mixed into this teacher's draws, so that nobody else can repeat them; None: another one for each lesson."""
-    _released: dict[type, float] = field(default_factory=dict)
+    released: dict[type, float] = field(default_factory=dict)
     """Parts of the lesson's budget that have left, by query."""
 
     def check_mode(self, privacy: str) -> None:
@@ -80,7 +80,7 @@ class Guard:
         self.check_mode(mode.name)
         if mode.name == "dp" and account is not None:
             account.check(mode, self.policy.rows_per_person)
-        return replace(self, mode=mode, account=account, _released={})
+        return replace(self, mode=mode, account=account, released={})
 
     def check_query(self, query: Query[object]) -> None:
         """Refuse a query that is not answered in the mode in force; teachers check this before they compute."""
@@ -121,14 +121,14 @@ class Guard:
     def _with_noise(self, query: Private, reply: Array) -> Array:
         """Pay for the lesson, then draw noise and add it, in whole steps of the grid."""
         kind = type(query)
-        if kind in self._released:
+        if kind in self.released:
             raise QueryRefused(f"{query.name} has left already: a second draw of noise would be a second release")
-        if sum(self._released.values()) + query.release.part > 1.0 + 1e-9:
+        if sum(self.released.values()) + query.release.part > 1.0 + 1e-9:
             raise QueryRefused(f"{query.name} would spend more than this lesson's ε={self.mode.epsilon:g}")
         grid = self.mode.grid(query.release)
-        if not self._released and self.account is not None:
+        if not self.released and self.account is not None:
             self.account.pay(self.mode, self.policy.rows_per_person)
-        self._released[kind] = query.release.part
+        self.released[kind] = query.release.part
         return np.asarray((grid.to_integers(reply) + grid.noise(len(reply))) * grid.step, dtype=np.float64)
 
     def record(self, facts: Mapping[str, object]) -> None:

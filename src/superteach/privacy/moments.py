@@ -111,7 +111,7 @@ class Owners:
     def read(cls, released: Sequence[Array], sizes: Positions, weights: Array, noise: float) -> Owners | None:
         """Read noisy moments, and shrink what owners differ by towards their mean as far as noise explains it.
 
-        None where noise hides even what all owners have in common.
+        None where noise hides even what all owners have in common, or all in which they differ.
         """
         known, width = weights > 0.0, len(weights) + 1
         some = np.append(known, True)
@@ -119,9 +119,14 @@ class Owners:
         columns, part = int(known.sum()), sizes / sizes.sum()
         common, own = moments.sum(axis=0) / sizes.sum(), moments / sizes[:, None, None]
         spread = noise / sizes * np.sqrt(1.0 - part)  # of each number of owner i's mean moments beside the common ones
-        count = common[-1, -1] + _shrunk((own - common)[:, -1, -1], spread**2, 1)
-        count = np.maximum(count / COUNTED, LEAST)
-        along = _shrunk((own - common)[:, -1, :-1], columns * 0.5 * spread**2, columns)
+        # Owners whose rows are draws from one population differ too, by what chance explains: such shares stay fair.
+        chance = COUNTED / sizes * (1.0 - part)
+        more = _shrunk((own - common)[:, -1, -1], spread**2 + chance * common[-1, -1], 1)
+        wide = float(np.trace(common[:-1, :-1]))
+        along = _shrunk((own - common)[:, -1, :-1], columns * 0.5 * spread**2 + chance * wide, columns)
+        if not more.any() and not along.any():
+            return None
+        count = np.maximum((common[-1, -1] + more) / COUNTED, LEAST)
         means = (common[-1, :-1] + along) / np.sqrt(COUNTED) / count[:, None]
         mean = common[-1, :-1] / np.sqrt(COUNTED) / max(common[-1, -1] / COUNTED, LEAST)
         whole = common[:-1, :-1] / max(common[-1, -1] / COUNTED, LEAST) - np.outer(mean, mean)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,8 +27,10 @@ from superteach.mathematics.losses import Loss
 from superteach.mathematics.problem import Scaling
 from superteach.mathematics.rounding import InPlay
 from superteach.privacy.guard import Guard
+from superteach.selection.majorant import majorant
 from superteach.teacher import HANDLERS, Handler, Teacher, play
 from superteach.teacher.play import Balancing, Drawing
+from superteach.teacher.reach import Reached, raised
 from superteach.teacher.rows import Rows
 from superteach.teacher.state import Answer, State, known
 from superteach.teacher.tensors import DeviceRows, Sought, can_fuse, exact, lots_of, sum_fused, sum_plain, terms, told
@@ -328,20 +330,36 @@ def _price(teacher: DeviceTeacher, query: queries.Price, state: OnDevice, turn: 
     return replace(state, fractions=shares, play=None), np.array([float(shares.sum())])
 
 
-def _bound(teacher: DeviceTeacher, query: queries.Bound, state: OnDevice, turn: Turn) -> Answer:
-    """Say how far a proof reaches."""
-    slope, most = known(state.balance, "pulls").slope, known(state.loss, "loss").most_curvature
-    if not np.isfinite(most):
-        raise QueryRefused("pulls of this loss change without bound, so no proof reaches beyond the goal")
-    rows, totals = teacher.rows, np.zeros(len(query.radii))
-    direction, measure = rows.tensor(query.direction), rows.tensor(query.measure)
+def _envelope(teacher: DeviceTeacher, query: queries.Envelope, state: OnDevice, turn: Turn) -> Answer:
+    """Bound how much rows pull along a direction at any model of a ball; products and sums are the device's."""
+    loss, rows = known(state.loss, "loss"), teacher.rows
+    total = np.zeros((len(query.radii), 2 * (1 + len(query.model))))
     for where in rows.ranges():
         x = rows.wide(where, state.scaling)
-        t = x @ direction[:-1]
-        reached, along = slope[where] * t + direction[-1], t.abs() * _squares(x, measure).sqrt()
-        sums = [(reached + radius * most * along).clamp(min=0.0).sum() for radius in query.radii.tolist()]
-        totals += torch.stack(sums).cpu().numpy()
-    return state, totals
+        products = Reached.of(
+            query,
+            1,
+            partial(_products, rows, x),
+            partial(_lengths, rows, x),
+            partial(_products, rows, x.abs()),
+        )
+        target = teacher.target[where].to(torch.float64).cpu().numpy()
+        for k, radius in enumerate(query.radii):
+            found = majorant(loss, products.within(radius), target, float(query.direction[-1]))
+            height = found.height.sum() + products.summing(radius, found.tilt)
+            sums = (rows.tensor(np.stack([found.tilt, found.pull])) @ x).cpu().numpy()
+            total[k] += np.concatenate([[height, found.on.sum()], *sums])
+    return state, raised(total, rows.count)
+
+
+def _products(rows: DeviceRows, x: Tensor, points: Array) -> Array:
+    """X p for some points: points × rows, on this machine."""
+    return np.asarray((rows.tensor(points) @ x.T).cpu().numpy())
+
+
+def _lengths(rows: DeviceRows, x: Tensor, metric: Array) -> Array:
+    """‖M x_j‖², on this machine."""
+    return np.asarray(_squares(x, rows.tensor(metric)).cpu().numpy())
 
 
 def _round_alone(teacher: DeviceTeacher, query: queries.RoundAlone, state: OnDevice, turn: Turn) -> Answer:
@@ -456,6 +474,6 @@ _HANDLERS: dict[type[Query[object]], Handler] = {kind: HANDLERS[kind] for kind i
     queries.Balance: _balance,
     queries.Draw: _draw,
     queries.Price: _price,
-    queries.Bound: _bound,
+    queries.Envelope: _envelope,
     queries.RoundAlone: _round_alone,
 }

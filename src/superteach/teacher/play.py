@@ -20,12 +20,13 @@ from superteach.errors import QueryRefused
 from superteach.line import queries
 from superteach.line.messages import Turn
 from superteach.line.queries.match import OCTAVES, SHORTEST, Instruction, Report, lowest_octave, strong_octave
-from superteach.mathematics import envelope as bounds
 from superteach.mathematics import rounding
 from superteach.mathematics.losses import Loss
 from superteach.mathematics.rounding import InPlay
+from superteach.selection.majorant import majorant
 from superteach.selection.sums import nearest_sum
 from superteach.teacher import ranks
+from superteach.teacher.reach import Reached, raised
 from superteach.teacher.rows import Block, LiftedBlock, SparseBlock, length_of, over_outputs, pull_squares, pulls_mapped
 from superteach.teacher.state import Answer, State, known
 from superteach.types import Array, Matrix, Positions
@@ -303,38 +304,20 @@ def take(teacher: Teacher, query: queries.Take, state: State, turn: Turn) -> Ans
     return replace(state, chosen=chosen), teacher.size_of(chosen)
 
 
-def bound(teacher: Teacher, query: queries.Bound, state: State, turn: Turn) -> Answer:
-    """How far a proof reaches."""
-    loss = known(state.loss, "loss")
-    model, most = known(state.balance, "pulls").model, loss.most_curvature
-    if not np.isfinite(most):
-        raise QueryRefused("pulls of this loss change without bound, so no proof reaches beyond the goal")
-    totals = np.zeros(len(query.radii))
-    for where, block, slope in pulled(teacher, state, model):
-        reached = LiftedBlock(block, slope).times(query.direction)
-        along = np.abs(over_outputs(block, loss.outputs).times(query.direction[:-1]))
-        if loss.outputs > 1:  # ‖Ux‖ for the directions U of all outputs
-            along = np.linalg.norm(along, axis=0)
-        along = along * np.sqrt(block.squares(query.measure))
-        along *= 1.0 if teacher.weights is None else teacher.weights[where]
-        for k, radius in enumerate(query.radii):
-            totals[k] += np.maximum(reached + radius * most * along, 0.0).sum()
-    return state, totals
-
-
 def envelope(teacher: Teacher, query: queries.Envelope, state: State, turn: Turn) -> Answer:
-    """How much rows pull along a direction at any model of a region."""
-    loss = known(state.loss, "loss")
-    if loss.outputs > 1 or not np.isfinite(loss.most_curvature):
-        raise QueryRefused("pulls of this loss are not bounded over a region")
-    total = np.zeros(query.reply_length)
+    """Bound how much rows pull along a direction at any model of a ball."""
+    loss: Loss = known(state.loss, "loss")
+    total = np.zeros((len(query.radii), 2 * (1 + len(query.model))))
     for where, block in teacher.rows.blocks(state.scaling):
-        half = query.radius * np.sqrt(block.squares(query.measure))
         weight = 1.0 if teacher.weights is None else teacher.weights[where]
-        at, along, price = block.times(query.model), block.times(query.direction[:-1]), float(query.direction[-1])
-        top, tilt = bounds.envelope(loss, at, half, teacher.target[where], along, price, weight)
-        total += np.append(top.sum(), block.weighted_sum(tilt))
-    return state, total
+        products = Reached.of(query, loss.outputs, block.times, block.squares, block.magnitudes)
+        several = over_outputs(block, loss.outputs)
+        for k, radius in enumerate(query.radii):
+            found = majorant(loss, products.within(radius), teacher.target[where], float(query.direction[-1]), weight)
+            height = found.height.sum() + products.summing(radius, found.tilt)
+            sums = several.weighted_sum(found.tilt), several.weighted_sum(found.pull)
+            total[k] += np.concatenate([[height, found.on.sum()], *sums])
+    return state, raised(total, teacher.rows.count)
 
 
 def slots(counts: tuple[int, ...], position: int, own: int) -> slice:
@@ -468,6 +451,5 @@ HANDLERS: dict[type[queries.Query[object]], Callable[..., Answer]] = {
     queries.Show: show,
     queries.Count: count,
     queries.Take: take,
-    queries.Bound: bound,
     queries.Envelope: envelope,
 }

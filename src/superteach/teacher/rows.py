@@ -93,6 +93,11 @@ class DenseBlock:
             moved += self.constant * matrix[:, -1:]
         return np.asarray(np.einsum("ij,ij->j", moved, moved))
 
+    def magnitudes(self, weights: Array) -> Array:
+        """|X| w for rows w ≥ 0 of a matrix: w × rows."""
+        total = weights[:, : len(self.columns)] @ np.abs(self.columns)
+        return np.asarray(total + weights[:, -1:] * self.constant if self.constant else total)
+
     def square_sums(self) -> Array:
         """Σ_j x_j², one number per scaled column."""
         return np.asarray(np.einsum("ij,ij->i", self.columns, self.columns))
@@ -170,6 +175,12 @@ class SparseBlock:
         if self.centre.any():
             total = total - 2.0 * (self.matrix @ (weight * self.centre)) + weight @ np.square(self.centre)
         return np.asarray(np.maximum(total, 0.0) + (matrix[-1] * self.constant) ** 2 * bool(self.constant))
+
+    def magnitudes(self, weights: Array) -> Array:
+        """Bound the same from above: a centre and an entry count both."""
+        slope = weights[:, : self.matrix.shape[1]] / self.scale
+        total = (np.abs(self.matrix) @ slope.T).T + slope @ np.abs(self.centre)[:, None]
+        return np.asarray(total + weights[:, -1:] * self.constant if self.constant else total)
 
     def square_sums(self) -> Array:
         # Entry by entry in float64, so that nothing cancels; an entry that is not stored adds centre².

@@ -1,7 +1,7 @@
 """How much of a set of models is proved to be out of reach, from a direction that proves it for one of them.
 
 At a model θ no n rows teach θ if a direction u has Λu'θ + u₀n > Σ_j max(0, u'(g_j(θ), 1)). Over a region the right side lies
-below a function that is linear in θ (`mathematics.envelope`), and the least of the difference over
+below a function that is linear in θ (`selection.majorant`), and the least of the difference over
 set and region is a small convex programme. Any multipliers bound it from below, so what is said here needs no solver's word.
 """
 
@@ -14,7 +14,8 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 
 from superteach.coordinator.classroom import Classroom
-from superteach.line.queries import AskMoments, Envelope, Moments
+from superteach.coordinator.proofs import ball_of, envelopes_of
+from superteach.line.queries import AskMoments, Moments
 from superteach.mathematics.problem import ridge_penalty
 from superteach.types import Array
 
@@ -34,15 +35,16 @@ class Region(NamedTuple):
 
 def proved(room: Classroom, direction: Array, size: int, region: Region, radius: float, beyond: float = 0.0) -> bool:
     """Tell whether no `size` rows teach any model of the region, nor any with predictions within `beyond` of one."""
-    learner = room.learner
-    stiff = ridge_penalty(learner.penalty(size), len(region.centre), learner.free_intercept).diagonal
     inverse: Array = np.asarray(np.linalg.inv(region.spread), dtype=np.float64)
-    total = room.federation.sum(Envelope(direction, region.centre, inverse.T, radius + beyond))
-    wanted = float((stiff * direction[:-1]) @ region.centre + direction[-1] * size)
-    slope = inverse.T @ (stiff * direction[:-1] - total[1:])
+    ball = ball_of(room, region.centre, size, inverse.T)
+    assert ball is not None
+    (total,) = envelopes_of(room, ball)(direction, np.array([radius + beyond]))
+    stiff = ball.stiffness * direction[:-1]
+    wanted = float(stiff @ region.centre + direction[-1] * size)
+    slope = inverse.T @ (stiff - total.tilt)
     lowest = _least(slope, region.rows @ inverse, region.least - region.rows @ region.centre, radius)
-    margin = wanted - total[0] + lowest - beyond * float(np.linalg.norm(slope))
-    return bool(margin > 1e-9 * (abs(wanted) + abs(total[0]) + abs(lowest)))
+    margin = wanted - total.height + lowest - beyond * float(np.linalg.norm(slope))
+    return bool(margin > 1e-9 * (abs(wanted) + abs(total.height) + abs(lowest)))
 
 
 def _least(slope: Array, rows: Array, lack: Array, radius: float) -> float:

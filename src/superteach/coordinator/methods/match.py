@@ -13,9 +13,10 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from superteach.coordinator import metrics
+from superteach.coordinator import metrics, proofs
 from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.methods.outcome import Outcome, Search
+from superteach.coordinator.proofs import Proof
 from superteach.lesson import Certificate
 from superteach.line import queries
 from superteach.line.queries import AskMoments, Moments, Size
@@ -89,15 +90,6 @@ class Matcher(Search):
     def _measure(self) -> Array:
         """A: ‖A(θ − θ*)‖ is the distance that a lesson out of reach makes small."""
         return self._room.to_measure
-
-    @property
-    def _change(self) -> Array | None:
-        """R: x'θ changes by at most ‖R x‖ where the distance to the goal is 1; a vector is its diagonal, None: unknown."""
-        scaling, width = self._room.scaling, len(self._goal) // self._room.learner.outputs
-        if not self._room.wide:
-            return self._room.from_measure.T
-        plain = scaling.scale is None and scaling.constant in (0.0, 1.0) and self._room.measure == "coefficients"
-        return np.ones(width) if plain else None
 
     def announce(self, sizes: list[int]) -> list[int]:
         """Remember how large a lesson may be: in a pool of few rows one search covers all sizes."""
@@ -198,11 +190,11 @@ class Matcher(Search):
         federation.stage = "prices"
         metric = self._metric_of(self._curvature_at_goal(size))
         found = self._agree(self._goal, target, metric, size, thin=True)
-        proof, bound = (None, 0.0) if found.balanced else self._proof(found, size)
+        proof = None if found.balanced else self._proof(found, metric, size)
         if not found.balanced and proof is None and found.freedom <= len(metric) + 1:
             # Few rows leave little freedom: harder prices may prove, or balance, what softer ones do not.
             harder = self._agree(self._goal, target, metric, size, False, prices.BALANCED, 0.0)
-            proof, bound = (None, 0.0) if harder.balanced else self._proof(harder, size)
+            proof = None if harder.balanced else self._proof(harder, metric, size)
             found = harder if harder.balanced else self._agree(self._goal, target, metric, size)
         found, risks = prices.take(federation.sum, found, metric, size), list[float]()
         first = found, metric
@@ -215,7 +207,8 @@ class Matcher(Search):
             kept = self._or_first(kept, *first, size, risks[0])
         if proof is None:
             risks = self._trace
-        certificate, bound = _for_size(proof, bound, kept.rows - size)
+        told = None if proof is None else self._for_size(proof, size, kept.rows)
+        certificate = None if told is None else Certificate(told.direction, told.margin)
         risks = [*risks, self._predicted(kept)]
         if proof is not None:
             reason = "the goal is proved to be out of reach; the lesson comes near it"
@@ -224,6 +217,7 @@ class Matcher(Search):
         else:
             reason = "the prices come near the goal; there is no proof that they cannot balance it"
         ended = found.balanced or proof is not None
+        bound = 0.0 if told is None else max(told.radius, 0.0)
         self.outcome = Outcome(reason, ended, np.array(risks), certificate=certificate, lower_bound=bound)
         return kept
 
@@ -403,27 +397,26 @@ class Matcher(Search):
         found = self._agree(model, target, aim, size)
         return prices.take(self._room.federation.sum, found, aim, size), aim
 
-    def _proof(self, found: Prices, size: int) -> tuple[tuple[Array, float] | None, float]:
-        """A proof that no lesson of this size teaches the goal, and a risk that none goes below; the best of all levels."""
-        federation, loss, target = self._room.federation, self._room.learner.loss, self._target(size)
-        federation.stage, change = "proof", self._change
-        best, bound = None, -1.0
-        for point in reversed(found.levels):
-            if self._refits:  # what no row sees is asked for where everything may be
-                point = np.append(self._room.without_unseen(point[:-1]), point[-1])
-            proof = prices.prove(federation.sum, point, target, size)
-            if proof is None:
-                continue
-            reach = 0.0
-            if change is not None:
-                stiff = self._penalty(size).diagonal
-                reach = prices.lower_bound(federation.sum, proof[0], target, stiff, size, change, loss.most_curvature)
-            if reach > bound:
-                best, bound = proof, reach
-        ball = self._ball() if best is not None else None
-        if ball is not None:
-            bound = max(bound, float(np.linalg.norm(self._goal - ball[0])) - ball[1])
-        return best, max(bound, 0.0)
+    def _proof(self, found: Prices, metric: Array, size: int) -> Proof | None:
+        """A proof that no lesson of this size teaches the goal, nor any model within a radius; None: there is none."""
+        points = [*reversed(found.levels)]
+        if self._refits:  # what no row sees is asked for where everything may be
+            points = [np.append(self._room.without_unseen(point[:-1]), point[-1]) for point in points]
+        proof = proofs.prove(self._room, self._goal, size, points, metric, search=self._refits)
+        ball = self._ball() if proof is not None else None
+        if proof is None or ball is None:
+            return proof
+        return proof._replace(radius=max(proof.radius, float(np.linalg.norm(self._goal - ball[0])) - ball[1]))
+
+    def _for_size(self, proof: Proof, size: int, kept: int) -> Proof | None:
+        """A proof for a lesson of other rows than it was found for: a ball that no lesson of any size enters stays."""
+        if kept == size:
+            return proof
+        again = proofs.again(self._room, self._goal, kept, proof)
+        ball = self._ball() if again is not None else None
+        if again is None or ball is None:
+            return again
+        return again._replace(radius=max(again.radius, float(np.linalg.norm(self._goal - ball[0])) - ball[1]))
 
     def _ball(self) -> tuple[Array, float] | None:
         """Centre and radius of a ball outside which no lesson of any size can bring the learner; None: none is known.
@@ -509,18 +502,3 @@ class Matcher(Search):
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
-
-
-def _for_size(proof: tuple[Array, float] | None, bound: float, more: int) -> tuple[Certificate | None, float]:
-    """A proof and its bound, for a lesson of `more` rows than they were found for.
-
-    The margin grows by the price of a row; and since the sums behind a bound are convex in the radius, it shrinks no more
-    than the margin does.
-    """
-    if proof is None:
-        return None, 0.0
-    direction, margin = proof
-    after = margin + more * float(direction[-1])
-    if after <= 1e-9 * abs(margin):
-        return None, 0.0
-    return Certificate(direction, after), bound * min(1.0, after / margin)

@@ -36,9 +36,10 @@ OCTAVES = 96
 """Classes of length in a reply to `Balance`: class k holds lengths from 2^(k − 72) on, class 0 all shorter ones."""
 SHAPES = {
     "centre": "x", "scale": "x", "model": "d", "goal": "d", "point": "d", "direction": "d", "metric": "m", "measure": "m",
-    "tilt": "p", "residual": "p", "root": "q", "width": "d", "odds": "o",
+    "tilt": "p", "residual": "p", "root": "q", "width": "d", "odds": "o", "shares": "k", "reach": "r",
 }  # fmt: skip
-"""Shapes of fields by their names: x raw columns, d coefficients, p = d + 1 prices, q p × p, m d or d × d, o octaves."""
+"""Shapes of fields by their names: x raw columns, d coefficients, p = d + 1 prices, q p × p, m d or d × d, r the same
+for the coefficients of one output, o octaves, k teachers × d."""
 
 Read = TypeVar("Read", covariant=True)
 
@@ -133,7 +134,9 @@ class Query(Generic[Read]):
             "p": [(width + 1,)],
             "q": [(width + 1,) * 2],
             "m": [(width,), (width, width)],
+            "r": [shape for own in (columns, columns + 1) if width % own == 0 for shape in ((own,), (own, own))],
             "o": [(OCTAVES,)],
+            "k": [(teachers, width)],
         }
         for name, value in vars(self).items():
             shape = "p" if name in self.priced else "" if name in self.listed else SHAPES.get(name, "")

@@ -26,7 +26,7 @@ from superteach.line.queries.common import OCTAVES as OCTAVES
 from superteach.types import Array
 
 __all__ = [
-    "Alone", "Assign", "Balance", "Bound", "ChosenCost", "Count", "Draw", "Drawn", "Envelope", "Gather", "Play", "Price",
+    "Alone", "Assign", "Balance", "ChosenCost", "Count", "Draw", "Drawn", "Envelope", "Gather", "Play", "Price",
     "RoundAlone", "Settle", "Show", "Solo", "Take", "Tally",
 ]  # fmt: skip
 
@@ -308,34 +308,30 @@ class Take(_Named):
     broadcast = "which rows to choose"
 
 
-class Bound(Numbers):
-    """Σ_j max(0, u'(g_j, 1) + ρ c |u'x_j| ‖R x_j‖) for several ρ: how far a proof reaches beyond the goal itself."""
-
-    direction: Array
-    measure: Array
-    """R: ‖R x_j‖ is how much a row's prediction changes at most where the model moves by 1."""
-    radii: Array
-    broadcast = "a direction, a d × d matrix or its diagonal, some radii"
-    reply = "one sum per radius"
-    exposure = "how much all rows pull along the direction, within a radius of the goal"
-    length = ("radii",)
-    priced = ("direction",)
-
-
 class Envelope(Numbers):
-    """A, ΣB_j x_j: no model θ within a radius of θ° lets rows reach more along u than A + Σ B_j x_j'(θ − θ°)."""
+    """Bound what all rows reach along a direction (v, c) at any model within a radius of θ°, for several radii.
+
+    Σ_j max(0, v'g_j(θ) + c) ≤ height + tilt'(θ − θ°). For each radius: the height, rounded upwards, how many rows reach
+    anything, the tilt, and a subgradient in v (see `selection.majorant`).
+    """
 
     direction: Array
     model: Array
     """θ°."""
-    measure: Array
-    """R: |x_j'(θ − θ°)| is at most ‖R x_j‖ times the distance between the two."""
-    radius: float
-    broadcast = "a direction, a model, a d × d matrix, a radius"
-    reply = "1 + d sums"
-    exposure = "how much all rows pull along the direction, at any model within the radius"
-    length = (1, "model")
+    reach: Array
+    """R for one output: predictors of a row x_j move by at most ‖R x_j‖ times the distance between θ and θ°."""
+    radii: Array
+    broadcast = "a direction, a model, a d × d matrix or its diagonal, some radii"
+    reply = "2 + 2d sums per radius"
+    exposure = "how much all rows pull along the direction, at any model within a radius"
     priced = ("direction",)
+
+    @property
+    def reply_length(self) -> int:
+        return len(self.radii) * 2 * (1 + len(self.model))
+
+    def read(self, total: Array) -> Array:
+        return total.reshape(len(self.radii), -1)
 
 
 class ChosenCost(Query[float | None]):

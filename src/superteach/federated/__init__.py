@@ -1,0 +1,1 @@
+"""Lessons across organisations, as an exchange of small signed documents."""

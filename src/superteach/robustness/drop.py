@@ -1,0 +1,327 @@
+"""`superteach.drop`: the fewest rows without which a finding falls, between a proof and a search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from superteach.errors import DataError, GoalError, LearnerError, SettingError, listed, suggestion
+from superteach.faces.tables import check_container, check_numbers, our_errors, refuse_text
+from superteach.mathematics.learner import Learner
+from superteach.mathematics.losses import Logistic, Squared
+from superteach.mathematics.problem import ridge_penalty
+from superteach.robustness import intervals, regions
+from superteach.robustness.leaderboard import Votes
+from superteach.robustness.regression import Regression
+from superteach.robustness.result import Proof, Robustness, Step
+from superteach.robustness.search import Removal, RemovalSearch
+from superteach.robustness.significance import SignificanceSlice, least_rows_robust
+from superteach.robustness.statistics import STANDARD_ERRORS, Coefficient, Significance, StandardErrors, Statistic
+from superteach.teacher.inputs import Part, make_teachers
+from superteach.types import Array, Positions, Raw, is_number, is_whole
+
+MOST_SHARE = 0.5
+"""Share of the rows that a search may remove, where `most` is not given."""
+FREE = 3
+"""Free coefficients up to which regions are bisected; beyond, the number of regions explodes."""
+SECONDS = 60.0
+"""Wall time of a proof over regions, after which the bound reached is returned."""
+Report = Callable[[str], None]
+
+
+def drop(
+    X: object,
+    y: object = None,
+    learner: object = None,
+    *,
+    coefficient: object = None,
+    value: float = 0.0,
+    significance: float | None = None,
+    standard_errors: StandardErrors = "classical",
+    groups: object = None,
+    winner: object = None,
+    loser: object = None,
+    most: int | None = None,
+    seconds: float = SECONDS,
+    report: Report = lambda text: None,
+) -> Robustness:
+    """Find the fewest rows without which a coefficient passes a value, or is no longer significant.
+
+    `coefficient` is a column's name or number, or a vector a for a'θ (intercept last where the learner fits one). It is to
+    end on the other side of `value`; or, with `significance` (a level such as 0.05), its confidence interval is to reach 0,
+    with `standard_errors` "classical", "HC0", "HC1" or "clustered" by `groups`. The default learner is
+    LogisticRegression for two classes and LinearRegression for numbers.
+    `most` limits the rows removed (default: half), `seconds` the proof.
+
+    With `winner` and `loser` (columns of X, or one name for each vote) the question is whether the first place of the
+    Bradley-Terry leaderboard changes; X may then be None.
+    """
+    if not (is_number(seconds) and seconds >= 0.0):
+        raise SettingError(f"seconds={seconds!r} must be a number of at least 0")
+    if winner is not None or loser is not None:
+        return _first_place(X, winner, loser, learner, most, float(seconds), report)
+    if coefficient is None:
+        raise GoalError("coefficient is missing; name the column whose coefficient is asked about")
+    regression, names, student, index = _regression(X, y, learner)
+    limit = _limit(most, regression.count)
+    vector = _vector(coefficient, names, student)
+    direction = regression.direction(vector)
+    if direction is None:
+        raise GoalError(
+            f"coefficient={coefficient!r} is not determined by the rows: its column repeats others; leave one of them out"
+        )
+    model = regression.fit(np.zeros(0, np.int64), np.zeros(regression.width))
+    if not np.isfinite(model).all():
+        raise DataError("the learner has no finite model on these rows; add a penalty, or leave columns out")
+    before = float(direction @ model)
+    name = coefficient if isinstance(coefficient, str) else "the coefficient"
+    if significance is None:
+        if not (is_number(value) and np.isfinite(value)):
+            raise SettingError(f"value={value!r} must be a finite number")
+        sign = 1.0 if before > value else -1.0
+        statistic: Statistic = Coefficient(sign * direction, sign * float(value))
+        question = f"{name} changes its sign" if value == 0.0 else f"{name} passes {value:g}"
+        return _answer(regression, model, statistic, sign, limit, question, float(seconds), report)
+    wanted = _significance(significance, standard_errors, groups, index, direction * np.sign(before), regression.count)
+    question = f"{name} is no longer significant at {significance:g}"
+    if wanted.value(regression, np.ones(regression.count, dtype=bool), model) <= 0.0:
+        raise GoalError(f"{name} is not significant at {significance:g} on all rows; there is nothing to take away")
+    return _answer(regression, model, wanted, float(np.sign(before)), limit, question, float(seconds), report)
+
+
+def _answer(
+    regression: Regression,
+    model: Array,
+    statistic: Statistic,
+    sign: float,
+    limit: int,
+    question: str,
+    seconds: float,
+    report: Report,
+) -> Robustness:
+    """Search, prove, and search again from what the proof has found out."""
+    search = RemovalSearch(regression, statistic, model, limit, report=report)
+    found = search.run()
+    least, proof, certificate = _prove(regression, model, statistic, search, found, seconds, report)
+    found = search.fewest()
+    steps = tuple(_step(one, statistic, sign) for one in search.path())
+    everyone = np.ones(regression.count, dtype=bool)
+    error = statistic.standard_error(regression, everyone, model) if isinstance(statistic, Significance) else None
+    return Robustness(
+        question=question,
+        total=regression.count,
+        before=sign * float(statistic.direction @ model),
+        rows=None if found is None else found.rows,
+        after=None if found is None else sign * float(statistic.direction @ found.model),
+        least=least,
+        proof=proof,
+        path=steps,
+        certificate=certificate,
+        error=error,
+    )
+
+
+def _prove(
+    regression: Regression,
+    model: Array,
+    statistic: Statistic,
+    search: RemovalSearch,
+    found: Removal | None,
+    seconds: float,
+    report: Report,
+) -> tuple[int, Proof, tuple[regions.Slice, regions.RegionProof] | None]:
+    """Prove by intervals, which take little time, and over regions where few coefficients are free."""
+    if not isinstance(regression.loss, Squared | Logistic) or regression.per_row or seconds == 0.0:
+        return 1, "none", None
+    enough = search.most + 1 if found is None else len(found.rows)
+    if isinstance(statistic, Coefficient):
+        threshold = statistic.threshold
+        what = None
+        if regression.width <= FREE + 1:
+            what = regions.Slice(regression, statistic.direction, threshold, model)
+    else:
+        assert isinstance(statistic, Significance)
+        if statistic.errors in ("HC0", "HC1") and isinstance(regression.loss, Squared):
+            return least_rows_robust(regression, statistic, model, enough, FREE, seconds), "intervals", None
+        classical = statistic.errors == "classical" and isinstance(regression.loss, Squared)
+        if not classical or regression.penalty.any() or regression.width > FREE + 1:
+            return 1, "none", None
+        what = SignificanceSlice(regression, statistic, model, enough)
+    least: int = 1
+    proof: Proof = "none"
+    certificate: tuple[regions.Slice, regions.RegionProof] | None = None
+    if what is not None and what.usable:
+        made = regions.prove(what, enough, regions.RegionOptions(seconds=seconds), report)
+        if made.proof is not None:
+            least, proof, certificate = made.least, "regions", (what, made.proof)
+        if found is None or least < len(found.rows):
+            search.improve(regions.rounded(made.weights, search.most))
+        better = search.fewest()
+        if better is not None and least >= len(better.rows):
+            return len(better.rows), "regions", certificate
+    if isinstance(statistic, Coefficient):
+        distance = statistic.value(regression, np.ones(regression.count, dtype=bool), model)
+        better = search.fewest()
+        enough = search.most + 1 if better is None else len(better.rows)
+        bound = intervals.IntervalBound(regression, model)
+        by_intervals = bound.least_rows(statistic.direction, distance, enough, time.monotonic() + seconds, report)
+        if by_intervals > least or proof == "none":
+            return by_intervals, "intervals", None
+    return least, proof, certificate
+
+
+def _step(removal: Removal, statistic: Statistic, sign: float) -> Step:
+    return Step(removal.rows, sign * float(statistic.direction @ removal.model), removal.value)
+
+
+def _regression(X: object, y: object, learner: object) -> tuple[Regression, list[object], Learner, Raw | None]:
+    """Check rows, targets and learner, and whiten the rows."""
+    if y is None:
+        raise DataError("y is missing; give the target of each row (or winner and loser, for a leaderboard)")
+    refuse_text(y, "y", "the target of each row")
+    if hasattr(learner, "steps"):
+        raise LearnerError(
+            "drop takes a plain learner, not a Pipeline: transform the rows first (pipeline[:-1]), and give its last step"
+        )
+    check_container(X)
+    columns = list(getattr(X, "column_names", None) or getattr(X, "columns", []))
+    with our_errors(X):
+        check_numbers(X)
+        dense: Any = X.toarray() if isinstance(X, sparse.spmatrix | sparse.sparray) else X
+        features = np.asarray(dense)
+        if features.dtype.kind not in "biuf":
+            features = features.astype(np.float64)
+    if features.ndim != 2:
+        raise DataError(f"X has shape {features.shape}; rows × columns are needed")
+    target = np.asarray(y)
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    student = Learner.of(_default(target) if learner is None else learner)
+    names = columns or list(range(features.shape[1]))
+    (teacher,), classes = make_teachers([Part("all rows", features, target)], names, student.loss)
+    if target.ndim > 1 or (classes is not None and len(classes) > 2):
+        many = f"{target.shape[1]} targets" if classes is None else f"{len(classes)} classes, {listed(list(classes))}"
+        raise DataError(f"drop takes two classes or one target, y has {many}; ask about two of them at a time")
+    rows = np.asarray(features, dtype=np.float64)
+    if student.column:
+        rows = np.column_stack([rows, np.full(len(rows), student.column)])
+    penalty = ridge_penalty(student.penalty(len(rows)), rows.shape[1], student.free_intercept)
+    numbers = np.asarray(teacher.target, dtype=np.float64)
+    made = Regression.of(rows, numbers, student.loss, penalty.diagonal, student.ridge_per_row)
+    return made, names, student, target
+
+
+def _default(target: Raw) -> Any:
+    """Take the learner that fits the targets: a classifier for two classes, least squares for numbers."""
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+
+    two = target.ndim == 1 and (target.dtype.kind not in "iuf" or len(np.unique(target)) == 2)
+    return LogisticRegression() if two else LinearRegression()
+
+
+def _limit(most: int | None, count: int) -> int:
+    limit = max(1, int(MOST_SHARE * count)) if most is None else most
+    if not is_whole(limit) or not 1 <= limit < count:
+        raise SettingError(f"most={most!r} must be a whole number from 1 to {count - 1}, one less than the rows")
+    return int(limit)
+
+
+def _significance(
+    level: float, errors: StandardErrors, groups: object, index: Raw | None, direction: Array, count: int
+) -> Significance:
+    if not (is_number(level) and 0.0 < level < 1.0):
+        raise SettingError(f"significance={level!r} must be a level between 0 and 1, such as 0.05")
+    if errors not in STANDARD_ERRORS:
+        raise SettingError(
+            f"standard_errors={errors!r} must be one of {listed(STANDARD_ERRORS)}{suggestion(errors, STANDARD_ERRORS)}"
+        )
+    if (groups is not None) != (errors == "clustered"):
+        raise SettingError('groups go with standard_errors="clustered", and clustered errors need them')
+    numbers: Positions | None = None
+    if groups is not None:
+        given = np.asarray(groups)
+        if given.shape != (count,):
+            raise DataError(f"groups have shape {given.shape}; one group for each of {count} rows is needed")
+        numbers = np.unique(given, return_inverse=True)[1].astype(np.int64)
+        if numbers.max() == 0:
+            raise DataError(f"groups hold one group alone, {given.tolist()[0]!r}; clustered errors need two at least")
+    return Significance(direction, NormalDist().inv_cdf(1.0 - level / 2.0), errors, numbers)
+
+
+def _vector(coefficient: object, names: Sequence[object], student: Learner) -> Array:
+    """Return a such that the question is about a'θ, intercept last."""
+    width = len(names) + (student.intercept != "none")
+    if isinstance(coefficient, np.ndarray | list | tuple):
+        vector = np.asarray(coefficient, dtype=np.float64)
+        if vector.shape != (width,) or not np.isfinite(vector).all() or not vector.any():
+            raise GoalError(
+                f"coefficient has shape {vector.shape}; a vector of {width} finite numbers is needed, not all 0"
+            )
+        return vector
+    place = names.index(coefficient) if coefficient in names else -1
+    if place < 0 and coefficient == "intercept" and student.column:
+        return np.append(np.zeros(len(names)), student.column)
+    if place < 0:
+        raise GoalError(
+            f"coefficient={coefficient!r} is no column; the rows have {listed(names)}{suggestion(coefficient, names)}"
+        )
+    vector = np.zeros(width)
+    vector[place] = 1.0
+    return vector
+
+
+def _first_place(
+    table: object, winner: object, loser: object, learner: object, most: int | None, seconds: float, report: Report
+) -> Robustness:
+    """Ask of every rival of the first place how few votes put it ahead, the nearest first."""
+    votes = Votes.of(table, winner, loser, learner)
+    limit = _limit(most, len(votes.winner))
+    model = votes.fit()
+    first, rivals = votes.order(model)
+    ends = time.monotonic() + seconds
+    bound = intervals.IntervalBound(votes.regression, model)
+    questions = sorted(
+        ((rival, direction, float(direction @ model)) for rival, direction in votes.questions(model, first, rivals)),
+        key=lambda question: bound.first_order(question[1], question[2]),
+    )
+    best: tuple[int, RemovalSearch, Removal] | None = None
+    lows: list[int] = []
+    for rival, direction, distance in questions:
+        enough = limit + 1 if best is None else len(best[2].rows)
+        report(f"rival {len(lows) + 1} of {len(rivals)}: {votes.names[rival]}")
+        # A rival that is proved to need more votes than the best one is out of the question.
+        far = best is not None and bound.first_order(direction, distance) > 1.5 * enough + 5.0
+        if seconds > 0.0 and best is not None and bound.reach(enough - 1, direction) < distance:
+            lows.append(enough)
+            continue
+        if not far:
+            search = RemovalSearch(votes.regression, Coefficient(direction), model, min(limit, enough), report=report)
+            found = search.run()
+            if found is not None and len(found.rows) < enough:
+                best, enough = (rival, search, found), len(found.rows)
+        lows.append(bound.least_rows(direction, distance, enough, ends, report) if seconds > 0.0 else 1)
+    leader = votes.names[first]
+    proof: Proof = "intervals" if seconds > 0.0 else "none"
+    least = min(lows) if best is None else min(*lows, len(best[2].rows))
+    if best is None:
+        gap = min(distance for _, _, distance in questions)
+        question = f"{leader} loses the first place"
+        return Robustness(question, len(votes.winner), gap, None, None, least, proof, (), names=(leader, ""))
+    rival, search, found = best
+    direction = search.statistic.direction
+    return Robustness(
+        question=f"{votes.names[rival]} takes the first place from {leader}",
+        total=len(votes.winner),
+        before=float(direction @ model),
+        rows=found.rows,
+        after=float(direction @ found.model),
+        least=least,
+        proof=proof,
+        path=tuple(_step(one, search.statistic, 1.0) for one in search.path()),
+        names=(leader, votes.names[rival]),
+    )

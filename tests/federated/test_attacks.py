@@ -1,0 +1,313 @@
+"""What a saboteur tries: each of these succeeded, or its like did, over a shared command channel."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from superteach.errors import QueryRefused, SettingError
+from superteach.federated.answering import Answering, respond
+from superteach.federated.box import LocalBox, file_name
+from superteach.federated.documents import own_key, public_of, read, sign
+from superteach.federated.federation import Home, create_federation
+from superteach.federated.site import Site
+from superteach.privacy.ledger import Ledger
+
+STRANGER = Ed25519PrivateKey.from_private_bytes(b"\x07" * 32)
+
+
+@pytest.fixture
+def order(town):
+    """The order of a lesson that the sites have not seen."""
+    town.away = {"north", "south", "west"}
+    for name in town.away:
+        town.step(name)  # they join
+    assert town.teach("out", "--no-wait") == 0
+    (path,) = (town.place / "lessons").rglob("*order*.json")
+    return read(path.read_bytes())
+
+
+def forged(order, key, **more):
+    return sign(key, "order", {**order.body, **more})
+
+
+def put(town, document, lesson=None, name=None):
+    path = town.place / "lessons" / (lesson or document.id) / (name or file_name(document))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(document.data)
+    return path
+
+
+def replies(town, name="north"):
+    return list((town.place / "lessons").rglob(f"*reply-{name}*.json"))
+
+
+def test_an_order_by_a_stranger_or_a_fellow_site_is_not_answered(town, order):
+    fellow = own_key(town.site("south"))
+    for key in (STRANGER, fellow):
+        put(town, forged(order, key))
+    for path in (town.place / "lessons" / order.id).iterdir():
+        path.unlink()
+    town.step("north")
+    assert replies(town) == []
+    notices = " ".join(town.sites["north"][0].notices)
+    assert public_of(STRANGER) in notices
+    assert public_of(fellow) in notices
+    assert "add its key to `coordinators`" in notices
+
+
+def test_a_site_answers_nobody_who_only_knows_the_coordinators_name(town, order):
+    stolen = json.loads(order.data)
+    stolen["body"]["size"] = 91
+    data = json.dumps(stolen, sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(QueryRefused, match="do not hold"):
+        Site(town.site("north")).take(data)
+
+
+def test_a_reply_in_the_name_of_another_site_is_ignored(town, order, capsys):
+    body = {"site": "south", "number": 1, "status": "ok", "numbers": [], "reason": "", "paid": None}
+    put(town, sign(own_key(town.site("north")), "reply", body, order.id), order.id)
+    put(town, sign(STRANGER, "reply", body, order.id), order.id)
+    town.away = {"south"}
+    assert town.teach("out", "--wait", 0.3) == 1
+    err = capsys.readouterr().err
+    assert "no reply yet from south" in err
+    assert "is not signed with its key" in err
+
+
+def test_a_reply_to_another_lesson_counts_for_nothing(town, order, capsys):
+    town.away = set()
+    assert town.teach("out") == 0
+    old = replies(town, "south")[0]
+    town.away = {"south"}
+    assert town.teach("new", "--no-wait") == 0
+    (other,) = [path for path in (town.place / "lessons").iterdir() if path.name != order.id]
+    (other / old.name).write_bytes(old.read_bytes())
+    assert town.teach("new", "--wait", 0.3) == 1
+    assert "no reply yet from south" in capsys.readouterr().err
+
+
+def test_a_question_is_not_moved_into_another_lesson(town, order):
+    site = Site(town.site("north"))
+    assert site.take(order.data)
+    key = Home(town.home).key
+    other = forged(order, key, size=100)
+    site.take(other.data)
+    question = {"number": 2, "to": ["north"], "query": order.body["query"]}
+    strange = sign(STRANGER, "question", question, order.id)
+    with pytest.raises(QueryRefused, match="does not list"):
+        site.take(strange.data)
+    first = sign(key, "question", question, order.id)
+    assert site.take(first.data)
+    changed = sign(key, "question", {**question, "to": ["north", "south"]}, order.id)
+    with pytest.raises(QueryRefused, match="another question 2 already"):
+        site.take(changed.data)
+    assert not site.take(sign(key, "question", question, "b" * 64).data)  # of no order that is here
+
+
+def test_two_coordinators_do_not_speak_for_each_other(town, order):
+    second = STRANGER
+    town.edit("north", "coordinators = [", f'coordinators = [ "{public_of(second)}",')
+    site = Site(town.site("north"))
+    site.take(order.data)
+    receipt = sign(second, "receipt", {"outcome": "aborted", "reason": ""}, order.id)
+    with pytest.raises(QueryRefused, match="another coordinator"):
+        site.take(receipt.data)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"privacy": "none"}, "its policy accepts privacy 'isolated', not 'none'"),
+        ({"privacy": "open"}, "cannot be taught"),
+        ({"columns": ["a", "password"]}, "declares no column 'password'"),
+        ({"classes": [0, 2]}, "other labels"),
+        ({"target": "name"}, "the target 'name'"),
+        ({"version": "99.0"}, "versions work together"),
+        ({"size": 1}, "its policy allows 1"),
+        ({"learner": {"loss": {"name": "os.system"}}}, "cannot be taught"),
+        ({"query": {"name": "Census", "fields": {"rows": "all"}, "arrays": []}}, "lets no reply"),
+        ({"query": {"name": "sys.shell", "fields": {}, "arrays": []}}, "no query named"),
+        ({"query": {"name": "../../etc/passwd", "fields": {}, "arrays": [1]}}, "arrays that are not"),
+        ({"query": {"cmd": "rm"}}, "nothing else"),
+    ],
+)
+def test_an_order_that_the_policy_does_not_allow_is_refused_to_both_people(town, order, more, said):
+    site = Site(town.site("west"))
+    (reply,) = respond(site, forged(order, Home(town.home).key, **more).data)
+    body = read(reply).body
+    assert (body["status"], body["numbers"], body["paid"]) == ("refused", [], None)
+    assert said in body["reason"]
+    assert any(said in notice for notice in site.notices)
+    assert said in (town.site("west") / "audit.jsonl").read_text()
+    assert not (town.site("west") / "chosen").exists()
+
+
+def test_an_expired_order_and_one_from_the_future_are_refused(town, order, monkeypatch):
+    site = Site(town.site("north"))
+    old = sign(Home(town.home).key, "order", {**order.body, "size": 89}, days=-1)
+    (reply,) = respond(site, old.data)
+    assert "expired" in read(reply).body["reason"]
+
+
+def test_an_order_for_a_path_outside_writes_nothing_there(town, order):
+    before = set(town.folder.rglob("*"))
+    site = Site(town.site("north"))
+    for odd in ("../../../outside", "/etc/cron.d/x", "north/../../x", "x\x00y"):
+        seats = [{**seat, "name": odd} if seat["name"] == "north" else seat for seat in order.body["roster"]]
+        with pytest.raises(QueryRefused):
+            site.take(forged(order, Home(town.home).key, roster=seats).data)
+        put(town, order, order.id, "evil.json")
+    box = LocalBox(town.place)
+    (town.place / "lessons" / ("f" * 64)).symlink_to("/etc")
+    (town.place / "lessons" / "..%2f").mkdir()
+    site.sync(box)
+    assert box.list("lessons/" + "f" * 64) == []
+    new = set(town.folder.rglob("*")) - before
+    assert all(town.place in path.parents or town.site("north") in path.parents for path in new)
+
+
+def test_a_name_with_escape_sequences_does_not_reach_a_terminal(town, order):
+    site = Site(town.site("north"))
+    heard: list[str] = []
+    site.heard = heard.append
+    respond(site, forged(order, Home(town.home).key, target="\x1b]0;owned\x07\x1b[2J").data)
+    assert heard
+    assert not any("\x1b" in text or "\x07" in text for text in (*heard, *site.notices, json.dumps(site.status())))
+
+
+def test_a_refusal_with_escape_sequences_is_shown_without(town, order, capsys):
+    body = {
+        "site": "north",
+        "number": 1,
+        "status": "refused",
+        "numbers": [],
+        "reason": "\x1b[2Jpay\r\n me",
+        "paid": None,
+    }
+    put(town, sign(own_key(town.site("north")), "reply", body, order.id), order.id)
+    town.away = {"north"}
+    assert town.teach("out") == 1
+    err = capsys.readouterr().err
+    assert "site north refuses" in err
+    assert "\x1b[2J" not in err
+
+
+def test_a_document_of_ten_megabytes_is_not_read(town, order, monkeypatch):
+    read_bytes: list[int] = []
+    plain = LocalBox.get
+    monkeypatch.setattr(LocalBox, "get", lambda self, name, most: read_bytes.append(most) or plain(self, name, most))
+    path = town.place / "lessons" / order.id / f"0002-question-{'a' * 32}.json"
+    path.write_bytes(b"[" * 10_000_000)
+    town.step("north")
+    assert read_bytes
+    assert max(read_bytes) <= 1 << 20
+
+
+@pytest.mark.parametrize("part", ["lessons", "outbox", "ledger", "chosen", "policy.toml"])
+def test_a_folder_that_became_a_link_is_refused(town, part):
+    place = town.site("north") / part
+    aside = town.folder / "aside"
+    if place.exists():
+        place.rename(aside)
+    else:
+        aside.mkdir()
+    place.symlink_to(aside)
+    with pytest.raises(SettingError, match="symbolic link"):
+        Site(town.site("north"))
+
+
+def test_a_key_that_others_can_read_is_refused(town):
+    for folder, make in ((town.site("north"), Site), (town.home, Home)):
+        os.chmod(folder / "key", 0o644)
+        with pytest.raises(SettingError, match="chmod 600"):
+            make(folder)
+
+
+def test_what_a_site_keeps_is_for_its_owner_alone(town):
+    town.accept("dp")
+    assert town.teach("out", "--privacy", "dp") == 0
+    for path in town.site("north").rglob("*"):
+        if path.is_file() and path.parent.name not in ("site-north",):
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_an_invitation_cannot_be_accepted_by_whoever_reads_the_box(town, order):
+    """Another key joins as a site whose membership it has seen, and is not taken for it."""
+    (membership,) = (town.place / "members").glob("north-*.json")
+    seen = read(membership.read_bytes())
+    false = sign(STRANGER, "membership", {**seen.body, "rows": 1_000_000}, seen.answers)
+    (town.place / "members" / f"north-{false.id[:32]}.json").write_bytes(false.data)
+    members, strange = Home(town.home).members(LocalBox(town.place))
+    assert members["north"].document.author == public_of(own_key(town.site("north")))
+    assert strange == []
+
+
+def test_a_budget_is_not_reset_by_what_lies_in_the_folder(town):
+    """The lesson's documents are removed and the order is given again: no second draw of noise, with or without the box."""
+    town.accept("dp")
+    assert town.teach("out", "--privacy", "dp", "--epsilon", 0.5) == 0
+    site = town.site("north")
+    (lesson,) = [path.name for path in (site / "lessons").iterdir()]
+    kept = {path.name: path.read_bytes() for path in (site / "lessons" / lesson).glob("*.json")}
+    for path in (site / "lessons" / lesson).iterdir():
+        path.unlink()
+    (site / "lessons" / lesson).rmdir()
+    order = next(data for name, data in kept.items() if "order" in name)
+    (reply,) = respond(Site(site), order)
+    assert "second draw of noise" in read(reply).body["reason"]
+    assert len(Ledger(site / "ledger", 1.0, 1e-6).entries()) == 1
+
+
+def test_an_older_copy_of_the_whole_folder_is_noticed_in_the_box_and_charged(town):
+    import shutil
+
+    town.accept("dp")
+    town.step_all()
+    shutil.copytree(town.site("north"), town.folder / "backup")
+    assert town.teach("out", "--privacy", "dp", "--epsilon", 0.5) == 0
+    lesson = town.lesson("out")["lesson"]
+    town.restart("north")
+    shutil.rmtree(town.site("north"))
+    shutil.copytree(town.folder / "backup", town.site("north"))
+    for path in (town.place / "lessons").rglob("*receipt*"):
+        path.unlink()
+    town.step("north")
+    town.step("north")
+    assert [one["lesson"] for one in Ledger(town.site("north") / "ledger", 1.0, 1e-6).entries()] == [lesson]
+    assert any("an older copy" in text for text in town.sites["north"][0].notices)
+    numbers = {path.name for path in replies(town)}
+    assert len(numbers) == 3  # as they were
+
+
+def test_an_older_ledger_is_noticed_from_the_audit_log(town):
+    town.accept("dp")
+    assert town.teach("out", "--privacy", "dp", "--epsilon", 0.3) == 0
+    old = (town.site("north") / "ledger" / "ledger").read_bytes()
+    assert town.teach("more", "--privacy", "dp", "--epsilon", 0.4) == 0
+    (town.site("north") / "ledger" / "ledger").write_bytes(old)
+    town.restart("north")
+    assert town.teach("third", "--privacy", "dp", "--epsilon", 0.2) == 1
+    assert "old copy" in " ".join(town.sites["north"][0].notices)
+
+
+def test_two_sites_of_one_name_are_not_invited(tmp_path):
+    for names, said in ((["north", "North"], "one name"), (["a/b"], "no name"), (["-x"], "no name")):
+        with pytest.raises(SettingError, match=said):
+            create_federation(tmp_path / "f", names)
+    assert not Path(tmp_path / "f").exists()
+
+
+def test_answering_needs_no_network_and_no_port(town, order, monkeypatch):
+    import socket
+
+    def refuse(*_, **__):
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket.socket, "__init__", refuse)
+    site = Site(town.site("north"))
+    assert len(respond(site, order.data, Answering(site))) == 1
