@@ -371,7 +371,7 @@ SETS_PIPELINES_AND_DROPS: list[tuple[str, Call]] = [
     (r"'agee' is no column.*'age'", lambda folder: drop(X, Y, coefficient="agee")),
     (r"99 is no column", lambda folder: drop(X, Y, coefficient=99)),
     (r"column 'ward' holds text, such as 'east'", lambda folder: drop(WARD, Y, coefficient="age")),
-    (r"3 classes, '0', '1', '2'", lambda folder: drop(X, THREE, coefficient="age")),
+    (r"3 classes, '0', '1', '2'", lambda folder: drop(X, THREE, LogisticRegression(), coefficient="age")),
     (r"2 targets", lambda folder: drop(X, np.column_stack([T, T]), Ridge(), coefficient="age")),
     (r"value=nan", lambda folder: drop(X, Y, coefficient="age", value=np.nan)),
     (r"value='0'", lambda folder: drop(X, Y, coefficient="age", value="0")),

@@ -36,7 +36,7 @@ def look(subject: Subject, row: Row, mode: Mode, runs: int, memory: Memory, door
     2 × runs × features. Other owners choose once for the same share: the attacker knows their rows and their choice.
     """
     pools = subject, subject.with_row(row)
-    known = [door.teacher("owner 1", *pool.parts[0]) for pool in pools]
+    known = [door.teacher("owner", *pool.parts[subject.place]) for pool in pools]
     loss, column, goal = subject.about
     x = np.append(row[0], column) if column else row[0]
     pull = -float(loss.terms(np.array([x @ goal]), np.array([row[1]])).slope[0]) * x
@@ -47,7 +47,7 @@ def look(subject: Subject, row: Row, mode: Mode, runs: int, memory: Memory, door
             heard = listen(pool, mode, door, memory=memory)
             evidence = 0.0
             for one in heard.of(Private):
-                if one.position == 0 and isinstance(one.query, Private):
+                if one.position == subject.place and isinstance(one.query, Private):
                     without, within = (exact(teacher, one.query) for teacher in known)
                     change = within - without
                     away = one.sealed.values - without - 0.5 * change

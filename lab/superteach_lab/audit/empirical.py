@@ -114,7 +114,7 @@ class Drawn:
 def draw(subject: Subject, row: Row, mode: Mode, whole: bool, runs: int, door: Door = HONEST) -> Drawn:
     """Run as many lessons without the row as with it, and weigh the evidence for the row in each."""
     pools = subject, subject.with_row(row)
-    known = [door.teacher("owner 1", *pool.parts[0]) for pool in pools]
+    known = [door.teacher("owner", *pool.parts[subject.place]) for pool in pools]
     scores, squares, numbers, spent = np.zeros((2, runs, 2)), np.zeros(2), np.zeros(2), np.zeros(2)
     marks, memory, guessed = [], dict[bytes, tuple[Array, Array]](), False
     for run in range(runs):
@@ -158,7 +158,7 @@ def _of_owner(teacher: Teacher, subject: Subject, mode: Mode, door: Door) -> Ite
 def _through_lesson(subject: Subject, mode: Mode, door: Door) -> list[Reply]:
     """Teach a whole lesson; the first owner has the row, or has it not."""
     heard = listen(subject, mode, door, choose=False)
-    return [one for one in heard.replies if one.position == 0 and isinstance(one.query, Private)]
+    return [one for one in heard.replies if one.position == subject.place and isinstance(one.query, Private)]
 
 
 def _mark(noise: Array) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
 from typing import Any
@@ -163,7 +163,7 @@ def look_at_models(
 ) -> Finding:
     """Guess from delivered models whether a row was there, at the owner who chooses most rows."""
     chosen = [len(rows) for rows in listen(subject, mode).chosen]
-    subject = subject.led_by(int(np.argmax(chosen)))
+    subject = replace(subject, place=int(np.argmax(chosen)))
     known = crafted(subject)[delivered.MODELS[attack]]
     memory: Memory = {}
     listen(subject, mode, memory=memory)  # other owners choose once, and the attacker knows what

@@ -59,6 +59,8 @@ class Subject:
     """The label that targets of 1 stand for; None: targets are numbers, or were drawn as ±1."""
     declared: tuple[int, ...] = ()
     """How many rows owners say that they have; empty: as many as they have."""
+    place: int = 0
+    """The owner whose row is looked for."""
 
     @property
     def count(self) -> int:
@@ -99,20 +101,16 @@ class Subject:
         return replace(self, parts=tuple(change(X, y) for X, y in self.parts))
 
     def with_row(self, row: Row) -> Subject:
-        """Return the same with one row more at the first owner, who declares as many rows as before."""
-        (X, y), *others = self.parts
-        declared = self.declared or tuple(len(y) for _, y in self.parts)
-        return replace(self, parts=((np.vstack([X, row[0]]), np.append(y, row[1])), *others), declared=declared)
+        """Return the same with one row more at one owner, who declares as many rows as before."""
+        parts, declared = list(self.parts), self.declared or tuple(len(y) for _, y in self.parts)
+        X, y = parts[self.place]
+        parts[self.place] = np.vstack([X, row[0]]), np.append(y, row[1])
+        return replace(self, parts=tuple(parts), declared=declared)
 
     def owner(self, place: int = 0) -> Subject:
         """Return the lesson of one owner alone, smaller in proportion."""
         part = self.parts[place]
         return replace(self, parts=(part,), budget=max(1, round(self.budget * len(part[1]) / self.count)))
-
-    def led_by(self, place: int) -> Subject:
-        """Return the same with another owner first."""
-        order = [place, *(other for other in range(len(self.parts)) if other != place)]
-        return replace(self, parts=tuple(self.parts[other] for other in order))
 
     def standardised(self) -> Subject:
         """Return rows and goal on standardised columns, as if owners had scaled them by public means and deviations."""
@@ -149,10 +147,10 @@ class Tapped(InProcess):
     ) -> None:
         """Without `choose` questions that are only acknowledged are not worked on: no reply depends on that.
 
-        With a `memory` all owners but the first choose once for the same share.
+        With a `memory` all owners but the one under attack choose once for the same share.
         """
         super().__init__(subject.teachers(door.teacher), threads=1)
-        self.door, self.choose, self.memory = door, choose, memory
+        self.door, self.choose, self.memory, self.place = door, choose, memory, subject.place
         self.declared = subject.declared or self.declared
         self.replies: list[Reply] = []
 
@@ -168,7 +166,7 @@ class Tapped(InProcess):
         return super().gather(query, number)
 
     def _ask(self, position: int, query: Query[object], number: int) -> Sealed:
-        if self.memory is None or not position or not isinstance(query, ChooseShare):
+        if self.memory is None or position == self.place or not isinstance(query, ChooseShare):
             sealed = super()._ask(position, query, number)
         else:
             known = position, query.rows[position], query.shares[position].tobytes()

@@ -101,12 +101,9 @@ class IntervalBound:
 
         `ends` is the reading of the monotonic clock after which no further number is tried.
         """
-        low, high = 0, 1
+        low, high = 0, enough
         if enough > 1 and self.reach(enough - 1, direction) < distance:
             return enough
-        while high < enough and time.monotonic() < ends and self.reach(high, direction) < distance:
-            low, high = high, min(2 * high, enough)
-            report(f"proof: at least {low + 1:,} rows")
         while high - low > 1 and time.monotonic() < ends:
             middle = (low + high) // 2
             low, high = (middle, high) if self.reach(middle, direction) < distance else (low, middle)

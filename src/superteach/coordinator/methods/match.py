@@ -85,6 +85,8 @@ class Matcher(Search):
         self._risk_target = settings.risk_target
         self._range: tuple[int, int] | None = None
         self._again = False
+        self._proofs: dict[int, Proof] = {}
+        """By size."""
 
     @property
     def _measure(self) -> Array:
@@ -399,24 +401,29 @@ class Matcher(Search):
 
     def _proof(self, found: Prices, metric: Array, size: int) -> Proof | None:
         """A proof that no lesson of this size teaches the goal, nor any model within a radius; None: there is none."""
-        points = [*reversed(found.levels)]
-        if self._refits:  # what no row sees is asked for where everything may be
-            points = [np.append(self._room.without_unseen(point[:-1]), point[-1]) for point in points]
-        proof = proofs.prove(self._room, self._goal, size, points, metric, search=self._refits)
-        ball = self._ball() if proof is not None else None
-        if proof is None or ball is None:
-            return proof
-        return proof._replace(radius=max(proof.radius, float(np.linalg.norm(self._goal - ball[0])) - ball[1]))
+        if size not in self._proofs:  # it is there where another search with other lots found it
+            points = [*reversed(found.levels)]
+            if self._refits:  # what no row sees is asked for where everything may be
+                points = [np.append(self._room.without_unseen(point[:-1]), point[-1]) for point in points]
+            proof = proofs.prove(self._room, self._goal, size, points, metric, search=self._refits)
+            if proof is None:
+                return None
+            self._proofs[size] = self._beyond_ball(proof)
+        return self._proofs[size]
 
     def _for_size(self, proof: Proof, size: int, kept: int) -> Proof | None:
-        """A proof for a lesson of other rows than it was found for: a ball that no lesson of any size enters stays."""
+        """A proof for a lesson of other rows than it was found for."""
         if kept == size:
             return proof
-        again = proofs.again(self._room, self._goal, kept, proof)
-        ball = self._ball() if again is not None else None
-        if again is None or ball is None:
-            return again
-        return again._replace(radius=max(again.radius, float(np.linalg.norm(self._goal - ball[0])) - ball[1]))
+        found = proofs.again(self._room, self._goal, kept, proof)
+        return None if found is None else self._beyond_ball(found)
+
+    def _beyond_ball(self, proof: Proof) -> Proof:
+        """The same proof, with the way to a ball that no lesson leaves, where one is known and that is longer."""
+        ball = self._ball()
+        if ball is None:
+            return proof
+        return proof._replace(radius=max(proof.radius, float(np.linalg.norm(self._goal - ball[0])) - ball[1]))
 
     def _ball(self) -> tuple[Array, float] | None:
         """Centre and radius of a ball outside which no lesson of any size can bring the learner; None: none is known.
