@@ -75,19 +75,19 @@ def test_resident_sites_answer_in_every_mode_and_stay_small(tmp_path):
         assert json.loads((tmp_path / "north" / "status.json").read_text())["site"] == "north"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_processes_that_are_killed_outright_lose_nothing(tmp_path, seed):
     found(tmp_path)
     rng = random.Random(seed)
     for attempt in range(40):
         with site(tmp_path / "north") as north, site(tmp_path / "south"), site(tmp_path / "west") as west:
             asked = ("--learner", "logistic", "--goal", tmp_path / "goal.json", "--budget", 90, "--privacy", "dp")
-            every = ("--teachers", ",".join(SITES), "--out", tmp_path / "out", "--overwrite", "--wait", 20)
+            every = ("--teachers", ",".join(SITES), "--out", tmp_path / "out", "--overwrite", "--wait", 8)
             command = [*COMMAND, "teach", "--box", tmp_path / "clinic", *asked, *every]
             order = subprocess.Popen([str(one) for one in command], env=ENV, stderr=subprocess.DEVNULL)
             victim = rng.choice([north, west, order])
             time.sleep(rng.uniform(0.5, 4.0))
-            if attempt < 6:
+            if attempt < 3:
                 with suppress(psutil.NoSuchProcess):
                     for one in (psutil.Process(victim.pid), *psutil.Process(victim.pid).children()):
                         one.kill()
