@@ -9,7 +9,7 @@ import superteach as st
 from benchmarks.delayed import Delayed
 from superteach.coordinator.teaching import teach
 from superteach.engines.base import add_up
-from superteach.engines.remote import values_of
+from superteach.engines.replies import values_of
 from superteach.errors import BadReply
 from superteach.goals import PerturbedFit
 from superteach.line import wire

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from superteach.engines.base import add_up
-from superteach.engines.remote import reply_of, values_of
+from superteach.engines.replies import reply_of, values_of
 from superteach.errors import TeachingError
 from superteach.line import wire
 from superteach.line.partitions import Home, Member, Seat, Task, Told
