@@ -153,8 +153,10 @@ def _softmax(
     rest = np.maximum(rest, 1e-300)
     score = at - whole - np.log(rest)  # η_c − log Σ_{e≠c} exp η_e
     odds = share / rest
-    # l_c = e_c − w_c with w_ce = p_e/(1 − p_c), e ≠ c.
-    length = np.sqrt(1.0 + np.maximum(np.square(share).sum(axis=0) - np.square(share), 0.0) / np.square(rest))
+    # l_c = e_c − w_c with w_ce = p_e/(1 − p_c), e ≠ c: probabilities, so ‖l_c‖² is at most 2, also where 1 − p_c vanishes.
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        length = np.sqrt(1.0 + np.maximum(np.square(share).sum(axis=0) - np.square(share), 0.0) / np.square(rest))
+    length = np.fmin(length, np.sqrt(2.0) * (1.0 + UNIT))
     reach = length * half * (1.0 + STEPS * UNIT)
     negative = np.full_like(at, -1.0)  # −ℓ' of a negative label is −σ
     one, _ = _chord(Logistic(), score, reach, negative, negative, 0.0, 1.0, -np.inf)
@@ -166,7 +168,11 @@ def _softmax(
         spread = scale / rest
         return np.asarray(scale - share * (spread.sum(axis=0) - spread))
 
-    tilt = combined(gap * one.tilt)
+    with np.errstate(over="ignore", invalid="ignore"):
+        tilt = combined(gap * one.tilt)
+    unknown = ~np.isfinite(tilt).all(axis=0)  # at radius 0 any tilt will do, elsewhere such a row has no bound
+    tilt[:, unknown] = 0.0
+    height = np.where(unknown & (half > 0.0), np.inf, height)
     pull = -weight * one.height
     pull[largest, every] += weight * one.height.sum(axis=0) - weight
     pull[own, every] += weight
@@ -175,7 +181,8 @@ def _softmax(
     moved = step - ((share * step).sum(axis=0) - share * step) / rest
     turned = -weight * one.tilt * moved
     turned[largest, every] += weight * (one.tilt * moved).sum(axis=0)
-    slack = 8.0 * outputs * UNIT * (gap * (one.height + one.tilt * reach * (1.0 + odds))).sum(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        slack = 8.0 * outputs * UNIT * (gap * (one.height + one.tilt * reach * (1.0 + odds))).sum(axis=0)
     steep = np.broadcast_to(2.0 * weight, (rows,))
     return Majorant(height + slack, tilt, pull, np.ones(rows)), turned, (steep, steep)
 
