@@ -228,7 +228,7 @@ class Settings:
         "can be read from the last of these sums), or each teacher alone.",
         _word(ROUNDINGS),
         choices=ROUNDINGS,
-        shown="together; with --federation: alone",
+        shown="together; with --box: alone",
     )
     restarts: int = _setting(1, "Searches of match from other starts; the best is kept.", check_whole(1))
     seconds: float | None = _setting(

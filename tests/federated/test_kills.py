@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.federated.kills import run
@@ -30,8 +32,9 @@ def test_a_lesson_of_sums_under_kills_is_the_one_without(tmp_path, monkeypatch, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
-def test_a_thousand_lessons_under_kills(block, tmp_path, monkeypatch, town_of):
+@pytest.mark.parametrize("block", range(int(os.environ.get("KILL_BLOCKS", "4"))))
+def test_many_lessons_under_kills(block, tmp_path, monkeypatch, town_of):
+    """Fifty lessons a block: KILL_BLOCKS=20 pytest … runs a thousand."""
     modes = ["isolated", "dp", "dp", "isolated", "none"]
     kills = [
         survive(tmp_path, monkeypatch, town_of, modes[seed % 5], seed) for seed in range(50 * block, 50 * block + 50)
