@@ -19,9 +19,9 @@ from benchmarks.dual import SPARSITY, pose
 from benchmarks.table import Measurements
 from superteach.coordinator.methods import dual
 from superteach.losses import Logistic
-from superteach.mathematics.problem import DualProblem
-from superteach.queries import Prepare
-from superteach.solvers import Block
+from superteach.optim import Block
+from superteach.optim.problem import DualProblem
+from superteach.protocol.queries import Prepare
 
 ROWS, TEACHERS, SLOW = 5_000, 5, 10.0
 STALENESS = (0, 1, 3, 10)

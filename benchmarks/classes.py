@@ -126,7 +126,7 @@ def _lessons(title: str, X: Array, y: Any, test: Array, C: float, sizes: tuple[i
                 lesson.risk,
                 lesson.prediction_distance,
                 lesson.prediction_spread,
-                f"{lesson.consistency:.2%}",
+                f"{lesson.agreement:.2%}",
                 same,
             )
             proved = "out of reach" if lesson.certificate is not None else ""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 
-from superteach.engines.inprocess import InProcess
-from superteach.line.messages import Answers
-from superteach.line.queries import Query
+from superteach.engines.threads import Threads
+from superteach.protocol.messages import Answers
+from superteach.protocol.queries import Query
 from superteach.types import Array
 
 
-class Delayed(InProcess):
+class Delayed(Threads):
     """Teachers in one process whose replies take as long as `delay(position)` says; `clock` is the time so far."""
 
     def __init__(self, teachers: Sequence[Answers], delay: Callable[[int], float]) -> None:

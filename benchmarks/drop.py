@@ -18,9 +18,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import superteach
 from benchmarks.table import Measurements
-from superteach.errors import GoalError
+from superteach.exceptions import GoalError
+from superteach.io.tables import read_columns
 from superteach.robustness.statistics import StandardErrors
-from superteach.teacher.files import read_columns
 from superteach.types import Array, Raw
 from superteach_lab.rivals import removal
 

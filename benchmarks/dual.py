@@ -16,9 +16,9 @@ from benchmarks.table import Measurements, seconds
 from superteach import Federation
 from superteach.coordinator.methods import dual
 from superteach.losses import Logistic
-from superteach.mathematics.problem import DualProblem
-from superteach.queries import Prepare
-from superteach.solvers import Block, Newton
+from superteach.optim import Block, Newton
+from superteach.optim.problem import DualProblem
+from superteach.protocol.queries import Prepare
 
 SPARSITY, GOAL_WEIGHT = 0.1, 1000.0
 

@@ -28,4 +28,4 @@ def federation(X: Any, y: Any, owner: Any) -> superteach.Federation:
     """Every owner as a teacher in this process."""
     members = [np.flatnonzero(owner == name) for name in np.unique(owner)]
     teachers = [superteach.Teacher(str(i), X[rows], y[rows], rows) for i, rows in enumerate(members)]
-    return superteach.Federation(superteach.InProcess(teachers))
+    return superteach.Federation(superteach.Threads(teachers))

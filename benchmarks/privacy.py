@@ -11,17 +11,17 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from benchmarks import pools
 from benchmarks.table import Measurements
-from superteach.errors import DataError
-from superteach.faces.oneprocess import OneProcess
-from superteach.line.queries import CountMagnitudes, SecondMoments
+from superteach.exceptions import DataError
+from superteach.io.validation import Part
+from superteach.learner import Learner
+from superteach.local import OneProcess
 from superteach.losses import Logistic
-from superteach.mathematics.learner import Learner
 from superteach.privacy import moments
 from superteach.privacy.accounting import Mode, Release
 from superteach.privacy.moments import Split
 from superteach.privacy.shares import fair_shares
+from superteach.protocol.queries import CountMagnitudes, SecondMoments
 from superteach.settings import Settings
-from superteach.teacher.inputs import Part
 from superteach.types import Array, Positions
 
 SEED = 9_000

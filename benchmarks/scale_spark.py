@@ -28,13 +28,13 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 from benchmarks.table import Measurements, show
-from superteach import Federation, InProcess, Learner, Lesson, spark
+from superteach import Federation, Learner, Lesson, Threads, spark
 from superteach.cli import app
 from superteach.cli import teach as _teach  # noqa: F401
-from superteach.coordinator.teaching import teach
+from superteach.coordinator.teach import teach
+from superteach.io.tables import read_pool
+from superteach.io.validation import make_teachers
 from superteach.lesson import Entry
-from superteach.teacher.files import read_pool
-from superteach.teacher.inputs import make_teachers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -217,7 +217,7 @@ def _in_process(place: Path) -> tuple[Lesson, float]:
     student = Learner.of(LEARNER)
     teachers, classes = make_teachers(pool.parts, pool.columns, student.loss)
     reading = time.perf_counter() - started
-    engine = InProcess(teachers)
+    engine = Threads(teachers)
     lesson = teach(Federation(engine), student, GOAL, classes=classes, budget=BUDGET, rounding="alone")
     engine.close()
     return lesson, reading

@@ -22,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 import torch
 
-from superteach import Federation, InProcess, Learner, Lesson, Teacher, Torch, teach
-from superteach.coordinator.classroom import Classroom
-from superteach.errors import TeachingError
-from superteach.line.messages import Turn
-from superteach.line.queries import AskMoments, Prepare
+from superteach import Federation, Learner, Lesson, Teacher, Threads, Torch, teach
+from superteach.coordinator.problem import FederatedProblem
+from superteach.exceptions import TeachingError
 from superteach.losses import LOSSES, Logistic
+from superteach.protocol.messages import Turn
+from superteach.protocol.queries import AskMoments, Prepare
 from superteach.teacher import tensors
 
 WIDTH = 28
@@ -38,7 +38,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 class Near:
     """A goal 0.3 of its length away from the pool's own model."""
 
-    def vector(self, room: Classroom) -> Array:
+    def vector(self, room: FederatedProblem) -> Array:
         """Fit on all rows from sums, then add noise."""
         truth = room.fit_pool()
         noise = np.random.default_rng(0).standard_normal(len(truth))
@@ -134,7 +134,7 @@ def check(device: str) -> None:
     X, y = pool(200_000, device)
     there = lesson([Torch(device).teacher("device", X, y)], device, 2_000)
     host, labels = X.cpu().numpy(), y.cpu().numpy().astype(np.float64)
-    here = teach(Federation(InProcess([Teacher("cpu", host, labels)])), Learner(Logistic()), Near(), budget=2_000,
+    here = teach(Federation(Threads([Teacher("cpu", host, labels)])), Learner(Logistic()), Near(), budget=2_000,
                  rounding="alone")  # fmt: skip
     away = np.abs(there.model - here.model).max()
     say(f"check, lesson of 2,000 of 200,000 × {WIDTH}: risk {there.risk:.6e} on the device, {here.risk:.6e} in process;",
@@ -242,7 +242,7 @@ def against_cpu(rows: int, device: str, share: float) -> None:
     del X, y
     free_up()
     say(f"{rows:,} × {WIDTH}, lesson of {size:,} rows on {device}: {on_gpu:.2f} s, risk {there.risk:.2e}")
-    engine = InProcess(teachers)
+    engine = Threads(teachers)
     started = time.perf_counter()
     here = teach(Federation(engine), Learner(Logistic()), Near(), budget=size, rounding="alone")
     on_cpu = time.perf_counter() - started

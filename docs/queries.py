@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from superteach.line.queries import QUERIES, Query
+from superteach.protocol.queries import QUERIES, Query
 
 HEAD = (
     "query",

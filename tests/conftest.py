@@ -10,7 +10,7 @@ import pytest
 
 import superteach as st
 from superteach.losses import LOSSES, Loss
-from superteach.queries import Prepare
+from superteach.protocol.queries import Prepare
 
 
 def make_pool(kind: str, rows: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +37,7 @@ def make_federation(
     """K teachers with consecutive rows and global row numbers as ids, told of the loss where one is given."""
     parts = np.array_split(np.arange(len(y)), K)
     teachers = [st.Teacher(f"t{i}", X[part], y[part], ids=part) for i, part in enumerate(parts)]
-    engine = st.InProcess(teachers, threads=threads)
+    engine = st.Threads(teachers, threads=threads)
     federation = st.Federation(engine, watch)
     # So that a test can look at what the teachers keep for themselves.
     federation.engine, federation.everyone = engine, teachers

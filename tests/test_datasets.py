@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from superteach.datasets import make_classification_pool, make_regression_pool
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 
 
 def test_same_seed_same_pool_and_other_seed_other_pool() -> None:

@@ -23,7 +23,7 @@ LEARNERS = {
 }
 ARRAYS = ("model", "goal", "objective", "gap", "coef")
 VALUES = (
-    "intercept", "size", "pool_rows", "risk", "consistency", "pool_risk", "path", "ledger", "seconds", "reason",
+    "intercept", "size", "pool_rows", "risk", "agreement", "pool_risk", "path", "ledger", "seconds", "reason",
     "converged", "teachers", "settings", "offset", "fraction", "ratio", "rounds", "bytes",
 )  # fmt: skip
 ROWS = 400
@@ -156,8 +156,8 @@ def test_names_of_teachers_survive_in_any_script(pool, tmp_path):
         {"sparsity": np.float32(0.5), "goal_weight": np.int64(3)},
         {"random_state": np.int32(4)},
         {"standardize": np.bool_(True)},
-        {"learner": st.Learner(st.losses.Logistic(), np.float32(0.5), "free", np.float32(2.0))},
-        {"learner": st.Learner(st.losses.Logistic(), np.int64(2))},
+        {"estimator": st.Learner(st.losses.Logistic(), np.float32(0.5), "free", np.float32(2.0))},
+        {"estimator": st.Learner(st.losses.Logistic(), np.int64(2))},
     ],
     ids=str,
 )

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from superteach import Lesson, SuperTeacher
 from superteach.datasets import make_classification_pool
-from superteach.errors import MissingExtra
+from superteach.exceptions import MissingExtra
 from superteach.mlflow import log_lesson
 
 

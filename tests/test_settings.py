@@ -12,9 +12,9 @@ import pytest
 
 import superteach as st
 from superteach.cli.request import Request, takes
-from superteach.errors import BudgetError, SettingError
+from superteach.exceptions import BudgetError, SettingError
+from superteach.optim import LBFGS, Block, Newton
 from superteach.settings import Given, Settings, of_options, option_of
-from superteach.solvers import LBFGS, Block, Newton
 
 NAMES = [one.name for one in fields(Settings)]
 SOME = {
@@ -31,7 +31,7 @@ SOME = {
 def test_every_face_has_every_setting():
     """A setting is declared in one file."""
     assert list(Given.__annotations__) == NAMES
-    assert set(st.SuperTeacher().get_params()) == {"learner", "goal", "positive", "verbose", "engine", *NAMES}
+    assert set(st.SuperTeacher().get_params()) == {"estimator", "goal", "positive", "verbose", "engine", *NAMES}
     options = inspect.signature(takes(Request)(lambda request: None)).parameters
     assert set(NAMES) <= set(options)
     for name in NAMES:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from superteach.errors import TeachingError
-from superteach.processes import records
-from superteach.processes.disk import write_bytes
-from superteach.processes.records import Record, name_of
+from superteach.exceptions import TeachingError
+from superteach.io import records
+from superteach.io.atomic import write_bytes
+from superteach.io.records import Record, name_of
 
 __all__ = ["Record", "Records"]
 

@@ -13,50 +13,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from superteach import datasets, errors, goals, losses, solvers
+    from superteach import datasets, exceptions, goals, losses, optim
     from superteach.coordinator.federation import Federation
-    from superteach.coordinator.teaching import teach
-    from superteach.engines.inprocess import InProcess
-    from superteach.errors import SuperteachError
-    from superteach.faces.devices import Torch
-    from superteach.faces.estimators import SuperTeacher
+    from superteach.coordinator.teach import teach
+    from superteach.engines.threads import Threads
+    from superteach.engines.torch import Torch
+    from superteach.estimator import SuperTeacher
+    from superteach.exceptions import SuperteachError
+    from superteach.learner import Learner
     from superteach.lesson import Lesson
-    from superteach.mathematics.learner import Learner
     from superteach.teacher import Teacher
 
 __version__: str
 
 __all__ = [
     "Federation",
-    "InProcess",
     "Learner",
     "Lesson",
     "SuperTeacher",
     "SuperteachError",
     "Teacher",
+    "Threads",
     "Torch",
     "datasets",
     "drop",
-    "errors",
+    "exceptions",
     "goals",
     "last_layer",
     "losses",
-    "solvers",
+    "optim",
     "teach",
 ]
 
 _HOMES = {
     "Federation": "coordinator.federation",
-    "InProcess": "engines.inprocess",
-    "Learner": "mathematics.learner",
+    "Threads": "engines.threads",
+    "Learner": "learner",
     "Lesson": "lesson",
-    "SuperTeacher": "faces.estimators",
-    "SuperteachError": "errors",
+    "SuperTeacher": "estimator",
+    "SuperteachError": "exceptions",
     "Teacher": "teacher",
-    "Torch": "faces.devices",
+    "Torch": "engines.torch",
     "drop": "robustness.drop",
-    "last_layer": "faces.devices",
-    "teach": "coordinator.teaching",
+    "last_layer": "engines.torch",
+    "teach": "coordinator.teach",
 }
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach import extensions
-from superteach.errors import MissingExtra, SettingError
+from superteach import plugins
+from superteach.exceptions import MissingExtra, SettingError
 from superteach.types import Array, Foreign, Raw, is_whole
 
 Owners = npt.NDArray[np.int64]
@@ -22,9 +22,9 @@ CLUSTERS = 4
 
 def __getattr__(name: str) -> Any:
     """Bring a loader in from the laboratory, or from another package that names it."""
-    if name not in {*extensions.LABORATORY[extensions.DATASETS], *extensions.parts(extensions.DATASETS)}:
+    if name not in {*plugins.LABORATORY[plugins.DATASETS], *plugins.parts(plugins.DATASETS)}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return extensions.load(extensions.DATASETS, name)
+    return plugins.load(plugins.DATASETS, name)
 
 
 def make_classification_pool(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from superteach.errors import InputError, SettingError, suggestion
+from superteach.exceptions import InputError, SettingError, suggestion
 from superteach.types import Labels, Raw
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from superteach.errors import DataError, LearnerError, SettingError, reason_of, shorten
-from superteach.processes.disk import write_text
+from superteach.exceptions import DataError, LearnerError, SettingError, reason_of, shorten
+from superteach.io.atomic import write_text
 from superteach.types import Array, Foreign, Json, Label, Labels, Positions, Raw
 from superteach.versions import VERSION, version_of
 from superteach.words import Words
@@ -88,7 +88,7 @@ class Lesson:
     """Rows of all teachers, of which `size` were chosen."""
     risk: float
     """‖θ_S − θ*‖."""
-    consistency: float
+    agreement: float
     pool_risk: float
     """Risk of the learner trained on every row."""
     objective: Array
@@ -331,7 +331,7 @@ class Lesson:
         write = percent_of if self.classifies else decimals
         beside = {"all rows": self.pool_agreement, "random rows": self.random_agreement}
         known = [f"{name} {write(share)}" for name, share in beside.items() if math.isfinite(share)]
-        own = f"{write(self.consistency)} agreement" if self.classifies else f"r² {write(self.consistency)}"
+        own = f"{write(self.agreement)} agreement" if self.classifies else f"r² {write(self.agreement)}"
         return own + (f" ({', '.join(known)})" if known else "")
 
     @property

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from superteach.errors import MissingExtra
+from superteach.exceptions import MissingExtra
 from superteach.report.words import by_dots
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FIGURES = (
         "risk",
         "pool_risk",
         "ratio",
-        "consistency",
+        "agreement",
         "prediction_distance",
         "lower_bound",
     ),

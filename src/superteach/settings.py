@@ -16,12 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypedDict, TypeGuard, cast, get_type_hints
 
 from superteach.coordinator import methods
-from superteach.errors import BudgetError, SettingError
+from superteach.exceptions import BudgetError, SettingError
 from superteach.words import PRIVACY
 
 if TYPE_CHECKING:
-    from superteach.mathematics.learner import Learner
-    from superteach.mathematics.solvers import LBFGS, Block, Newton
+    from superteach.learner import Learner
+    from superteach.optim import LBFGS, Block, Newton
 
 Budget = int | float | str | tuple[Any, Any]
 MEASURES = ("predictions", "coefficients")
@@ -80,7 +80,7 @@ def _number(low: float, below: float | None = None) -> Callable[[str, object], f
     """Make a check of numbers from `low` on, or of numbers between `low` and `below`."""
 
     def check(name: str, value: object) -> float:
-        from superteach.mathematics.problem import MOST
+        from superteach.optim.problem import MOST
 
         try:
             number = float(cast("SupportsFloat", value))
@@ -146,9 +146,9 @@ def _method(name: str, value: object) -> str:
 
 def _solver(name: str, value: object) -> Any:
     """Make a solver of its name, or of a text such as Block(staleness=2)."""
-    from superteach.mathematics import solvers
+    from superteach import optim
 
-    kinds = dict(zip(SOLVERS, (solvers.Newton, solvers.LBFGS, solvers.Block), strict=True))
+    kinds = dict(zip(SOLVERS, (optim.Newton, optim.LBFGS, optim.Block), strict=True))
     if isinstance(value, str):
         word, _, rest = value.lower().partition("(")
         if word in kinds:
@@ -157,7 +157,7 @@ def _solver(name: str, value: object) -> Any:
             return kinds[word](**{str(one.arg): ast.literal_eval(one.value) for one in call.keywords})
     elif isinstance(value, tuple(kinds.values())):
         return value
-    raise SettingError(f"{name}={value!r} must be one of superteach.solvers: Newton(), LBFGS() or Block()")
+    raise SettingError(f"{name}={value!r} must be one of superteach.optim: Newton(), LBFGS() or Block()")
 
 
 def _setting(default: Any, help: str, check: Callable[[str, object], Any], **more: Any) -> Any:
@@ -182,7 +182,7 @@ class Settings:
         teaching) or "oblivious-minlp" (by a mixed-integer programme, needs superteach-lab[minlp]).
     risk_target : the risk at which a lesson is good enough ("match" stops there; None: 1e-6 of the goal).
     sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
-    solver : superteach.solvers.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
+    solver : superteach.optim.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
     measure : what is nearest where a goal cannot be taught exactly, and what "best" compares: "predictions" (root mean
         square difference of predictions over the pool) or "coefficients" (the paper's ‖θ_S − θ*‖).
     standardize : teach on standardised columns; goal and model stay in raw units.

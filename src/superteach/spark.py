@@ -26,21 +26,21 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 import pyarrow as pa
 
-from superteach import errors
+from superteach import exceptions
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals.written import positive_label
-from superteach.coordinator.teaching import teach as _teach
-from superteach.engines.inprocess import shares_of
+from superteach.coordinator.teach import teach as _teach
 from superteach.engines.spark import Jobs, Spark
-from superteach.errors import DataError, DataTypeError, MissingExtra, SettingError, TeachingError, listed, shorten
+from superteach.engines.threads import shares_of
+from superteach.exceptions import DataError, DataTypeError, MissingExtra, SettingError, TeachingError, listed, shorten
+from superteach.goals.parse import positive_label
+from superteach.io.validation import Part, find_classes
 from superteach.labels import DEFAULT, PositiveLabel
+from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, Taught
-from superteach.line import wire
-from superteach.line.partitions import Layout, Member, Piece, Task, Told
-from superteach.mathematics.learner import Learner
+from superteach.protocol import wire
+from superteach.protocol.partitions import Layout, Member, Piece, Task, Told
 from superteach.settings import Given, Settings
 from superteach.teacher import resident
-from superteach.teacher.inputs import Part, find_classes
 from superteach.types import Positions, Raw
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def open_table(
     found = [(one, wire.read_reply(one.reply).facts) for one in sorted(jobs.load(task))]
     for _, facts in found:
         if "error" in facts:
-            raise getattr(errors, facts["kind"])(facts["error"])
+            raise getattr(exceptions, facts["kind"])(facts["error"])
     if not found:
         raise DataError("the table has no rows")
     if task.layout.owner is not None:
@@ -357,7 +357,7 @@ def _told_of(what: str) -> Iterator[None]:
     try:
         with _quiet():
             yield
-    except errors.SuperteachError:
+    except exceptions.SuperteachError:
         raise
     except Exception as error:  # py4j, Java and gRPC raise nearly anything
         raise TeachingError(f"Spark could not {what}: {reason_of(error)}") from error

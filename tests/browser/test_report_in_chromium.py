@@ -19,7 +19,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from superteach import SuperTeacher, solvers
+from superteach import SuperTeacher, optim
 from superteach.datasets import make_classification_pool
 from superteach.goals import PerturbedFit
 from superteach.report import Page, page_of
@@ -50,7 +50,7 @@ def _against() -> Page:
     exact = SuperTeacher(learner, goal, method="match", budget="best").fit(X, y, owner)
     others = [
         SuperTeacher(learner, goal, method=method, solver=solver).fit(X, y, owner).lesson_
-        for method, solver in (("dual", None), ("dual", solvers.Block()), ("random", None))
+        for method, solver in (("dual", None), ("dual", optim.Block()), ("random", None))
     ]
     lesson = exact.lesson_
     chosen = {name: int(np.sum(owner[exact.sample_indices_] == int(name))) for name in lesson.teachers}

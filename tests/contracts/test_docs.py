@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from docs.queries import table
-from superteach.line.queries.match import BINS, OCTAVES
-from superteach.queries import QUERIES
-from tests.line.test_queries import TALK, WIDTH
+from superteach.protocol.queries import QUERIES
+from superteach.protocol.queries.match import BINS, OCTAVES
+from tests.protocol.test_queries import TALK, WIDTH
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -15,20 +15,20 @@ import superteach
 
 NAMES = [
     "Federation",
-    "InProcess",
     "Learner",
     "Lesson",
     "SuperTeacher",
     "SuperteachError",
     "Teacher",
+    "Threads",
     "Torch",
     "datasets",
     "drop",
-    "errors",
+    "exceptions",
     "goals",
     "last_layer",
     "losses",
-    "solvers",
+    "optim",
     "teach",
 ]
 ERRORS = {
@@ -41,11 +41,11 @@ ERRORS = {
     "LearnerError": (ValueError,),
     "SettingError": (ValueError,),
     "QueryRefused": (Exception,),
-    "BudgetSpent": (superteach.errors.QueryRefused,),
+    "BudgetSpent": (superteach.exceptions.QueryRefused,),
     "TeachingError": (RuntimeError,),
-    "NotConverged": (superteach.errors.TeachingError,),
-    "TeacherLost": (superteach.errors.TeachingError,),
-    "BadReply": (superteach.errors.TeacherLost,),
+    "NotConverged": (superteach.exceptions.TeachingError,),
+    "TeacherLost": (superteach.exceptions.TeachingError,),
+    "BadReply": (superteach.exceptions.TeacherLost,),
     "MissingExtra": (ImportError,),
 }
 HEAVY = ("sklearn", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "typer", "rich")
@@ -96,7 +96,7 @@ def test_import_stays_light():
 def test_the_estimator_brings_no_files_or_figures():
     """The scikit-learn face needs neither data files nor the command line nor figures."""
     parts = (
-        "superteach.teacher.files",
+        "superteach.io.tables",
         "superteach.cli",
         "superteach.report.png",
         "matplotlib",
@@ -117,7 +117,7 @@ def test_version_is_the_installed_one():
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_are_also_the_builtin_ones(name):
     """Every error is a SuperteachError, and what scikit-learn's users catch anyway."""
-    error = getattr(superteach.errors, name)
+    error = getattr(superteach.exceptions, name)
     assert issubclass(error, superteach.SuperteachError)
     for base in ERRORS[name]:
         assert issubclass(error, base)
@@ -125,7 +125,7 @@ def test_errors_are_also_the_builtin_ones(name):
 
 def test_errors_listed_are_all_there_are():
     """A new error class must be added to the list above."""
-    found = {name for name, value in vars(superteach.errors).items() if isinstance(value, type)}
+    found = {name for name, value in vars(superteach.exceptions).items() if isinstance(value, type)}
     assert found == set(ERRORS)
 
 
@@ -133,7 +133,7 @@ def test_super_teacher_is_a_scikit_learn_estimator():
     """Its parameters keep their names."""
     assert issubclass(superteach.SuperTeacher, BaseEstimator)
     assert set(superteach.SuperTeacher().get_params()) >= {
-        "learner",
+        "estimator",
         "goal",
         "budget",
         "method",

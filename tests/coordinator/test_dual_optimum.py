@@ -11,8 +11,8 @@ import pytest
 
 from superteach.coordinator.methods import dual
 from superteach.losses import LOSSES
-from superteach.mathematics.problem import DualProblem
-from superteach.solvers import LBFGS, Newton
+from superteach.optim import LBFGS, Newton
+from superteach.optim.problem import DualProblem
 from tests.oracles import solve_tightly
 
 ROWS, FEATURES, RIDGE = 300, 5, 1.5

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from superteach import teach
+from superteach.learner import Learner
 from superteach.losses import Logistic
-from superteach.mathematics.learner import Learner
 
 
 @pytest.mark.parametrize("privacy", ["none", "isolated"])

@@ -14,11 +14,11 @@ import superteach as st
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import PerturbedFit
 from superteach.losses import LOSSES, Squared
-from superteach.queries import OPEN
+from superteach.protocol.queries import OPEN
 from superteach.words import Words
 from superteach_lab.compare.task import Task
 from superteach_lab.rivals import by_name
-from tests.mathematics.test_prices import can_be_balanced, margin_of, pulls_of
+from tests.selection.test_prices import can_be_balanced, margin_of, pulls_of
 
 SHARP = {"tol": 1e-12, "max_iter": 100_000}
 LEARNERS = {
@@ -161,7 +161,7 @@ def test_alone_means_a_teachers_own_sum(pool):
     """What each teacher's rows add up to is what its fractions add up to, and as many rows, whatever the others do."""
     X, y = pool("squared", 3000, 4, 3)
     parts = np.array_split(np.random.default_rng(0).permutation(3000), 3)
-    engine = st.InProcess([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
+    engine = st.Threads([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
     learner = st.Learner(Squared(), 1.0)
     lesson = st.teach(st.Federation(engine), learner, PerturbedFit(2), budget=150, method="match", rounding="alone")
     assert lesson.certificate is None
@@ -179,7 +179,7 @@ def test_what_was_predicted_is_what_was_taught(intercept, pool):
     """With squared loss one Newton step from the goal is exact, so the last predicted distance is the distance."""
     X, y = pool("squared", 900, 4, 11)
     parts = np.array_split(np.arange(900), 4)
-    engine = st.InProcess([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
+    engine = st.Threads([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
     learner = st.Learner(Squared(), 1.0, intercept)
     lesson = st.teach(st.Federation(engine), learner, PerturbedFit(2), budget=60, method="match")
     assert lesson.objective[-1] == pytest.approx(lesson.prediction_distance, rel=1e-6)

@@ -14,11 +14,11 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
-from superteach.errors import BudgetError
+from superteach.exceptions import BudgetError
 from superteach.goals import PerturbedFit
 from superteach_lab.experiments import exhaustive
 from tests.coordinator.test_match import LEARNERS
-from tests.mathematics.test_prices import can_be_balanced, margin_of, pulls_of
+from tests.selection.test_prices import can_be_balanced, margin_of, pulls_of
 
 RIDGE = {"ridge": 0.5, "logistic": 0.1}
 

@@ -1,4 +1,4 @@
-"""Risk and consistency against NumPy and scikit-learn on the pooled rows."""
+"""Risk and agreement against NumPy and scikit-learn on the pooled rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_share_of_equal_labels(K, kind, constant, pool, federation_of):
     model, goal = rng.standard_normal((2, 4 + bool(constant)))
     whole = np.column_stack([X, np.full(len(X), constant)]) if constant else X
     told = likeness(federation_of(X, y, K, LOSSES[kind](), constant), model, goal, True)
-    found = told.consistency
+    found = told.agreement
     assert told.distance == pytest.approx(np.sqrt(np.mean((whole @ (model - goal)) ** 2)), rel=1e-12)
     assert told.spread == pytest.approx(np.std(whole @ goal), rel=1e-12)
     assert found == np.mean(np.sign(whole @ model) == np.sign(whole @ goal))
@@ -45,9 +45,9 @@ def test_r2_of_predictions(K, kind, offset, pool, federation_of):
     goal = np.append(rng.standard_normal(4), offset)
     model = goal + np.append(0.3 * rng.standard_normal(4), 0.1)
     whole = np.column_stack([X, np.ones(len(X))])
-    found = likeness(federation_of(X, y, K, LOSSES[kind](), 1.0), model, goal, False).consistency
+    found = likeness(federation_of(X, y, K, LOSSES[kind](), 1.0), model, goal, False).agreement
     assert found == pytest.approx(r2_score(whole @ goal, whole @ model), rel=1e-7)
-    swapped = likeness(federation_of(X, y, K, LOSSES[kind](), 1.0), goal, model, False).consistency
+    swapped = likeness(federation_of(X, y, K, LOSSES[kind](), 1.0), goal, model, False).agreement
     assert swapped == pytest.approx(r2_score(whole @ model, whole @ goal), rel=1e-7)
     assert swapped != pytest.approx(found, rel=1e-4)
 
@@ -58,5 +58,5 @@ def test_r2_of_a_constant_goal(model, pool, federation_of):
     X, y = pool("squared", 50, 1, 0)
     found = likeness(
         federation_of(X, y, 2, LOSSES["squared"](), 1.0), np.array(model), np.array([0.0, 3.0]), False
-    ).consistency
+    ).agreement
     assert found == r2_score(np.full(50, 3.0), np.full(50, model[1]))

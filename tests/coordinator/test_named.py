@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from superteach.coordinator.goals.written import goal_vector
 from superteach.coordinator.named import INVERSE, NAMES, build_learner, build_student
-from superteach.errors import GoalError, SettingError
-from superteach.mathematics.learner import Learner
+from superteach.exceptions import GoalError, SettingError
+from superteach.goals.parse import goal_vector
+from superteach.learner import Learner
 
 
 def test_a_learner_of_no_known_name_is_refused():

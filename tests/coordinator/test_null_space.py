@@ -8,8 +8,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
 import superteach as st
-from superteach.coordinator.classroom import enter
-from superteach.mathematics.learner import Learner
+from superteach.coordinator.problem import setup
+from superteach.learner import Learner
 
 SHARP = {"tol": 1e-12, "max_iter": 100_000}
 
@@ -35,7 +35,7 @@ def table(rows: int, seed: int, how: str) -> tuple[np.ndarray, np.ndarray]:
 def test_the_null_space_is_that_of_the_rows(how, federation_of):
     """Oracle: singular values of the rows themselves, with their constant column."""
     X, y = table(300, 1, how)
-    room = enter(federation_of(X, np.where(y, 1.0, -1.0), 3), Learner.of(LogisticRegression()), None, False)
+    room = setup(federation_of(X, np.where(y, 1.0, -1.0), 3), Learner.of(LogisticRegression()), None, False)
     rows = np.column_stack([X, np.ones(len(X))])
     values = np.linalg.svd(rows / np.maximum(np.linalg.norm(rows, axis=0), 1.0), compute_uv=False)
     null = room.null_space
@@ -86,11 +86,11 @@ def test_one_hot_rows_beside_an_intercept_teach_the_predictions_of_a_default_fit
     refit = LogisticRegression(**SHARP).fit(X[chosen], y[chosen])
     random = LogisticRegression(**SHARP).fit(X[:300], y[:300])
     agreed, by_chance = (np.mean(one.predict(X) == goal.predict(X)) for one in (refit, random))
-    assert agreed == pytest.approx(teacher.lesson_.consistency, abs=2e-3)
+    assert agreed == pytest.approx(teacher.lesson_.agreement, abs=2e-3)
     assert agreed > 0.99 > by_chance
 
 
 def test_least_squares_names_dependent_columns_instead():
     X, _ = table(200, 5, "dummies")
-    with pytest.raises(st.errors.DataError, match="dependent"):
+    with pytest.raises(st.exceptions.DataError, match="dependent"):
         st.SuperTeacher(LinearRegression(), np.zeros(7), budget=20).fit(X, X[:, 0])

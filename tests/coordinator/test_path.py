@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import superteach as st
 from superteach.coordinator import selection
 from superteach.coordinator.methods import find
-from superteach.errors import BudgetError, SettingError
+from superteach.exceptions import BudgetError, SettingError
 from superteach.goals import PerturbedFit
-from tests.mathematics.test_prices import can_be_balanced, pulls_of
+from tests.selection.test_prices import can_be_balanced, pulls_of
 
 ROWS = 800
 LARGE = 1_200

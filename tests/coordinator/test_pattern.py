@@ -37,10 +37,10 @@ def test_few_rows_beat_the_pool(federation_of):
         assert lesson.converged, lesson.reason
         np.testing.assert_allclose(lesson.risk, np.linalg.norm(lesson.model - lesson.goal), rtol=1e-12)
         same = (X @ lesson.model > 0.0) == (X @ lesson.goal > 0.0)
-        assert lesson.consistency == same.mean()
+        assert lesson.agreement == same.mean()
         risks.append(lesson.risk)
         pool_risks.append(lesson.pool_risk)
-        consistencies.append(lesson.consistency)
+        consistencies.append(lesson.agreement)
         shares.append(lesson.size / ROWS)
     assert np.mean(risks) < 0.5 * np.mean(pool_risks)
     assert np.mean(consistencies) >= 0.9

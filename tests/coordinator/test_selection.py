@@ -9,9 +9,9 @@ from hypothesis import strategies as some
 
 import superteach as st
 from superteach.coordinator.selection import PATH_FRACTIONS, counts_of, last_ranks
-from superteach.errors import BudgetError, QueryRefused, TeachingError
+from superteach.exceptions import BudgetError, QueryRefused, TeachingError
 from superteach.losses import Squared
-from superteach.queries import CountRanks, Keep, Prepare, RankRows, Size, Weigh
+from superteach.protocol.queries import CountRanks, Keep, Prepare, RankRows, Size, Weigh
 from superteach.settings import check_budget
 from superteach.teacher import ranks
 

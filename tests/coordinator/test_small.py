@@ -11,8 +11,8 @@ from sklearn.svm import LinearSVC
 
 import superteach as st
 from superteach.goals import PerturbedFit
+from superteach.learner import Learner
 from superteach.losses import Logistic
-from superteach.mathematics.learner import Learner
 from superteach.selection.subsets import SubsetProblem
 from superteach_lab.experiments import exhaustive
 

@@ -12,7 +12,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from superteach import SuperTeacher, last_layer
-from superteach.errors import DataError, LearnerError
+from superteach.exceptions import DataError, LearnerError
 
 ROOT, FASHION = Path(__file__).parents[2], Path("/usr/share/datasets/fashion-mnist")
 
@@ -49,7 +49,7 @@ def test_a_lesson_from_embeddings(network):
     goal = LogisticRegression(tol=1e-10, max_iter=5000).fit(found.X, found.y)
     lesson = SuperTeacher(LogisticRegression(max_iter=5000), goal, budget=300).fit(found.X, found.y).lesson_
     assert lesson.risk < 0.1
-    assert lesson.consistency > 0.95
+    assert lesson.agreement > 0.95
 
 
 def test_networks_that_cannot_be_taught(network):

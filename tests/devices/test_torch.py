@@ -10,17 +10,17 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
-from superteach import queries
-from superteach.errors import DataError, DataTypeError, MissingExtra, QueryRefused, SettingError, TeachingError
-from superteach.faces import devices
+from superteach.engines import torch as devices
+from superteach.exceptions import DataError, DataTypeError, MissingExtra, QueryRefused, SettingError, TeachingError
 from superteach.goals import PerturbedFit
-from superteach.line.messages import Turn
 from superteach.losses import LOSSES, Logistic
-from superteach.mathematics import rounding
-from superteach.mathematics.problem import Scaling
+from superteach.optim.problem import Scaling
+from superteach.protocol import queries
+from superteach.protocol.messages import Turn
+from superteach.selection import rounding
 from superteach.teacher import device as on_device
 from superteach.teacher import fused, ranks, tensors
-from tests.line.test_queries import asked_of, talk_on
+from tests.protocol.test_queries import asked_of, talk_on
 
 WIDTH, K = 3, 3
 EXACT, ROUNDED = 1e-12, 1e-6
@@ -39,7 +39,7 @@ def teachers_of(X, y, k=K, **more):
 def test_every_query_has_the_same_sum(kind, dtype, within, pool):
     """A whole talk: every query of the list, on the device or from the copy at home."""
     teachers = teachers_of(*pool(kind, 301, WIDTH, 0))
-    local, there = st.InProcess(teachers), st.Torch("cpu", dtype)(teachers)
+    local, there = st.Threads(teachers), st.Torch("cpu", dtype)(teachers)
     for number, query in enumerate(talk_on(LOSSES[kind]()), 1):
         asked = asked_of(local, query)
         one, other = local.sum(asked, number), there.sum(asked, number)
@@ -53,7 +53,7 @@ def test_scaled_rows_and_a_constant_column(kind, constant, pool):
     X, y = pool(kind, 301, WIDTH, 0)
     X = X * [1.0, 10.0, 0.1] + [5.0, -100.0, 2.0]
     teachers = teachers_of(X, y)
-    local, there = st.InProcess(teachers), st.Torch("cpu", "float64")(teachers)
+    local, there = st.Threads(teachers), st.Torch("cpu", "float64")(teachers)
     width = WIDTH + bool(constant)
     point = np.linspace(-0.5, 0.4, width)
     for query in (
@@ -130,9 +130,7 @@ def test_tensors_are_taught_from_where_they_are(pool):
     how = {"budget": 100, "rounding": "alone"}
     away = engine([Away("all", teacher.rows, teacher.target)])
     there = st.teach(st.Federation(away), LogisticRegression(), PerturbedFit(0), **how)
-    here = st.teach(
-        st.Federation(st.InProcess([st.Teacher("all", X, y)])), LogisticRegression(), PerturbedFit(0), **how
-    )
+    here = st.teach(st.Federation(st.Threads([st.Teacher("all", X, y)])), LogisticRegression(), PerturbedFit(0), **how)
     np.testing.assert_allclose(there.model, here.model, rtol=1e-10)
     assert [entry.query for entry in there.ledger] == [entry.query for entry in here.ledger]
 
@@ -247,7 +245,7 @@ def test_a_device_out_of_memory_says_what_did_not_fit(pool):
         def size_of(self, chosen):
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    engine = st.InProcess([Full.of(st.Teacher("north", X, y), torch.device("cpu"), torch.float32, None)])
+    engine = st.Threads([Full.of(st.Teacher("north", X, y), torch.device("cpu"), torch.float32, None)])
     with pytest.raises(
         TeachingError, match=r"cpu is out of memory when Census.*1,000 rows × 3 of teacher north.*stream"
     ):

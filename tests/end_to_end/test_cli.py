@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from superteach import Federation, InProcess, Lesson, SuperTeacher, teach
+from superteach import Federation, Lesson, SuperTeacher, Threads, teach
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import MaxAUC, PerturbedFit
+from superteach.io.validation import Part, make_teachers
 from superteach.losses import Logistic
-from superteach.teacher.inputs import Part, make_teachers
 from tests.end_to_end.orders import (
     COLUMNS,
     OWNERS,
@@ -49,7 +49,7 @@ def test_files_owner_column_and_direct_call_give_one_lesson(pool: Path, tmp_path
         for name, own in table.groupby("site")
     ]
     teachers, _ = make_teachers(parts, COLUMNS, Logistic())
-    engine = InProcess(teachers)
+    engine = Threads(teachers)
     learner = LogisticRegression(fit_intercept=False)
     direct = teach(Federation(engine), learner, PerturbedFit(0), budget=60)
     for stored in (first, second):
@@ -396,7 +396,7 @@ def test_demo_shows_five_lessons_and_writes_a_figure(tmp_path: Path) -> None:
         "paper's method",
         "match, same size",
         "match, 4 %",
-        "consistency",
+        "agreement",
         "Trained on",
     ):
         assert words in result.stdout

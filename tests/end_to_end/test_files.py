@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from superteach.cli.folder import file_names
 from superteach.cli.goal import read_goal
-from superteach.errors import DataError, GoalError, InputError
-from superteach.teacher.files import Pool, read_pool
+from superteach.exceptions import DataError, GoalError, InputError
+from superteach.io.tables import Pool, read_pool
 
 
 def save(path: Path, columns: dict[str, Any]) -> Path:

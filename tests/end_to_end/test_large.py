@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from superteach import SuperTeacher
 from superteach.datasets import make_classification_pool
-from superteach.errors import DataError, DataTypeError, SettingError
+from superteach.exceptions import DataError, DataTypeError, SettingError
 from superteach.goals import PerturbedFit
 from superteach.losses import Logistic
 from superteach.teacher import large

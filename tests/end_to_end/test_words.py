@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from superteach.errors import counted
+from superteach.exceptions import counted
 from superteach.report.words import asked, interruption
 from superteach.settings import in_options
 from tests.end_to_end.orders import USUAL, assert_refused, command, contents, files_of, run

@@ -7,16 +7,16 @@ import pytest
 
 import superteach as st
 from benchmarks.delayed import Delayed
-from superteach.coordinator.teaching import teach
+from superteach.coordinator.teach import teach
 from superteach.engines.base import add_up
 from superteach.engines.replies import values_of
-from superteach.errors import BadReply
+from superteach.exceptions import BadReply
 from superteach.goals import PerturbedFit
-from superteach.line import wire
+from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic
-from superteach.mathematics.learner import Learner
-from superteach.solvers import Block
-from tests.line.test_queries import TALK, asked_of, talk_on
+from superteach.optim import Block
+from superteach.protocol import wire
+from tests.protocol.test_queries import TALK, asked_of, talk_on
 
 WIDTH, K = 3, 3
 
@@ -30,7 +30,7 @@ def teachers_of(X, y) -> list[st.Teacher]:
 def test_a_sum_is_what_was_gathered(kind, pool):
     """A whole talk: replies one by one add up to the sum, to the last bit."""
     teachers = teachers_of(*pool(kind, 301, WIDTH, 0))
-    one, other = st.InProcess(teachers), st.InProcess(teachers)
+    one, other = st.Threads(teachers), st.Threads(teachers)
     for number, query in enumerate(talk_on(LOSSES[kind]()), 1):
         asked = asked_of(one, query)
         replies = other.gather(asked, number)
@@ -59,7 +59,7 @@ class Stopped(Exception):
     """Somebody ends a lesson in its middle."""
 
 
-@pytest.mark.parametrize("make", [st.InProcess, lambda teachers: Delayed(teachers, float)])
+@pytest.mark.parametrize("make", [st.Threads, lambda teachers: Delayed(teachers, float)])
 def test_posts_of_a_lesson_that_failed_do_not_reach_the_next(make, pool):
     """The same engine teaches again as if nothing had been."""
     X, y = pool("logistic", 90, WIDTH, 1)

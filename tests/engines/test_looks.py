@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import superteach as st
-from superteach import queries
-from superteach.line.messages import Turn
 from superteach.losses import LOSSES
+from superteach.protocol import queries
+from superteach.protocol.messages import Turn
 from superteach.teacher.state import State
-from tests.line.test_queries import suited, talk_on
+from tests.protocol.test_queries import suited, talk_on
 
 
 @pytest.mark.parametrize("kind", sorted(LOSSES))

@@ -12,18 +12,18 @@ from pyarrow import parquet
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
-from superteach.coordinator.teaching import teach
-from superteach.errors import DataError, MissingExtra, QueryRefused, TeachingError
+from superteach.coordinator.teach import teach
+from superteach.exceptions import DataError, MissingExtra, QueryRefused, TeachingError
 from superteach.goals import PerturbedFit
 from superteach.labels import PositiveLabel
-from superteach.line import wire
-from superteach.line.partitions import Layout, Piece, Task
+from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic
-from superteach.mathematics.learner import Learner
-from superteach.queries import Census, Keep, Prepare
+from superteach.protocol import wire
+from superteach.protocol.partitions import Layout, Piece, Task
+from superteach.protocol.queries import Census, Keep, Prepare
 from superteach.spark import open_table, reason_of, session
 from superteach.teacher.resident import Residence, check_taken, read_pieces
-from tests.line.test_queries import asked_of, talk_on
+from tests.protocol.test_queries import asked_of, talk_on
 
 WIDTH = 3
 NAMES = tuple(f"x{place}" for place in range(WIDTH))
@@ -70,7 +70,7 @@ def opened(town, student, owner=None, most=None, costs=None):
 
 
 def in_process(X, y, parts):
-    return st.InProcess([st.Teacher(f"t{a}", X[a:b], y[a:b], np.arange(a, b)) for a, b in parts])
+    return st.Threads([st.Teacher(f"t{a}", X[a:b], y[a:b], np.arange(a, b)) for a, b in parts])
 
 
 @pytest.mark.long(every=5)
@@ -299,8 +299,8 @@ def test_an_empty_table_is_refused(pool):
             "ModuleNotFoundError: No module named 'superteach'; supe",
         ),
         (
-            "superteach.errors.DataError: partition 0 has other rows",
-            "superteach.errors.DataError: partition 0 has other rows",
+            "superteach.exceptions.DataError: partition 0 has other rows",
+            "superteach.exceptions.DataError: partition 0 has other rows",
         ),
         ("", "RuntimeError"),
     ],

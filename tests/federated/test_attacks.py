@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from superteach.errors import QueryRefused, SettingError
+from superteach.exceptions import QueryRefused, SettingError
 from superteach.federated.answering import Answering, respond
 from superteach.federated.box import LocalBox, file_name
 from superteach.federated.documents import own_key, public_of, read, sign

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.federated.box import LocalBox, RemoteBox, carry, open_box
 from tests.federated.conftest import SITES, Stepping
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from superteach.errors import QueryRefused, SettingError
+from superteach.exceptions import QueryRefused, SettingError
 from superteach.federated import documents
 from superteach.federated.documents import MOST_BYTES, canonical, from_numbers, read, shown, sign, to_numbers
 

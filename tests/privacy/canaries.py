@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from superteach.engines.inprocess import InProcess
+from superteach.engines.threads import Threads
 
 
-class Watched(InProcess):
+class Watched(Threads):
     """The same engine; remembers every number its teachers ever held for a single row."""
 
     def __init__(self, teachers):

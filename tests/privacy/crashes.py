@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from superteach.io import atomic
 from superteach.privacy import ledger
-from superteach.processes import disk
 
 
 class Dead(BaseException):
@@ -117,7 +117,7 @@ def on(machine: Machine) -> pytest.MonkeyPatch:
     """Let the ledger work on this machine, until undone."""
     patch = pytest.MonkeyPatch()
     unlink = Path.unlink
-    patch.setattr(disk, "os", machine)
+    patch.setattr(atomic, "os", machine)
     patch.setattr(ledger, "os", machine)
     patch.setattr(Path, "unlink", lambda path, missing_ok=False: machine.do("unlink", lambda: unlink(path, missing_ok)))
     return patch

@@ -11,7 +11,7 @@ import pytest
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from scipy.stats import norm
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.privacy.accounting import epsilon_of, mu_of
 
 

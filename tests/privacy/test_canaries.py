@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import superteach as st
-from superteach.coordinator.teaching import teach
+from superteach.coordinator.teach import teach
+from superteach.learner import Learner
 from superteach.lesson import to_json
 from superteach.losses import Logistic
-from superteach.mathematics.learner import Learner
 from tests.privacy.canaries import Watched, numbers_found, rows_found
 
 

@@ -16,7 +16,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binomtest, chi2
 
-from superteach.errors import DataError, SettingError
+from superteach.exceptions import DataError, SettingError
 from superteach.privacy import discrete_gaussian as noise
 from superteach.privacy.discrete_gaussian import BITS, MOST_STEPS, Grid, discrete_gaussian, grid_step
 

@@ -8,17 +8,26 @@ import numpy as np
 import pytest
 
 import superteach as st
-from superteach.errors import BudgetSpent, QueryRefused
-from superteach.line import wire
-from superteach.line.messages import SEAL, Sealed, Turn
+from superteach.exceptions import BudgetSpent, QueryRefused
 from superteach.losses import Logistic
 from superteach.privacy.accounting import Mode
 from superteach.privacy.guard import Account, Guard
 from superteach.privacy.ledger import Ledger
 from superteach.privacy.policy import Policy
-from superteach.queries import OPEN, QUERIES, AskMoments, Census, ChooseShare, CountMagnitudes, Query, SecondMoments
+from superteach.protocol import wire
+from superteach.protocol.messages import SEAL, Sealed, Turn
+from superteach.protocol.queries import (
+    OPEN,
+    QUERIES,
+    AskMoments,
+    Census,
+    ChooseShare,
+    CountMagnitudes,
+    Query,
+    SecondMoments,
+)
 from tests.contracts.test_layers import MODULES
-from tests.line.test_queries import TALK, TURN, after, put, teacher_of
+from tests.protocol.test_queries import TALK, TURN, after, put, teacher_of
 
 WIDTH = 3
 DP = Mode("dp")
@@ -37,7 +46,7 @@ def used_in(*names: str) -> set[str]:
 
 def test_the_guard_alone_makes_sealed_replies():
     """No other source names the seal, and the wire packs nothing but sealed numbers."""
-    assert used_in("SEAL") == {"superteach.line.messages", "superteach.privacy.guard"}
+    assert used_in("SEAL") == {"superteach.protocol.messages", "superteach.privacy.guard"}
     with pytest.raises(AttributeError):
         wire.pack_reply(np.zeros(2))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from superteach.errors import BudgetSpent, QueryRefused, SettingError
+from superteach.exceptions import BudgetSpent, QueryRefused, SettingError
 from superteach.privacy.accounting import epsilon_of, mu_of
 from superteach.privacy.audit_log import Audit
 from superteach.privacy.ledger import Ledger

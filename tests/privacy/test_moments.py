@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from benchmarks.privacy import divide, lesson, synthetic
-from superteach.line.queries import CountMagnitudes, SecondMoments
 from superteach.losses import Logistic
 from superteach.privacy import moments
 from superteach.privacy.accounting import Mode
 from superteach.privacy.shares import fair_shares
+from superteach.protocol.queries import CountMagnitudes, SecondMoments
 
 # What one row can change -------------------------------------------------------------------------------
 

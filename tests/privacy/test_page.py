@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
-from superteach.coordinator.teaching import teach
+from superteach.coordinator.teach import teach
 from superteach.privacy.accounting import Mode
 
 PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
@@ -21,7 +21,7 @@ def section(mode: str) -> str:
     return re.search(rf"^## {mode}$(.*?)^## ", PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
 
 
-class Listening(st.InProcess):
+class Listening(st.Threads):
     """Keeps what is asked for numbers."""
 
     def __init__(self, teachers):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from superteach.errors import QueryRefused, SettingError
+from superteach.exceptions import QueryRefused, SettingError
 from superteach.privacy.audit_log import Audit
 from superteach.privacy.guard import Guard
 from superteach.privacy.policy import Declared, Policy, draft, read_policy, rounded, template

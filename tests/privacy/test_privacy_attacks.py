@@ -15,18 +15,18 @@ from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 
 import superteach as st
-from superteach.coordinator.teaching import teach
-from superteach.errors import BudgetSpent, QueryRefused
+from superteach.coordinator.teach import teach
+from superteach.exceptions import BudgetSpent, QueryRefused
 from superteach.lesson import Lesson, to_json
-from superteach.line import wire
-from superteach.line.messages import Turn
-from superteach.line.queries import CountMagnitudes, SecondMoments
 from superteach.losses import Logistic
 from superteach.privacy.accounting import Mode
 from superteach.privacy.audit_log import Audit
 from superteach.privacy.guard import Account, Guard
 from superteach.privacy.ledger import Ledger
 from superteach.privacy.policy import draft
+from superteach.protocol import wire
+from superteach.protocol.messages import Turn
+from superteach.protocol.queries import CountMagnitudes, SecondMoments
 from superteach.report import page_of
 from superteach.teacher import HANDLERS
 
@@ -43,7 +43,7 @@ def rows(count: int = 90, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, np.where(X.sum(axis=1) + draw.standard_normal(count) > 0.0, 1.0, -1.0)
 
 
-class Recorded(st.InProcess):
+class Recorded(st.Threads):
     """Keeps the bytes that would cross the line."""
 
     def __init__(self, teachers: list[st.Teacher]) -> None:
@@ -117,7 +117,7 @@ def test_a_missing_row_follows_from_lesson_json_only_where_nothing_is_private(pr
     if read:
         np.testing.assert_allclose(found, X[-1], rtol=1e-5)
         return
-    for name in ("risk", "consistency", "pool_risk", "pool_agreement", "prediction_distance", "pool_model"):
+    for name in ("risk", "agreement", "pool_risk", "pool_agreement", "prediction_distance", "pool_model"):
         assert stored[name] is None, name
     html = page_of(taught).html()
     assert not [value for value in X[-1] if f"{abs(value):.3g}" in html and len(f"{abs(value):.3g}") > 4]

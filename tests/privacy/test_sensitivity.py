@@ -12,9 +12,9 @@ import pytest
 from scipy import sparse
 
 import superteach as st
-from superteach.line.messages import Turn
-from superteach.line.queries.private import CountMagnitudes, Private, SecondMoments
 from superteach.losses import LOSSES
+from superteach.protocol.messages import Turn
+from superteach.protocol.queries.private import CountMagnitudes, Private, SecondMoments
 from superteach.teacher import HANDLERS
 
 TURN = Turn(1, 0, 1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from superteach.errors import BudgetError, SettingError
+from superteach.exceptions import BudgetError, SettingError
 from superteach.privacy.shares import ENOUGH, MOST, deal_rows, fair_shares, limits, proportional
 
 SIZES = st.lists(st.integers(0, 5_000), min_size=1, max_size=30)

@@ -7,14 +7,14 @@ import pytest
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 import superteach as st
-from superteach.coordinator.teaching import teach
+from superteach.coordinator.teach import teach
 
 
 def taught(X: np.ndarray, y: np.ndarray, learner: object, privacy: str) -> st.Lesson:
     parts = np.array_split(np.arange(len(y)), 3)
     teachers = [st.Teacher(f"t{place}", X[some], y[some], ids=some) for place, some in enumerate(parts)]
     goal = np.append(np.full(X.shape[1], 0.5), 0.1)
-    return teach(st.Federation(st.InProcess(teachers)), learner, goal, privacy=privacy, budget=0.1)
+    return teach(st.Federation(st.Threads(teachers)), learner, goal, privacy=privacy, budget=0.1)
 
 
 @pytest.mark.parametrize("privacy", ["isolated", "dp"])

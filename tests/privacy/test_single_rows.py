@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import superteach as st
-from superteach.line.queries.match import OCTAVES
 from superteach.losses import Logistic
-from superteach.queries import Balance, Draw, Gather, Play, Prepare, Price, Show
+from superteach.protocol.queries import Balance, Draw, Gather, Play, Prepare, Price, Show
+from superteach.protocol.queries.match import OCTAVES
 from tests.privacy.canaries import numbers_found
 
 WIDTH, ROWS = 3, 120
@@ -19,7 +19,7 @@ def lesson(pool):
     """Rows, and an engine over three teachers with them."""
     X, y = pool("logistic", ROWS, WIDTH, 2)
     parts = np.array_split(np.arange(ROWS), 3)
-    return X, st.InProcess([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
+    return X, st.Threads([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
 
 
 def test_a_lesson_without_privacy_shows_rows(lesson):

@@ -94,8 +94,8 @@ def shown(text: str) -> float:
 
 CASES = {
     "dual": ("logistic", {"budget": "best"}),
-    "lbfgs": ("squared", {"budget": (0.1, 0.5), "solver": st.solvers.LBFGS()}),
-    "block": ("squared", {"budget": 60, "solver": st.solvers.Block(max_steps=7)}),
+    "lbfgs": ("squared", {"budget": (0.1, 0.5), "solver": st.optim.LBFGS()}),
+    "block": ("squared", {"budget": 60, "solver": st.optim.Block(max_steps=7)}),
     "match": ("logistic", {"method": "match", "budget": "best"}),
     "smallest": ("logistic", {"method": "match", "budget": "smallest", "risk_target": 0.05}),
     "out of reach": ("noise-free", {"method": "match", "budget": 0.2}),

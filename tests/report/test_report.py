@@ -17,7 +17,7 @@ from reports import CASES, ROWS, TEACHERS, read, shown
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.goals import PerturbedFit
 from superteach.report import Axis, Bars, Chart, Level, Mark, Page, Pairs, Series, page_of
 from superteach.report.markup import escape, short
@@ -85,7 +85,7 @@ def test_every_number_is_the_lessons_own(case, taught, tmp_path):
     versions = dict(reader.table("package", "version"))
     assert versions == stored["versions"]
     exact = [value for value, _ in reader.data]
-    for key in ("size", "pool_rows", "fraction", "risk", "pool_risk", "consistency", "rounds"):
+    for key in ("size", "pool_rows", "fraction", "risk", "pool_risk", "agreement", "rounds"):
         assert repr(stored[key]) in exact, key
     if stored["certificate"]:
         direction = reader.table("component", "u")

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
 from superteach.goals import PerturbedFit
-from superteach.mathematics.problem import DualProblem
+from superteach.optim.problem import DualProblem
 from superteach.report import Axis, page_of
 from superteach.report.figures import objective_chart, rounds_of
 from superteach.report.style import DARK, LIGHT, MARKERS
@@ -121,7 +121,7 @@ def test_one_optimum_for_all_lessons_of_one_problem(rows):
         st.SuperTeacher(Ridge(fit_intercept=False), PerturbedFit(1), budget=60, method="dual", solver=solver)
         .fit(X, y, owner)
         .lesson_
-        for solver in (None, st.solvers.Block(max_steps=5))
+        for solver in (None, st.optim.Block(max_steps=5))
     )
     chart = objective_chart({"newton": solved, "rule": rule})
     optimum = float(solved.objective[-1])
@@ -129,8 +129,7 @@ def test_one_optimum_for_all_lessons_of_one_problem(rows):
     np.testing.assert_allclose(drawn.y, rule.objective - optimum, rtol=1e-6)
     html = page_of(solved, against=rule).html()
     names = {
-        row[0]
-        for row in read(html).table("lesson", "rows", "|S|/N", "risk", "consistency", "rounds", "bytes", "seconds")
+        row[0] for row in read(html).table("lesson", "rows", "|S|/N", "risk", "agreement", "rounds", "bytes", "seconds")
     }
     assert names == {"paper's method (dual)", "paper's rule (block)"}
     assert "The paper's own rule is not drawn" not in html

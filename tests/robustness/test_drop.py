@@ -11,8 +11,8 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 
 from superteach import drop
-from superteach.errors import DataError, DataTypeError, GoalError, LearnerError, SettingError
-from superteach.mathematics.losses import Logistic, Squared
+from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
+from superteach.losses.scalar import Logistic, Squared
 from superteach.robustness import regions
 from superteach.robustness.intervals import IntervalBound
 from superteach.robustness.regression import Regression

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from superteach import drop
-from superteach.errors import DataError, LearnerError
+from superteach.exceptions import DataError, LearnerError
 
 
 def votes(seed, count, names=4, gap=0.3):

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LinearRegression
 
 from superteach import drop
-from superteach.mathematics.losses import Logistic, Squared
+from superteach.losses.scalar import Logistic, Squared
 from superteach.robustness.regression import Regression
 from superteach.robustness.statistics import STANDARD_ERRORS, Significance
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from superteach.losses import Huber, Logistic, Loss, Poisson, Squared
-from superteach.mathematics.several import EVERY_LOSS, SeveralLoss, Softmax
+from superteach.losses.multioutput import EVERY_LOSS, SeveralLoss, Softmax
 from superteach.selection.majorant import UNIT, Products, majorant
 
 ROWS = 400

@@ -8,9 +8,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
+from superteach.learner import Intercept, Learner
 from superteach.losses import LOSSES, Loss, Squared
-from superteach.mathematics.learner import Intercept, Learner
-from superteach.mathematics.losses import Weighted
+from superteach.losses.scalar import Weighted
 from superteach.selection import exhaustive
 from superteach.selection.polish import best_subset, starts, swap_search
 from superteach.selection.subsets import SubsetProblem

@@ -19,12 +19,12 @@ from sklearn.linear_model import LogisticRegression
 
 import superteach as st
 from superteach import spark
-from superteach.errors import DataError, DataTypeError, SettingError, TeachingError
-from superteach.line import wire
-from superteach.line.partitions import Layout, Task
+from superteach.exceptions import DataError, DataTypeError, SettingError, TeachingError
+from superteach.learner import Learner
 from superteach.losses import Logistic
-from superteach.mathematics.learner import Learner
-from tests.line.test_queries import asked_of, talk_on
+from superteach.protocol import wire
+from superteach.protocol.partitions import Layout, Task
+from tests.protocol.test_queries import asked_of, talk_on
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
@@ -75,7 +75,7 @@ def oracle(parts):
     """The lesson of teachers in this process, and the numbers of its rows."""
     first = np.cumsum([0, *(len(y) for _, y, _ in parts)])
     teachers = [st.Teacher(f"t{k}", X, y, first[k] + np.arange(len(y))) for k, (X, y, _) in enumerate(parts)]
-    engine = st.InProcess(teachers, threads=1)
+    engine = st.Threads(teachers, threads=1)
     lesson = st.teach(st.Federation(engine), LEARNER, GOAL, budget=40, rounding="alone")
     states = zip(parts, engine.states(), strict=True)
     return lesson, sorted(np.concatenate([ids[state.chosen] for (_, _, ids), state in states]).tolist())
@@ -89,7 +89,7 @@ def check(lesson, chosen, oracle):
     """Equal to the last bit, and the rows whole."""
     expected, rows = oracle
     assert lesson.model.tobytes() == expected.model.tobytes()
-    assert (lesson.risk, lesson.size, lesson.consistency) == (expected.risk, expected.size, expected.consistency)
+    assert (lesson.risk, lesson.size, lesson.agreement) == (expected.risk, expected.size, expected.agreement)
     assert sorted(row.id for row in chosen.collect()) == rows
     assert chosen.columns == ["id", *NAMES, "ill", "town"]
 
@@ -134,7 +134,7 @@ def test_every_query_has_the_same_sum_over_spark(session, frame, parts):
     engine, *_ = spark.open_table(spark.SparkJobs(session, frame, layout), Task("talk", layout, None), student)
     first = np.cumsum([0, *(len(y) for _, y, _ in parts)])
     teachers = [st.Teacher(f"t{k}", X, y, first[k] + np.arange(len(y))) for k, (X, y, _) in enumerate(parts)]
-    local = st.InProcess(teachers, threads=1)
+    local = st.Threads(teachers, threads=1)
     for number, query in enumerate(talk_on(Logistic()), 1):
         asked = asked_of(local, query)
         assert engine.sum(asked, number).tobytes() == local.sum(asked, number).tobytes(), asked.name

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import superteach as st
-from superteach.coordinator.teaching import teach
-from superteach.errors import QueryRefused, TeachingError
+from superteach.coordinator.teach import teach
+from superteach.exceptions import QueryRefused, TeachingError
 from superteach.goals import PerturbedFit
+from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic
-from superteach.mathematics.learner import Learner
 from superteach.privacy.guard import Guard
 from superteach.teacher import paged
 from superteach.teacher.paged import Paged, Store
-from tests.line.test_queries import asked_of, talk_on
+from tests.protocol.test_queries import asked_of, talk_on
 
 WIDTH, K = 3, 3
 
@@ -38,7 +38,7 @@ def both(X, y, folder, kind=np.float64):
     teachers = [st.Teacher(f"t{i}", X[part].astype(kind), y[part], part) for i, part in enumerate(parts)]
     store = Store(folder)
     away = [Paged(one, store, int(part[0])) for one, part in zip(teachers, parts, strict=True)]
-    return st.InProcess(teachers), st.InProcess(away)
+    return st.Threads(teachers), st.Threads(away)
 
 
 @pytest.mark.long(every=4)

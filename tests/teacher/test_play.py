@@ -8,12 +8,12 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 import superteach as st
-from superteach import queries
-from superteach.errors import QueryRefused
-from superteach.line.messages import Turn
-from superteach.line.queries.match import OCTAVES, SHORTEST
+from superteach.exceptions import QueryRefused
 from superteach.losses import Logistic
-from superteach.mathematics import rounding
+from superteach.protocol import queries
+from superteach.protocol.messages import Turn
+from superteach.protocol.queries.match import OCTAVES, SHORTEST
+from superteach.selection import rounding
 
 ROWS, WIDTH = 400, 3
 GOAL = np.array([1.0, 0.5, -0.4])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from superteach.mathematics.problem import Scaling
+from superteach.optim.problem import Scaling
 from superteach.teacher.rows import DenseBlock, Rows, SparseBlock
 
 FORMS = {

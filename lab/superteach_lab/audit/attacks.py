@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eig
 
-from superteach.errors import BudgetSpent, QueryRefused
+from superteach.exceptions import BudgetSpent, QueryRefused
+from superteach.learner import Learner
 from superteach.lesson import to_json
-from superteach.line import wire
-from superteach.line.messages import Turn
-from superteach.line.queries import QUERIES, AskMoments, CountMagnitudes, SecondMoments
-from superteach.mathematics.learner import Learner
 from superteach.privacy.accounting import Mode, epsilon_of, mu_of
 from superteach.privacy.guard import Account, Guard
 from superteach.privacy.ledger import Ledger
 from superteach.privacy.policy import draft
+from superteach.protocol import wire
+from superteach.protocol.messages import Turn
+from superteach.protocol.queries import QUERIES, AskMoments, CountMagnitudes, SecondMoments
 from superteach.report import page_of
 from superteach.teacher import Teacher
 from superteach.types import Array
@@ -143,9 +143,7 @@ def work_out_missing(subject: Subject, heard: Heard, mode: Mode) -> Finding:
     true = subject.parts[0][0][-1]
     least = min((float(np.linalg.norm(one - true) / np.linalg.norm(true)) for one in found), default=np.inf)
     measured = [
-        name
-        for name in ("risk", "consistency", "pool_risk", "pool_agreement", "pool_model")
-        if stored[name] is not None
+        name for name in ("risk", "agreement", "pool_risk", "pool_agreement", "pool_model") if stored[name] is not None
     ]
     _ = page_of(heard.lesson).html()  # says no more than the lesson: it is made of nothing else
     if least <= EXACT:
@@ -161,7 +159,7 @@ def work_out_missing(subject: Subject, heard: Heard, mode: Mode) -> Finding:
 
 def _missing(subject: Subject, raw: Array) -> Array:
     """Solve the fit's condition on all rows for the last row of the first owner."""
-    from superteach.mathematics.problem import Scaling, ridge_penalty
+    from superteach.optim.problem import Scaling, ridge_penalty
 
     learner = Learner.of(subject.learner)
     model = learner.centred(Scaling(learner.column).inside(raw))

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from superteach.errors import TeachingError
-from superteach.line.messages import Sealed, Turn
-from superteach.line.queries import ChooseShare, Query, SecondMoments
+from superteach.exceptions import TeachingError
 from superteach.privacy.accounting import Mode, Release
 from superteach.privacy.discrete_gaussian import Grid
 from superteach.privacy.guard import Account, Guard
 from superteach.privacy.ledger import Ledger
 from superteach.privacy.moments import COUNTED, pack
+from superteach.protocol.messages import Sealed, Turn
+from superteach.protocol.queries import ChooseShare, Query, SecondMoments
 from superteach.teacher import Teacher
 from superteach.types import Array, Positions
 from superteach_lab.audit import attacks

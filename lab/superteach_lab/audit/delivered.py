@@ -15,8 +15,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import QuantileTransformer
 
-from superteach.line.queries import Private
 from superteach.privacy.accounting import Mode
+from superteach.protocol.queries import Private
 from superteach.types import Array
 from superteach_lab.audit.empirical import auc_of, exact
 from superteach_lab.audit.subject import HONEST, Door, Finding, Memory, Row, Subject, fit, listen

@@ -17,12 +17,12 @@ from math import sqrt
 import numpy as np
 from scipy.stats import beta, chi2, norm
 
-from superteach.line.messages import Turn
-from superteach.line.queries import CountMagnitudes, Private, Query, SecondMoments
-from superteach.line.queries.private import MAGNITUDES
 from superteach.privacy.accounting import Mode, epsilon_of
 from superteach.privacy.guard import Guard
 from superteach.privacy.moments import read_units
+from superteach.protocol.messages import Turn
+from superteach.protocol.queries import CountMagnitudes, Private, Query, SecondMoments
+from superteach.protocol.queries.private import MAGNITUDES
 from superteach.teacher import Teacher
 from superteach.types import Array
 from superteach_lab.audit.subject import HONEST, Door, Reply, Row, Subject, listen

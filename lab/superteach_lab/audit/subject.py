@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.teaching import teach
-from superteach.engines.inprocess import InProcess
-from superteach.errors import BudgetError, SuperteachError, reason_of
+from superteach.coordinator.teach import teach
+from superteach.engines.threads import Threads
+from superteach.exceptions import BudgetError, SuperteachError, reason_of
+from superteach.learner import Learner
 from superteach.lesson import Lesson
-from superteach.line.messages import Sealed
-from superteach.line.queries import ChooseShare, Query
-from superteach.mathematics.learner import Learner
-from superteach.mathematics.problem import Scaling, ridge_penalty
+from superteach.optim.problem import Scaling, ridge_penalty
 from superteach.privacy.accounting import Mode
 from superteach.privacy.guard import Guard
+from superteach.protocol.messages import Sealed
+from superteach.protocol.queries import ChooseShare, Query
 from superteach.teacher import Teacher
 from superteach.types import Array, Label, Positions
 
@@ -139,7 +139,7 @@ class Reply:
     sealed: Sealed
 
 
-class Tapped(InProcess):
+class Tapped(Threads):
     """Teachers in one process, and somebody who listens where the coordinator does."""
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from superteach.cli.lines import say
-from superteach.errors import SettingError, reason_of
+from superteach.exceptions import SettingError, reason_of
 from superteach.settings import in_options
 from superteach.words import PRIVACY
 
@@ -98,7 +98,7 @@ def audit(
     from superteach.cli import screen
     from superteach.cli.goal import positive_unsaid
     from superteach.coordinator.selection import check_least, counts_of
-    from superteach.mathematics.learner import Learner
+    from superteach.learner import Learner
     from superteach.privacy.accounting import Mode
     from superteach.settings import check_budget, read_budget
     from superteach_lab.audit.page import page_of
@@ -175,12 +175,12 @@ def _subject(
     from scipy import sparse
 
     from superteach.cli.goal import FROM_DATA, check_goal_file, check_goal_name, find_positive, make_goal
-    from superteach.coordinator.goals import CheckedGoal, check_goal
     from superteach.coordinator.named import build_learner
     from superteach.coordinator.shares import public_goal
-    from superteach.mathematics.learner import Learner
-    from superteach.teacher.files import read_pool
-    from superteach.teacher.inputs import find_classes, make_teachers
+    from superteach.goals import CheckedGoal, check_goal
+    from superteach.io.tables import read_pool
+    from superteach.io.validation import find_classes, make_teachers
+    from superteach.learner import Learner
     from superteach_lab.audit.subject import Subject
 
     C, alpha, intercept = penalty

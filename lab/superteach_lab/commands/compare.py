@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from superteach.cli.lines import say, warn
-from superteach.errors import MissingExtra, SettingError
+from superteach.exceptions import MissingExtra, SettingError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -205,11 +205,11 @@ def _files(
     positive: str | None,
 ) -> Files:
     from superteach.cli.goal import check_goal_name, find_positive, make_goal
-    from superteach.coordinator.goals import CheckedGoal, FromData, Without
     from superteach.coordinator.named import build_learner
-    from superteach.mathematics.learner import Learner
-    from superteach.teacher.files import read_pool
-    from superteach.teacher.inputs import find_classes
+    from superteach.goals import CheckedGoal, FromData, Without
+    from superteach.io.tables import read_pool
+    from superteach.io.validation import find_classes
+    from superteach.learner import Learner
     from superteach_lab.compare.sources import Files
 
     if target is None:
@@ -273,8 +273,8 @@ def _list(contestants: Sequence[Any]) -> None:
 
 
 def _report(lines: list[Line], source: Files | Synthetic, seconds: float, out: Path | None, as_json: bool) -> None:
+    from superteach.io.atomic import write_text
     from superteach.lesson import to_json
-    from superteach.processes.disk import write_text
     from superteach_lab.compare.figure import draw
 
     stored = {

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from superteach.cli import screen
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach_lab.paper.plan import FULL, QUICK
 from superteach_lab.paper.run import Headway, run
 from superteach_lab.paper.workers import cores

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from superteach.errors import BudgetError
+from superteach.exceptions import BudgetError
 from superteach_lab.compare.referee import OK, SKIPPED, Referee
 from superteach_lab.compare.sources import Source
 from superteach_lab.compare.task import ALONE, SUMS, Contestant

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from superteach.errors import MissingExtra, SettingError
+from superteach.exceptions import MissingExtra, SettingError
 from superteach_lab.compare.task import Contestant, Proven, Skipped, Task
 from superteach_lab.processes.child import Child
 from superteach_lab.processes.inside import silence

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.coordinator import metrics
-from superteach.coordinator.classroom import Classroom, enter
 from superteach.coordinator.federation import Federation
-from superteach.engines.inprocess import InProcess
+from superteach.coordinator.problem import FederatedProblem, setup
+from superteach.engines.threads import Threads
 from superteach.goals import check_goal
-from superteach.mathematics.learner import Learner
+from superteach.learner import Learner
 from superteach.teacher import Teacher
 from superteach.types import Array
 from superteach_lab.compare import child
@@ -73,7 +73,7 @@ class Referee:
         X, y = np.array(X, dtype=np.float64, order="C"), np.array(y, dtype=np.float64)
         self._rows, self._grace, self._processor = len(y), grace, processor
         self._federation = _federation(X, y, np.asarray(owner))
-        self._room = enter(self._federation, self._learner, None, standardize)
+        self._room = setup(self._federation, self._learner, None, standardize)
         wanted = check_goal(goal, X.shape[1], self._learner)
         self._raw_goal = wanted if isinstance(wanted, np.ndarray) else wanted.vector(self._room)
         self._units = replace(self._room.scaling, constant=float(self._learner.column > 0.0))
@@ -81,7 +81,7 @@ class Referee:
         if standardize:
             X = (X if self._units.centre is None else X - self._units.centre) / self._units.scale
             self._federation = _federation(X, y, np.asarray(owner))
-            self._room = enter(self._federation, self._learner, None, standardize=False)
+            self._room = setup(self._federation, self._learner, None, standardize=False)
         self._task = Task(X, y, np.array(owner, dtype=np.int64), self._learner, self._goal, seconds)
 
     @property
@@ -159,7 +159,7 @@ class Referee:
         share = len(rows) / self._rows
         if refusal is not None:
             return Score(FAILED, refusal, len(rows), share)
-        lesson: Classroom = enter(_federation(X, y, np.zeros(len(rows))), self._learner, None, standardize=False)
+        lesson: FederatedProblem = setup(_federation(X, y, np.zeros(len(rows))), self._learner, None, standardize=False)
         model = lesson.fit_pool()
         agreement = metrics.likeness(
             self._federation, model, self._room.scaling.inside(self._goal), self._learner.loss.classifies
@@ -171,7 +171,7 @@ class Referee:
             len(rows),
             share,
             risk,
-            agreement.consistency,
+            agreement.agreement,
             distance=agreement.distance,
             spread=agreement.spread,
         )
@@ -179,4 +179,4 @@ class Referee:
 
 def _federation(X: Array, y: Array, owner: npt.NDArray[Any]) -> Federation:
     members = [np.flatnonzero(owner == name) for name in np.unique(owner)]
-    return Federation(InProcess([Teacher(str(i), X[own], y[own], own) for i, own in enumerate(members)]))
+    return Federation(Threads([Teacher(str(i), X[own], y[own], own) for i, own in enumerate(members)]))

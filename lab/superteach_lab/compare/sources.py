@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from superteach.datasets import make_classification_pool, make_regression_pool
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.goals import PerturbedFit
+from superteach.io.validation import Part, make_teachers
 from superteach.labels import DEFAULT, PositiveLabel
+from superteach.learner import Learner
 from superteach.losses import Logistic, Squared
-from superteach.mathematics.learner import Learner
-from superteach.teacher.inputs import Part, make_teachers
 from superteach.types import Label
 from superteach_lab.compare.referee import Referee
 

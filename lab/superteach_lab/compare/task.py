@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach.mathematics.learner import Learner
-from superteach.mathematics.problem import Quadratic, Scaling, ridge_penalty
+from superteach.learner import Learner
+from superteach.optim.problem import Quadratic, Scaling, ridge_penalty
 from superteach.types import Array
 
 Indices = npt.NDArray[np.int64]

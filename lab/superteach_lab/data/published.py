@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.datasets import as_tables
-from superteach.errors import DataError, SettingError
+from superteach.exceptions import DataError, SettingError
 from superteach_lab.data import catalogue
 from superteach_lab.data.sources import DataFile, Published, check_count, find_files, recognise
 from superteach_lab.data.tables import Sample, blocks, read_adult, read_columns

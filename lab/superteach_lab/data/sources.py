@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from superteach.errors import DataError
-from superteach.processes.disk import stamp
+from superteach.exceptions import DataError
+from superteach.io.atomic import stamp
 
 HOME = "SUPERTEACH_DATA"
 """The environment variable that names the folder of data files."""

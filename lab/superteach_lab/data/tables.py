@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach.errors import DataError
+from superteach.exceptions import DataError
 
 BLOCK_BYTES = 1 << 22
 """How much of a CSV file becomes one block. Arrow reads about 32 of them ahead of whoever uses them."""

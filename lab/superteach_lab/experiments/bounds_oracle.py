@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 from superteach import checker
 from superteach.losses import Huber, Loss
-from superteach.mathematics.several import EVERY_LOSS, SeveralLoss
+from superteach.losses.multioutput import EVERY_LOSS, SeveralLoss
 from superteach.selection import certificate
 from superteach.selection.certificate import Ball, Envelope
 from superteach.selection.majorant import Products, majorant

@@ -20,12 +20,12 @@ from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods import dual
 from superteach.datasets import make_classification_pool
 from superteach.goals import PerturbedFit
+from superteach.learner import Learner, fit
 from superteach.losses import Logistic, Loss, Squared
-from superteach.mathematics.learner import Learner, fit
-from superteach.mathematics.problem import DualProblem, Quadratic
-from superteach.mathematics.solvers.function import Function
-from superteach.queries import AskValues, Census, Moments, Prepare
-from superteach.solvers import Block, Newton
+from superteach.optim import Block, Newton
+from superteach.optim.function import Function
+from superteach.optim.problem import DualProblem, Quadratic
+from superteach.protocol.queries import AskValues, Census, Moments, Prepare
 from superteach.types import Array
 from superteach_lab.experiments.pool import (
     RIDGE_PER_ROW,

@@ -22,8 +22,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import superteach as st
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.lesson import versions
-from superteach.mathematics import prices
-from superteach.queries import AskMoments, Envelope, Prepare
+from superteach.protocol.queries import AskMoments, Envelope, Prepare
+from superteach.selection import prices
 from superteach.types import Array
 from superteach_lab.experiments import exhaustive
 from superteach_lab.experiments.minlp_oracle import LOSSES, RIDGE, ROWS, tiny_pool
@@ -149,7 +149,7 @@ class Edge:
     def verdicts(self, goal: Array) -> dict[str, Any]:
         """Both verdicts: whether match proves the goal out of reach, and whether the programme balances it."""
         parts = [np.flatnonzero(self.owner == teacher) for teacher in range(TEACHERS)]
-        engine = st.InProcess([st.Teacher(f"t{i}", self.X[part], self.y[part], part) for i, part in enumerate(parts)])
+        engine = st.Threads([st.Teacher(f"t{i}", self.X[part], self.y[part], part) for i, part in enumerate(parts)])
         federation = st.Federation(engine)
         federation.sum(Prepare(LOSSES[self.kind], 0.0))
         _, target = self.equations(goal)

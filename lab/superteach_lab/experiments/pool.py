@@ -11,12 +11,12 @@ from superteach import Teacher
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods import dual
 from superteach.datasets import make_classification_pool, make_regression_pool
-from superteach.line.messages import Turn
+from superteach.learner import Learner, fit
 from superteach.losses import Logistic, Loss, Squared
-from superteach.mathematics.learner import Learner, fit
-from superteach.mathematics.problem import DualProblem
-from superteach.queries import BlockRound, BlockSums, Prepare, Query
-from superteach.solvers import Newton
+from superteach.optim import Newton
+from superteach.optim.problem import DualProblem
+from superteach.protocol.messages import Turn
+from superteach.protocol.queries import BlockRound, BlockSums, Prepare, Query
 from superteach.types import Array
 
 SPARSITY, GOAL_WEIGHT = 0.1, 1000.0

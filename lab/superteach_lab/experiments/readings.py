@@ -20,12 +20,12 @@ from sklearn.metrics import r2_score
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.teaching import teach
-from superteach.errors import DataError, TeachingError
+from superteach.coordinator.teach import teach
+from superteach.exceptions import DataError, TeachingError
+from superteach.io.validation import Part, make_teachers
+from superteach.learner import Learner, fit
 from superteach.losses import Logistic, Loss, Squared
-from superteach.mathematics.learner import Learner, fit
-from superteach.solvers import Newton
-from superteach.teacher.inputs import Part, make_teachers
+from superteach.optim import Newton
 from superteach.types import Array
 from superteach_lab import data as datasets
 from superteach_lab.paper import bench, printed
@@ -125,7 +125,7 @@ def _at(pool: bench.PaperPool, size: int) -> tuple[float, float, float, float]:
     fitted, taught = pool.X @ truth, pool.X @ lesson.model
     same = np.mean((fitted > 0.0) == (taught > 0.0))
     to_fit = same if learner.loss.classifies else r2_score(fitted, taught)
-    return lesson.pool_risk, lesson.risk, lesson.consistency, float(to_fit)
+    return lesson.pool_risk, lesson.risk, lesson.agreement, float(to_fit)
 
 
 def _walk(pool: bench.PaperPool, size: int) -> Iterator[dict[str, Any]]:

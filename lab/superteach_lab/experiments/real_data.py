@@ -75,7 +75,7 @@ def measure(name: str, X: Any, y: Any, owner: Any, seed: int) -> Iterator[dict[s
             "risk": lesson.risk,
             "pool_risk": lesson.pool_risk,
             "goal_length": float(np.linalg.norm(lesson.goal)),
-            "consistency": lesson.consistency,
+            "consistency": lesson.agreement,
             "rounds": lesson.rounds,
             "megabytes": lesson.bytes / 1e6,
             "seconds": time.perf_counter() - started,

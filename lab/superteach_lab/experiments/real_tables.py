@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.datasets import make_classification_pool, split_evenly
-from superteach.goals import Classroom, Goal, MaxAUC
+from superteach.goals import FederatedProblem, Goal, MaxAUC
+from superteach.learner import Learner
 from superteach.losses import Logistic, Squared
-from superteach.mathematics.learner import Learner
 from superteach.types import Array
 from superteach_lab import data
 from superteach_lab.compare import bench
@@ -62,7 +62,7 @@ class MovedFit:
     seed: int
     share: float
 
-    def vector(self, classroom: Classroom) -> Array:
+    def vector(self, classroom: FederatedProblem) -> Array:
         """Fit from sums, then move."""
         truth = classroom.fit_pool()
         noise = np.random.default_rng(self.seed).standard_normal(len(truth))

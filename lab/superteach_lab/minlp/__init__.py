@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach.errors import DataError, GoalError, LearnerError, MissingExtra, SettingError
+from superteach.exceptions import DataError, GoalError, LearnerError, MissingExtra, SettingError
 from superteach.losses import Logistic, Loss, Squared
 from superteach.types import Positions
 from superteach_lab.minlp import guard

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from superteach.coordinator.alone import Choice
-from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods import own
 from superteach.coordinator.methods.oblivious import EachAlone
-from superteach.errors import SettingError
+from superteach.coordinator.problem import FederatedProblem
+from superteach.exceptions import SettingError
+from superteach.learner import Learner
 from superteach.losses import Loss
-from superteach.mathematics.learner import Learner
-from superteach.mathematics.problem import Scaling
-from superteach.queries import Alone, Solo
+from superteach.optim.problem import Scaling
+from superteach.protocol.queries import Alone, Solo
 from superteach.settings import Settings
 from superteach.teacher import Teacher
 from superteach.types import Array
@@ -42,7 +42,7 @@ class Oblivious(own.Oblivious):
         formulation, seconds = Programmes.formulation, settings.solver_seconds
         minlp.check(learner.loss, formulation, None, seconds, 1.0, 0, learner.free_intercept)
 
-    def start(self, room: Classroom, goal: Array, settings: Settings) -> Programmes:
+    def start(self, room: FederatedProblem, goal: Array, settings: Settings) -> Programmes:
         """Ask all teachers anew for each size."""
         return Programmes(room, goal, settings)
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach.errors import DataError
-from superteach.mathematics.learner import Learner
+from superteach.exceptions import DataError
+from superteach.learner import Learner
 from superteach_lab import minlp
 
 

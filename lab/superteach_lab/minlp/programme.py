@@ -11,11 +11,11 @@ import numpy as np
 
 from superteach.coordinator import metrics
 from superteach.coordinator.federation import Federation
+from superteach.learner import Learner, fit
 from superteach.losses import Logistic, Loss, Squared
-from superteach.mathematics.learner import Learner, fit
-from superteach.mathematics.problem import ridge_penalty
-from superteach.queries import AskMoments, AskValues, Moments, Query
-from superteach.solvers import Newton
+from superteach.optim import Newton
+from superteach.optim.problem import ridge_penalty
+from superteach.protocol.queries import AskMoments, AskValues, Moments, Query
 from superteach.types import Array, Positions
 
 

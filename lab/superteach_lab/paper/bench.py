@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach.coordinator import metrics, selection
-from superteach.coordinator.classroom import enter
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.teaching import teach
-from superteach.engines.inprocess import InProcess
-from superteach.errors import BudgetError
+from superteach.coordinator.problem import setup
+from superteach.coordinator.teach import teach
+from superteach.engines.threads import Threads
+from superteach.exceptions import BudgetError
 from superteach.goals import PerturbedFit
+from superteach.io.validation import Part, make_teachers
+from superteach.learner import Learner, fit
 from superteach.lesson import Lesson
 from superteach.losses import Logistic, Squared
-from superteach.mathematics.learner import Learner, fit
-from superteach.queries import Keep, Prepare, Size
-from superteach.solvers import Newton
+from superteach.optim import Newton
+from superteach.protocol.queries import Keep, Prepare, Size
 from superteach.teacher import Teacher
-from superteach.teacher.inputs import Part, make_teachers
 from superteach.types import Array
 from superteach_lab import data as datasets
 from superteach_lab.data import catalogue, sources
@@ -111,9 +111,9 @@ def _dealt(X: Array, y: Any, owner: Any, learner: Learner, seed: int) -> PaperPo
     return PaperPool(X, target, tuple(teachers), learner, seed)
 
 
-def engine_of(pool: PaperPool) -> InProcess:
+def engine_of(pool: PaperPool) -> Threads:
     """The pool's teachers, ready to be asked."""
-    return InProcess(pool.teachers, threads=THREADS)
+    return Threads(pool.teachers, threads=THREADS)
 
 
 def taught(pool: PaperPool, size: int, **settings: Any) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def taught(pool: PaperPool, size: int, **settings: Any) -> dict[str, Any]:
         return {"points": [], "reason": str(error), "seed": pool.seed}
     finally:
         engine.close()
-    point = {"size": lesson.size, "risk": lesson.risk, "consistency": lesson.consistency}
+    point = {"size": lesson.size, "risk": lesson.risk, "consistency": lesson.agreement}
     return {"points": [point], **_costs(lesson, pool)}
 
 
@@ -140,7 +140,7 @@ def walked(pool: PaperPool, extra: int | None = None, **settings: Any) -> dict[s
     return {"points": points, **_costs(lesson, pool)}
 
 
-def _teach(engine: InProcess, pool: PaperPool, size: int, settings: dict[str, Any]) -> Lesson:
+def _teach(engine: Threads, pool: PaperPool, size: int, settings: dict[str, Any]) -> Lesson:
     return teach(
         Federation(engine),
         pool.learner,
@@ -179,19 +179,19 @@ def _score_sizes(
         if learner.refuses(kept.rows, kept.positive):
             continue
         model = fit(federation, learner, kept.rows, "chosen", Newton(), model).model
-        agreement = metrics.likeness(federation, model, goal, learner.loss.classifies).consistency
+        agreement = metrics.likeness(federation, model, goal, learner.loss.classifies).agreement
         points.append({"size": size, "risk": metrics.risk(model, goal), "consistency": agreement})
     return points[::-1]
 
 
 def scored(pool: PaperPool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[str, Any]:
     """The same score for rows of the pool that a method outside the federation chose."""
-    few = Federation(InProcess([Teacher("chosen", pool.X[chosen], pool.y[chosen])]))
+    few = Federation(Threads([Teacher("chosen", pool.X[chosen], pool.y[chosen])]))
     few.sum(Prepare(pool.learner.loss, 0.0))
     model = fit(few, pool.learner, len(chosen), "all", Newton(), np.zeros_like(goal)).model
     everybody = Federation(engine_of(pool))
     everybody.sum(Prepare(pool.learner.loss, 0.0))
-    agreement = metrics.likeness(everybody, model, goal, pool.learner.loss.classifies).consistency
+    agreement = metrics.likeness(everybody, model, goal, pool.learner.loss.classifies).agreement
     return {"size": len(chosen), "risk": metrics.risk(model, goal), "consistency": agreement}
 
 
@@ -207,4 +207,4 @@ def central_minlp(pool: PaperPool, size: int, seconds: float) -> dict[str, Any]:
 def goal_of(pool: PaperPool) -> Array:
     """θ* itself."""
     federation = Federation(engine_of(pool))
-    return np.asarray(pool.goal.vector(enter(federation, pool.learner, None, standardize=False)))
+    return np.asarray(pool.goal.vector(setup(federation, pool.learner, None, standardize=False)))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.teaching import teach
-from superteach.errors import DataError, SuperteachError
-from superteach.solvers import Block
+from superteach.coordinator.teach import teach
+from superteach.exceptions import DataError, SuperteachError
+from superteach.optim import Block
 from superteach_lab.paper import bench, printed
 from superteach_lab.paper.plan import Findings, Scale, Step, Target, shown
 from superteach_lab.records import Record, Records

@@ -18,11 +18,11 @@ import numpy as np
 from scipy.special import expit
 
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.teaching import teach
-from superteach.engines.inprocess import InProcess
-from superteach.errors import BudgetError
+from superteach.coordinator.teach import teach
+from superteach.engines.threads import Threads
+from superteach.exceptions import BudgetError
+from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Squared
-from superteach.mathematics.learner import Learner
 from superteach.teacher import Teacher
 from superteach.types import Array
 from superteach_lab.paper.subsets import MOST_ROWS, all_masks, fit_all
@@ -72,7 +72,7 @@ def trial(name: str, rows: int, seed: int) -> dict[str, Any]:
     learner, X, y, goal = pool_of(name, rows, seed)
     found: dict[str, Any] = {"pool": None, "match": None, "size": None}
     for size in sorted({max(len(goal) + 1, round(share * rows)) for share in SHARES}):
-        engine = InProcess([Teacher("all", X, y)])
+        engine = Threads([Teacher("all", X, y)])
         try:
             lesson = teach(
                 Federation(engine),

@@ -18,11 +18,11 @@ from threadpoolctl import threadpool_limits
 
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods import dual
-from superteach.engines.inprocess import InProcess
+from superteach.engines.threads import Threads
 from superteach.losses import Logistic, Loss, Squared
-from superteach.mathematics.problem import DualProblem
-from superteach.queries import Prepare
-from superteach.solvers import Newton
+from superteach.optim import Newton
+from superteach.optim.problem import DualProblem
+from superteach.protocol.queries import Prepare
 from superteach.teacher import Teacher
 from superteach.types import Array
 
@@ -110,7 +110,7 @@ def narrowed(given: Instance) -> Instance:
 def solve(given: Instance) -> OracleResult:
     """The paper's problem by the package's own weights and solver, one teacher holding all rows."""
     given = narrowed(given)
-    engine = InProcess([Teacher("all", given.X, given.y)], threads=1)
+    engine = Threads([Teacher("all", given.X, given.y)], threads=1)
     federation = Federation(engine)
     try:
         federation.sum(Prepare(given.loss, 0.0))

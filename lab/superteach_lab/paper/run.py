@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
+from superteach.io.atomic import write_text
 from superteach.lesson import versions
-from superteach.processes.disk import write_text
 from superteach_lab.paper import curves, sensitivity, statements, table_findings, writing
 from superteach_lab.paper import workers as workplace
 from superteach_lab.paper.plan import Findings, Scale, Step, Target

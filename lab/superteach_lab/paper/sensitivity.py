@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.teaching import teach
-from superteach.solvers import Block
+from superteach.coordinator.teach import teach
+from superteach.optim import Block
 from superteach_lab.paper import bench
 from superteach_lab.paper.curves import above_of
 from superteach_lab.paper.plan import Findings, Scale, Step, Target, shown

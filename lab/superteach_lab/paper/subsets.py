@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.losses import Loss, Squared
 from superteach.types import Array
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from superteach.solvers import Block
+from superteach.optim import Block
 from superteach_lab.paper import bench, printed
 from superteach_lab.paper.plan import Scale, Step, nothing
 from superteach_lab.records import Record, Records

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from superteach.errors import SuperteachError, TeachingError
+from superteach.exceptions import SuperteachError, TeachingError
 from superteach_lab.paper import bench
 from superteach_lab.paper.plan import Step
 from superteach_lab.processes.child import Child

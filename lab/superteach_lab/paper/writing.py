@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from superteach.errors import MissingExtra
+from superteach.exceptions import MissingExtra
+from superteach.io.atomic import write_text
 from superteach.lesson import to_json, versions
-from superteach.processes.disk import write_text
 from superteach.report import Page
 from superteach.report.markup import tag
 from superteach.report.png import save

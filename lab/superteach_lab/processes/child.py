@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Self
 
-from superteach.errors import TeachingError
+from superteach.exceptions import TeachingError
 from superteach_lab.processes.inside import forked
 from superteach_lab.processes.signals import uninterrupted
 

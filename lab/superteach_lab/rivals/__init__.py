@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach_lab.compare.task import Contestant
 
 MODULES = (

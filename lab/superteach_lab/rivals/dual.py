@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from superteach.solvers import Block
+from superteach.optim import Block
 from superteach_lab.compare.task import GOAL, SUMS, Contestant, Indices, Proven, Task
 from superteach_lab.rivals.ours import chosen_by
 

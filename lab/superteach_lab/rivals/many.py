@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from superteach.mathematics.several import Softmax
+from superteach.losses.multioutput import Softmax
 from superteach.types import Array, Positions
 from superteach_lab.rivals import facility_location, gradient_match, herding, k_center, leverage
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from superteach.faces.estimators import SuperTeacher
+from superteach.estimator import SuperTeacher
 from superteach_lab.compare.task import Indices, Proven, Task
 
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from superteach.errors import BudgetError, GoalError, SettingError, TeachingError
+from superteach.exceptions import BudgetError, GoalError, SettingError, TeachingError
 from superteach.privacy.ledger import Ledger
 from superteach_lab.audit import attacks, run
 from superteach_lab.audit.subject import Subject

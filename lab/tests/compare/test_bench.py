@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from superteach.datasets import make_classification_pool, make_regression_pool
-from superteach.errors import BudgetError, DataError, SettingError
+from superteach.exceptions import BudgetError, DataError, SettingError
+from superteach.io.validation import Part
+from superteach.learner import Learner
 from superteach.losses import Logistic
-from superteach.mathematics.learner import Learner
-from superteach.teacher.inputs import Part
 from superteach_lab.compare import bench
 from superteach_lab.compare.figure import draw
 from superteach_lab.compare.sources import Files, Synthetic

@@ -13,8 +13,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
 
+from superteach.learner import Learner
 from superteach.losses import Logistic, Squared
-from superteach.mathematics.learner import Learner
 from superteach_lab.compare.task import GOAL, Contestant
 from superteach_lab.experiments import real_tables
 from superteach_lab.experiments.real_tables import Real, Table, Wide

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.goals import PerturbedFit
 from superteach_lab.compare.referee import Referee
 from superteach_lab.compare.task import Contestant

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from superteach.errors import DataError, SettingError
+from superteach.exceptions import DataError, SettingError
 from superteach_lab import data as datasets
 from superteach_lab.data.catalogue import SUPERCONDUCT_FEATURES
 

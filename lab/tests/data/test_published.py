@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from superteach.errors import DataError, SettingError
+from superteach.exceptions import DataError, SettingError
 from superteach_lab import data as datasets
 from superteach_lab.data import tables
 from superteach_lab.data.catalogue import COMPASS, HIGGS_FEATURES, STATES, SUPERCONDUCT_FEATURES

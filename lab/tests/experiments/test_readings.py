@@ -9,8 +9,8 @@ from sklearn.metrics import r2_score
 
 from superteach import SuperTeacher
 from superteach.goals import PerturbedFit
+from superteach.learner import Learner
 from superteach.losses import Squared
-from superteach.mathematics.learner import Learner
 from superteach_lab.experiments import readings
 from superteach_lab.paper import bench, printed
 from superteach_lab.paper.printed import Printed

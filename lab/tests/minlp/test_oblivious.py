@@ -9,9 +9,9 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 import superteach as st
 from superteach.coordinator.selection import last_ranks
 from superteach.datasets import make_classification_pool, make_regression_pool
-from superteach.errors import LearnerError, MissingExtra, SettingError
+from superteach.exceptions import LearnerError, MissingExtra, SettingError
 from superteach.goals import PerturbedFit
-from superteach.queries import Keep, Prepare, RankRows
+from superteach.protocol.queries import Keep, Prepare, RankRows
 from superteach_lab.minlp import central
 
 GOAL = PerturbedFit(3)
@@ -36,7 +36,7 @@ def test_shares_are_even_and_add_up(owned, size, pool):
     X, y = pool("squared", sum(owned), 2, 0)
     parts = np.split(np.arange(sum(owned)), np.cumsum(owned)[:-1])
     teachers = [st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)]
-    engine = st.InProcess(teachers)
+    engine = st.Threads(teachers)
     federation = st.Federation(engine)
     federation.sum(Prepare(st.losses.Squared(), 0.0))
     federation.sum(RankRows("even", seed=5))

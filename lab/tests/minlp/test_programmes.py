@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from superteach.errors import DataError, GoalError, LearnerError, MissingExtra, SettingError
+from superteach.exceptions import DataError, GoalError, LearnerError, MissingExtra, SettingError
 from superteach.losses import Huber, Logistic, Squared
 from superteach_lab import minlp
 from superteach_lab.minlp import central

@@ -147,7 +147,7 @@ def test_an_interruption_reaches_solvers_in_other_threads(deed, at_work):
     """
     from threading import Thread
 
-    from superteach.errors import TeachingError
+    from superteach.exceptions import TeachingError
 
     ends = []
 

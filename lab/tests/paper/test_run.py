@@ -20,9 +20,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 from typer.testing import CliRunner
 
-from superteach import Federation, InProcess, teach
+from superteach import Federation, Threads, teach
 from superteach.cli import app
-from superteach.errors import DataError, SettingError, TeachingError
+from superteach.exceptions import DataError, SettingError, TeachingError
 from superteach_lab.commands.reproduce import TargetName
 from superteach_lab.paper import bench, curves, printed, sensitivity, statements, tables, workers, writing
 from superteach_lab.paper.plan import FULL, QUICK, Scale, Step
@@ -80,14 +80,14 @@ def test_walked_points_are_what_lessons_of_those_sizes_are(kind):
     found = {point["size"]: point for point in bench.walked(pool, 33, method="dual")["points"]}
     goal = bench.goal_of(pool)
     for size in (33, 60, 400):
-        engine = InProcess(pool.teachers)
+        engine = Threads(pool.teachers)
         lesson = teach(Federation(engine), pool.learner, goal, method="dual", budget=size)
         rows = np.concatenate([t.ids[s.chosen] for t, s in zip(pool.teachers, engine.states(), strict=True)]).astype(
             int
         )
         engine.close()
         assert found[size]["risk"] == pytest.approx(lesson.risk, rel=1e-6)
-        assert found[size]["consistency"] == pytest.approx(lesson.consistency, rel=1e-9)
+        assert found[size]["consistency"] == pytest.approx(lesson.agreement, rel=1e-9)
         if kind == "logistic":
             model = LogisticRegression(C=1 / pool.learner.ridge, fit_intercept=False, tol=1e-10, max_iter=10_000)
         else:
@@ -99,7 +99,7 @@ def test_walked_points_are_what_lessons_of_those_sizes_are(kind):
         assert found[size]["consistency"] == pytest.approx(agreement, abs=1e-3)
         other = bench.scored(pool, rows, goal)
         assert (other["size"], other["risk"]) == (size, pytest.approx(lesson.risk, rel=1e-6))
-        assert other["consistency"] == pytest.approx(lesson.consistency, rel=1e-9)
+        assert other["consistency"] == pytest.approx(lesson.agreement, rel=1e-9)
 
 
 def test_best_size_is_that_of_the_lowest_mean():

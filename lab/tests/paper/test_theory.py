@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.losses import Logistic
 from superteach_lab.paper import definition, oracle, subsets, theorem
 from tests.oracles import solve_tightly

@@ -11,8 +11,8 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic, Squared
-from superteach.mathematics.learner import Learner
 from superteach_lab.compare.referee import Referee
 from superteach_lab.compare.sources import Synthetic
 from superteach_lab.compare.task import GOAL, Proven, Task

@@ -17,11 +17,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from superteach import extensions
+from superteach import plugins
 from superteach.cli import federation, lessons, site
 from superteach.cli.lines import warn
 from superteach.cli.request import Request, takes
-from superteach.errors import InputError, SettingError, SuperteachError
+from superteach.exceptions import InputError, SettingError, SuperteachError
 from superteach.settings import in_options
 
 
@@ -42,18 +42,18 @@ class _Group(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Name our own commands, then the commands of other packages."""
         own = super().list_commands(ctx)
-        return [*own, *sorted(set(extensions.parts(extensions.COMMANDS)) - set(own))]
+        return [*own, *sorted(set(plugins.parts(plugins.COMMANDS)) - set(own))]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Find a command here, or in the package that brings it."""
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
-        if cmd_name in extensions.parts(extensions.COMMANDS):
-            command = typer.main.get_command(extensions.load(extensions.COMMANDS, cmd_name))
+        if cmd_name in plugins.parts(plugins.COMMANDS):
+            command = typer.main.get_command(plugins.load(plugins.COMMANDS, cmd_name))
             command.name = cmd_name
             return command
-        if cmd_name in extensions.LABORATORY[extensions.COMMANDS]:
+        if cmd_name in plugins.LABORATORY[plugins.COMMANDS]:
             raise SettingError(
                 f"superteach {cmd_name} comes with the laboratory, which is not installed: run  "
                 "pip install superteach-lab"

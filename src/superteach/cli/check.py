@@ -18,7 +18,7 @@ import numpy as np
 from superteach import checker
 from superteach.cli.lines import say
 from superteach.cli.report import read_lesson
-from superteach.errors import DataError, SettingError, counted, listed, reason_of
+from superteach.exceptions import DataError, SettingError, counted, listed, reason_of
 from superteach.types import Array, Json, Raw
 
 SAME = 1e-5

@@ -11,14 +11,14 @@ import numpy as np
 from superteach.cli import screen
 from superteach.cli.folder import check_folder, claim, new_folder
 from superteach.coordinator import named
-from superteach.coordinator.goals import PerturbedFit
 from superteach.datasets import make_classification_pool
-from superteach.errors import MissingExtra, SettingError, counted
-from superteach.faces.oneprocess import OneProcess
+from superteach.exceptions import MissingExtra, SettingError, counted
+from superteach.goals import PerturbedFit
+from superteach.io.validation import Part
+from superteach.learner import Learner
 from superteach.lesson import Lesson, write_json
-from superteach.mathematics.learner import Learner
+from superteach.local import OneProcess
 from superteach.settings import Budget, Settings
-from superteach.teacher.inputs import Part
 
 _SHARE = 0.04
 """Share of the rows for match's own lesson."""

@@ -11,14 +11,14 @@ import numpy as np
 from superteach.cli import screen
 from superteach.cli.folder import check_folder, claim, new_folder
 from superteach.coordinator import named
-from superteach.errors import MissingExtra, SettingError
+from superteach.exceptions import MissingExtra, SettingError
+from superteach.io.atomic import write_text
+from superteach.io.tables import read_columns, read_pool
+from superteach.learner import Learner
 from superteach.lesson import to_json
-from superteach.mathematics.learner import Learner
-from superteach.processes.disk import write_text
 from superteach.report.robustness import page_of_robustness
 from superteach.robustness.drop import drop
 from superteach.robustness.result import PROOFS, Robustness
-from superteach.teacher.files import read_columns, read_pool
 from superteach.types import Foreign, Raw
 
 LINEAR = "linear"

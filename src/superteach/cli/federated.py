@@ -21,25 +21,25 @@ from superteach.cli.report import page_of_stored
 from superteach.cli.request import Request, listed_in
 from superteach.coordinator import named, shares
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals import check_goal
-from superteach.coordinator.goals.written import positive_label
-from superteach.coordinator.teaching import teach
-from superteach.errors import GoalError, SettingError
+from superteach.coordinator.teach import teach
+from superteach.exceptions import GoalError, SettingError
 from superteach.federated.box import Box, Pause, open_box
 from superteach.federated.engine import SOON, Documents, Lesson, Unanswered
 from superteach.federated.federation import Home, Member, Terms, agree
+from superteach.goals import check_goal
+from superteach.goals.parse import positive_label
 from superteach.labels import PositiveLabel
+from superteach.learner import Learner
 from superteach.lesson import Lesson as Result
 from superteach.lesson import Taught, to_json, write_lesson
-from superteach.line.queries import Census
-from superteach.mathematics.learner import Learner
+from superteach.protocol.queries import Census
 from superteach.settings import Settings
 from superteach.types import Array, Json
 from superteach.versions import VERSION
 from superteach.words import PRIVACY
 
 if TYPE_CHECKING:
-    from superteach.coordinator.goals import Goal
+    from superteach.goals import Goal
 
 WAIT = 600.0
 """Seconds without any reply after which a command gives up waiting; the lesson goes on."""
@@ -208,7 +208,7 @@ def _goal(request: Request, asked: Json, terms: Terms, student: Learner, setting
     """Return the goal, for the columns agreed on."""
     stored, numeric = asked["goal_file"], not student.loss.classifies
     if stored is not None:
-        from superteach.coordinator.goals.written import goal_vector
+        from superteach.goals.parse import goal_vector
 
         where = f"goal file {request.goal!r}"
         values = np.array(stored, dtype=np.float64) if isinstance(stored, list) and stored else stored

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.errors import SettingError, reason_of
+from superteach.exceptions import SettingError, reason_of
+from superteach.io.atomic import hold, unmasked
 from superteach.lesson import Taught
-from superteach.processes.disk import hold, unmasked
 from superteach.report.markup import unlike
 from superteach.types import Json
 
 if TYPE_CHECKING:
-    from superteach.teacher.files import Pool
+    from superteach.io.tables import Pool
 
 WRITTEN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.errors import GoalError, reason_of
+from superteach.exceptions import GoalError, reason_of
 from superteach.labels import PositiveLabel
 from superteach.settings import WITHOUT
 from superteach.types import Array, Label, Labels
 
 if TYPE_CHECKING:
-    from superteach.coordinator.goals import Goal
+    from superteach.goals import Goal
 
 SUFFIXES = (".json", ".npy")
 FITTED = ("perturbed", "max-auc")
@@ -40,7 +40,7 @@ def is_file(text: str) -> bool:
 
 def find_positive(text: str, chosen: str | None) -> PositiveLabel:
     """Return the label of --positive, or the one that a goal file names."""
-    from superteach.coordinator.goals.written import positive_label
+    from superteach.goals.parse import positive_label
 
     stored = load_goal(text) if is_file(text) else None
     return positive_label(stored, PositiveLabel(chosen, "--positive"), f"goal file {text!r}")
@@ -48,7 +48,7 @@ def find_positive(text: str, chosen: str | None) -> PositiveLabel:
 
 def positive_unsaid(text: str, chosen: str | None, taken: Label | None) -> str:
     """Say which label was taken as positive where neither --positive nor the goal file names one; else nothing."""
-    from superteach.coordinator.goals.written import stated_positive
+    from superteach.goals.parse import stated_positive
 
     if taken is None or chosen is not None or not is_file(text) or stated_positive(load_goal(text)) is not None:
         return ""
@@ -69,9 +69,9 @@ def make_goal(
     encoding: str = "utf-8",
 ) -> Array | Goal:
     """Make the goal that `text` names; rows of a reference file have the same columns and target."""
-    from superteach.coordinator.goals import FromData
     from superteach.coordinator.named import fitted_goal
-    from superteach.teacher.files import read_pool
+    from superteach.goals import FromData
+    from superteach.io.tables import read_pool
 
     if (fitted := fitted_goal(text, seed)) is not None:
         return fitted
@@ -93,7 +93,7 @@ def check_goal_file(path: str | Path, others: str = "'perturbed'") -> Path:
 
 def read_goal(path: str | Path, columns: Sequence[str], intercept: bool, classes: Labels | None = None) -> Array:
     """Read θ*, intercept last, from .npy (numbers) or .json (a list, or coef by name with an intercept)."""
-    from superteach.coordinator.goals.written import goal_vector
+    from superteach.goals.parse import goal_vector
 
     return goal_vector(load_goal(path), f"goal file {str(path)!r}", columns, intercept, classes)
 

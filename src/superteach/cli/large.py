@@ -12,12 +12,12 @@ from pyarrow import parquet
 
 from superteach.cli.folder import file_names
 from superteach.cli.request import Request
-from superteach.engines.journal import ANEW, Journal
-from superteach.errors import SettingError, TeachingError, reason_of
+from superteach.engines.checkpoint import ANEW, Journal
+from superteach.exceptions import SettingError, TeachingError, reason_of
+from superteach.io.tables import SUFFIXES
+from superteach.learner import Learner
 from superteach.lesson import Taught, versions
-from superteach.mathematics.learner import Learner
 from superteach.settings import Settings
-from superteach.teacher.files import SUFFIXES
 from superteach.teacher.large import LargePool, ParquetTable, is_large, parquet_files
 from superteach.types import Json, Positions
 

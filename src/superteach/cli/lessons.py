@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from superteach.cli.lines import say
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 
 if TYPE_CHECKING:
     from superteach.federated.engine import Lesson

@@ -10,17 +10,17 @@ import numpy as np
 
 from superteach.cli import screen
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals import MaxAUC, PerturbedFit, Without
 from superteach.coordinator.selection import counts_of
-from superteach.coordinator.teaching import teach
-from superteach.engines.inprocess import InProcess
-from superteach.errors import counted
+from superteach.coordinator.teach import teach
+from superteach.engines.threads import Threads
+from superteach.exceptions import counted
+from superteach.goals import MaxAUC, PerturbedFit, Without
+from superteach.io.validation import Part, make_teachers
+from superteach.learner import Learner
 from superteach.lesson import Entry, to_json
-from superteach.mathematics.learner import Learner
 from superteach.report.markup import size_text
 from superteach.report.words import exposure
 from superteach.settings import Budget, Settings
-from superteach.teacher.inputs import Part, make_teachers
 from superteach.types import Json, Label
 from superteach.words import PRIVACY
 
@@ -124,7 +124,7 @@ def _federation(teachers: Sequence[str], columns: int, rows: int, learner: Learn
         y = np.round(np.exp(np.clip(signal, -2.0, 2.0)))
     members = np.array_split(np.arange(rows), len(teachers))
     parts = [Part(name, X[own], y[own], own) for name, own in zip(teachers, members, strict=True)]
-    return Federation(InProcess(make_teachers(parts, list(map(str, range(columns))), learner.loss)[0]))
+    return Federation(Threads(make_teachers(parts, list(map(str, range(columns))), learner.loss)[0]))
 
 
 def _scaled(budget: Budget, share: float) -> Budget:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from superteach.cli import screen
-from superteach.errors import InputError, MissingExtra, SettingError, counted
+from superteach.exceptions import InputError, MissingExtra, SettingError, counted
 from superteach.lesson import Lesson
 from superteach.report import Page, page_of
 from superteach.types import Json

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.settings import Settings, of_options, option_of
 
 _ROWS, _MODEL, _LESSON, _RESULT = "Rows", "Learner and goal", "Lesson", "Result"

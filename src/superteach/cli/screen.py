@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from superteach.cli.lines import say as say
-from superteach.errors import counted
+from superteach.exceptions import counted
 from superteach.lesson import Entry, Lesson, decimals, percent_of
 from superteach.report.markup import size_text
 from superteach.report.words import STAGES
@@ -131,7 +131,7 @@ def compare(lessons: dict[str, Lesson]) -> None:
     table = _table()
     table.padding = (0, 0 if sys.stdout.isatty() else 2, 0, 0)  # a terminal of eighty columns is enough
     table.add_column("", no_wrap=True)
-    for heading in ("rows", "|S|/N", "risk", "consistency", "rounds", "bytes", "seconds"):
+    for heading in ("rows", "|S|/N", "risk", "agreement", "rounds", "bytes", "seconds"):
         table.add_column(heading, justify="right")
     least = min(lesson.risk for lesson in lessons.values())
     for name, lesson in lessons.items():
@@ -140,7 +140,7 @@ def compare(lessons: dict[str, Lesson]) -> None:
             f"{lesson.size:,}",
             percent(lesson.fraction),
             Text(f"{lesson.risk:.4g}", style="bold green" if lesson.risk == least else ""),
-            f"{lesson.consistency:.4f}",
+            f"{lesson.agreement:.4f}",
             f"{lesson.rounds:,}",
             size_text(lesson.bytes),
             f"{lesson.seconds:.2f}",
@@ -155,7 +155,7 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
         write, what = (
             (percent_of, "of predictions are the goal's") if lesson.classifies else (decimals, "r² with the goal")
         )
-        rows.append(("agreement", write(lesson.consistency), what))
+        rows.append(("agreement", write(lesson.agreement), what))
         others = (("  all rows", lesson.pool_agreement), ("  random rows", lesson.random_agreement))
         rows += [(name, write(share), "") for name, share in others if math.isfinite(share)]
         rows.append(("risk", f"{lesson.risk:.6g}", f"distance of coefficients; all rows: {lesson.pool_risk:.6g}"))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from superteach.cli.lines import say, warn
-from superteach.errors import SettingError, SuperteachError, reason_of
-from superteach.processes.disk import hold, write_text
+from superteach.exceptions import SettingError, SuperteachError, reason_of
+from superteach.io.atomic import hold, write_text
 
 if TYPE_CHECKING:
     from superteach.federated.box import Box

@@ -10,9 +10,9 @@ from pyarrow import parquet
 from superteach import spark
 from superteach.cli import screen
 from superteach.cli.request import Request
-from superteach.errors import DataError, SettingError
+from superteach.exceptions import DataError, SettingError
 from superteach.labels import PositiveLabel
-from superteach.mathematics.learner import Learner
+from superteach.learner import Learner
 from superteach.types import Json, Raw
 
 

@@ -14,13 +14,13 @@ from superteach.cli.large import find_table, unfinished, write_large
 from superteach.cli.report import page_of_stored
 from superteach.cli.request import Request, listed_in
 from superteach.coordinator import named
-from superteach.coordinator.goals import CheckedGoal, Goal, check_goal
-from superteach.errors import SettingError
-from superteach.faces.oneprocess import OneProcess, check_none
+from superteach.exceptions import SettingError
+from superteach.goals import CheckedGoal, Goal, check_goal
+from superteach.io.tables import read_pool
+from superteach.learner import Learner
 from superteach.lesson import Taught, to_json, write_lesson, write_measured
-from superteach.mathematics.learner import Learner
+from superteach.local import OneProcess, check_none
 from superteach.report.markup import size_text
-from superteach.teacher.files import read_pool
 from superteach.types import Array, Json, Label, Raw
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods import match
-from superteach.errors import TeachingError
-from superteach.line.messages import Answers, Turn
-from superteach.line.queries import Alone, Census, Prepare, Query, Size
-from superteach.mathematics.learner import Intercept, Learner
-from superteach.mathematics.losses import Loss
-from superteach.mathematics.problem import Scaling
-from superteach.mathematics.solvers import Newton
+from superteach.coordinator.problem import FederatedProblem
+from superteach.exceptions import TeachingError
+from superteach.learner import Intercept, Learner
+from superteach.losses.scalar import Loss
+from superteach.optim import Newton
+from superteach.optim.problem import Scaling
+from superteach.protocol.messages import Answers, Turn
+from superteach.protocol.queries import Alone, Census, Prepare, Query, Size
 from superteach.settings import Settings
 from superteach.types import Array, Positions
 
@@ -56,7 +56,7 @@ def by_match(teacher: Answers, loss: Loss, scaling: Scaling, size: int, query: A
         squares = federation.sum(Prepare(loss, scaling.constant, scaling.centre, scaling.scale))
         if learner.free_intercept and learner.refuses(count.rows, count.positive):
             return Choice(None, False)
-        room = Classroom(federation, learner, scaling, count.rows, Newton(), squares / count.rows)
+        room = FederatedProblem(federation, learner, scaling, count.rows, Newton(), squares / count.rows)
         matcher = _OneOfMany(room, query.goal, Settings(random_state=query.seed))
         matcher.choose(size)
     except TeachingError:  # a fit on its rows alone may not exist, though one on all teachers' rows does

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from superteach.engines.base import Engine, Gathering, Posting
-from superteach.errors import SettingError, TeachingError
+from superteach.exceptions import SettingError, TeachingError
 from superteach.lesson import Entry
-from superteach.line.queries import AskMoments, Offers, Query, RowFunction, RowSet
+from superteach.protocol.queries import AskMoments, Offers, Query, RowFunction, RowSet
 from superteach.types import Array, Labels
 
 Read = TypeVar("Read")
@@ -24,9 +24,7 @@ class Federation:
     def __init__(self, engine: Engine, watch: Callable[[Entry], None] | None = None) -> None:
         """Ask through `engine`; tell `watch` of each round once it is over (a progress bar, a log)."""
         if not hasattr(engine, "sum"):
-            raise SettingError(
-                f"a Federation takes an engine such as InProcess(teachers), got a {type(engine).__name__}"
-            )
+            raise SettingError(f"a Federation takes an engine such as Threads(teachers), got a {type(engine).__name__}")
         self._engine = engine
         self._watch = watch
         self._ledger: list[Entry] = []

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from superteach.coordinator.federation import Federation
-from superteach.line.queries import Compare, Comparison
+from superteach.protocol.queries import Compare, Comparison
 from superteach.types import Array
 
 
@@ -20,7 +20,7 @@ def risk(model: Array, goal: Array) -> float:
 class Likeness(NamedTuple):
     """How a model and the goal agree on the pool."""
 
-    consistency: float
+    agreement: float
     """ρ: share of rows with the same label, or r² of the goal's predictions by the model's."""
     distance: float
     """Root mean square of x'(θ_S − θ*) over the pool: how far predictions are apart, whatever units columns have. Of several
@@ -64,10 +64,10 @@ def likeness(federation: Federation, model: Array, goal: Array, classifies: bool
     # The spread is asked again around the mean: one pass around 0 would cancel for shifted predictions.
     second: Comparison = federation.sum(Compare(model, goal, first.total / first.rows))
     if classifies:
-        consistency = first.same_label / first.rows
+        agreement = first.same_label / first.rows
     elif second.spread == 0.0:
-        consistency = 1.0 if second.error == 0.0 else 0.0
+        agreement = 1.0 if second.error == 0.0 else 0.0
     else:
-        consistency = 1.0 - second.error / second.spread
+        agreement = 1.0 - second.error / second.spread
     distance, spread = (float(np.sqrt(total / first.rows)) for total in (second.error, second.spread))
-    return Likeness(consistency, distance, spread)
+    return Likeness(agreement, distance, spread)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
-from superteach.coordinator.goals import Goal, MaxAUC, PerturbedFit, Without
-from superteach.errors import SettingError
-from superteach.mathematics.learner import Learner
-from superteach.mathematics.losses import LOSSES
+from superteach.exceptions import SettingError
+from superteach.goals import Goal, MaxAUC, PerturbedFit, Without
+from superteach.learner import Learner
+from superteach.losses.scalar import LOSSES
 from superteach.settings import WITHOUT
 from superteach.types import Json
 

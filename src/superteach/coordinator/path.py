@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from superteach.coordinator import metrics, selection
-from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import Chooser
 from superteach.coordinator.methods.outcome import Outcome
-from superteach.errors import BudgetError
+from superteach.coordinator.problem import FederatedProblem
+from superteach.exceptions import BudgetError
 from superteach.lesson import PathPoint
-from superteach.line.queries import Keep, Size
+from superteach.protocol.queries import Keep, Size
 from superteach.types import Array
 
 
@@ -62,7 +62,7 @@ Taught = tuple[Array, PathPoint]
 """What the learner makes of one choice: its model, and the point of the walk."""
 
 
-def _teach(room: Classroom, chooser: Chooser, size: int, start: Array | None, raw_goal: Array) -> Taught | str:
+def _teach(room: FederatedProblem, chooser: Chooser, size: int, start: Array | None, raw_goal: Array) -> Taught | str:
     """Choose `size` rows and fit the learner on them, or say why scikit-learn's own would refuse them."""
     room.federation.stage = "path"
     kept = chooser.choose(size)
@@ -77,7 +77,7 @@ def _teach(room: Classroom, chooser: Chooser, size: int, start: Array | None, ra
     return model, PathPoint(kept.rows, kept.rows / room.rows, risk, away)
 
 
-def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array) -> Walk:
+def lowest(room: FederatedProblem, chooser: Chooser, sizes: list[int], raw_goal: Array) -> Walk:
     """Refit at every size, from the model before it, and end on the size that comes nearest to the goal."""
     sizes = chooser.announce(sizes)
     points: list[PathPoint] = []
@@ -110,7 +110,7 @@ def lowest(room: Classroom, chooser: Chooser, sizes: list[int], raw_goal: Array)
     return Walk(*best, tuple(sorted(points, key=lambda point: point.size)))
 
 
-def smallest(room: Classroom, chooser: Chooser, raw_goal: Array, target: float) -> Walk:
+def smallest(room: FederatedProblem, chooser: Chooser, raw_goal: Array, target: float) -> Walk:
     """Find the smallest lesson that reaches the target: double the size until one does, then halve in between."""
     points: dict[int, PathPoint] = {}
     best: Taught | None = None

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from superteach.coordinator.classroom import NEWTON_WIDTH, Classroom
-from superteach.line.queries import Envelope as AskEnvelope
-from superteach.mathematics.problem import ridge_penalty
+from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
+from superteach.optim.problem import ridge_penalty
+from superteach.protocol.queries import Envelope as AskEnvelope
 from superteach.selection import certificate
 from superteach.selection.certificate import Ball, Envelope, Envelopes
 from superteach.types import Array
@@ -25,7 +25,7 @@ class Proof(NamedTuple):
     radius: float
 
 
-def ball_of(room: Classroom, goal: Array, size: int, measure: Array | None = None) -> Ball | None:
+def ball_of(room: FederatedProblem, goal: Array, size: int, measure: Array | None = None) -> Ball | None:
     """Return the ball of lessons of `size` rows around a goal; None where the measure is not known by matrices."""
     learner, stiffness = room.learner, _stiffness(room, goal, size)
     own = len(goal) // learner.outputs
@@ -39,7 +39,7 @@ def ball_of(room: Classroom, goal: Array, size: int, measure: Array | None = Non
     return Ball(goal, stiffness, measure, size)
 
 
-def envelopes_of(room: Classroom, ball: Ball) -> Envelopes:
+def envelopes_of(room: FederatedProblem, ball: Ball) -> Envelopes:
     """Ask all owners for the sums behind a proof."""
     width = len(ball.centre)
 
@@ -50,7 +50,9 @@ def envelopes_of(room: Classroom, ball: Ball) -> Envelopes:
     return ask
 
 
-def prove(room: Classroom, goal: Array, size: int, points: list[Array], basis: Array, search: bool) -> Proof | None:
+def prove(
+    room: FederatedProblem, goal: Array, size: int, points: list[Array], basis: Array, search: bool
+) -> Proof | None:
     """Prove as large a ball around the goal out of reach as one of these directions, or better ones, can.
 
     None where no direction proves the goal itself out of reach. `basis` spans the directions that a search tries.
@@ -87,12 +89,12 @@ def prove(room: Classroom, goal: Array, size: int, points: list[Array], basis: A
     return best._replace(radius=best.radius * (1.0 - certificate.SAFETY))
 
 
-def again(room: Classroom, goal: Array, size: int, proof: Proof) -> Proof | None:
+def again(room: FederatedProblem, goal: Array, size: int, proof: Proof) -> Proof | None:
     """Say what a proof is worth for a lesson of another size; None: nothing."""
     found = prove(room, goal, size, [proof.direction], np.zeros(0), search=False)
     return found
 
 
-def _stiffness(room: Classroom, goal: Array, size: int) -> Array:
+def _stiffness(room: FederatedProblem, goal: Array, size: int) -> Array:
     learner = room.learner
     return ridge_penalty(learner.penalty(size), len(goal), learner.free_intercept, learner.outputs).diagonal

@@ -6,9 +6,9 @@ import numpy as np
 
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import PATH_FRACTIONS
-from superteach.errors import BudgetError, TeachingError, counted
-from superteach.line.queries import HISTOGRAM_BINS, CountRanks
-from superteach.mathematics.learner import Learner
+from superteach.exceptions import BudgetError, TeachingError, counted
+from superteach.learner import Learner
+from superteach.protocol.queries import HISTOGRAM_BINS, CountRanks
 
 _RANK_BYTES = 16
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from superteach.coordinator import methods, selection
-from superteach.coordinator.classroom import NEWTON_WIDTH
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.goals import Goal, check_vector
 from superteach.coordinator.methods.outcome import Outcome
-from superteach.errors import BudgetError, GoalError, SettingError
-from superteach.line.queries import ChooseShare, CountMagnitudes, SecondMoments
-from superteach.mathematics.learner import Learner
-from superteach.mathematics.problem import Scaling, ridge_penalty
+from superteach.coordinator.problem import NEWTON_WIDTH
+from superteach.exceptions import BudgetError, GoalError, SettingError
+from superteach.goals import Goal, check_vector
+from superteach.learner import Learner
+from superteach.optim.problem import Scaling, ridge_penalty
 from superteach.privacy.accounting import Mode
 from superteach.privacy.moments import Split, read_units, split
 from superteach.privacy.shares import fair_shares
+from superteach.protocol.queries import ChooseShare, CountMagnitudes, SecondMoments
 from superteach.settings import Settings
 from superteach.types import Array, Labels
 

@@ -7,8 +7,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from superteach.line.queries import Query
 from superteach.privacy.accounting import Mode
+from superteach.protocol.queries import Query
 from superteach.types import Array
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from superteach.errors import BadReply, QueryRefused, TeacherLost
-from superteach.line import wire
-from superteach.line.queries import Query
+from superteach.exceptions import BadReply, QueryRefused, TeacherLost
+from superteach.protocol import wire
+from superteach.protocol.queries import Query
 from superteach.types import Array
 
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from superteach.engines.base import add_up
 from superteach.engines.replies import reply_of, values_of
-from superteach.errors import TeachingError
-from superteach.line import wire
-from superteach.line.partitions import Home, Member, Seat, Task, Told
-from superteach.line.queries import EVERYTHING, Query
+from superteach.exceptions import TeachingError
+from superteach.protocol import wire
+from superteach.protocol.partitions import Home, Member, Seat, Task, Told
+from superteach.protocol.queries import EVERYTHING, Query
 from superteach.types import Array, Positions
 
 LOOKS = 2

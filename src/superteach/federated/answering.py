@@ -10,23 +10,23 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from superteach.errors import DataError, InputError, QueryRefused, SettingError, SuperteachError
+from superteach.exceptions import DataError, InputError, QueryRefused, SettingError, SuperteachError
 from superteach.federated.box import file_name
 from superteach.federated.documents import from_numbers
 from superteach.federated.questions import read_query
 from superteach.federated.rows import Holding, open_holding
 from superteach.federated.site import Site, SiteLesson, keep
-from superteach.line.messages import Turn
-from superteach.line.queries import Private, Query
-from superteach.mathematics.learner import Learner
+from superteach.io.atomic import stamp
+from superteach.io.validation import make_teacher
+from superteach.learner import Learner
 from superteach.privacy.accounting import Mode
 from superteach.privacy.audit_log import Audit
 from superteach.privacy.guard import Account, Guard
 from superteach.privacy.ledger import Ledger
 from superteach.privacy.policy import Policy, read_policy
-from superteach.processes.disk import stamp
+from superteach.protocol.messages import Turn
+from superteach.protocol.queries import Private, Query
 from superteach.teacher import Teacher
-from superteach.teacher.inputs import make_teacher
 from superteach.teacher.state import State
 from superteach.types import Json
 from superteach.versions import VERSION, misfit

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from superteach.errors import MissingExtra, SettingError, reason_of
+from superteach.exceptions import MissingExtra, SettingError, reason_of
 from superteach.federated.documents import MOST_BYTES_NONE, Document
 
 FILE = re.compile(r"(\d{4,6})-(order|question|receipt|reply-([A-Za-z0-9][A-Za-z0-9_-]{0,62}))-[0-9a-f]{32}\.json")

@@ -22,8 +22,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from superteach.errors import MissingExtra, QueryRefused, SettingError, shorten
-from superteach.processes.disk import write_bytes
+from superteach.exceptions import MissingExtra, QueryRefused, SettingError, shorten
+from superteach.io.atomic import write_bytes
 
 if TYPE_CHECKING:
     from superteach.types import Json

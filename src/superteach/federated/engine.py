@@ -16,14 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from superteach.engines.base import add_up
-from superteach.errors import BadReply, QueryRefused, TeacherLost, TeachingError
+from superteach.exceptions import BadReply, QueryRefused, TeacherLost, TeachingError
 from superteach.federated.box import FILE, Box, Pause, file_name
 from superteach.federated.documents import MOST_BYTES, MOST_BYTES_NONE, Document, canonical, read, shown, sign
 from superteach.federated.federation import Home, Terms
 from superteach.federated.questions import read_query, read_reply, write_query
 from superteach.federated.site import keep
-from superteach.line.queries import Query
 from superteach.privacy.accounting import Mode
+from superteach.protocol.queries import Query
 from superteach.types import Array, Json
 
 SOON = 1.5

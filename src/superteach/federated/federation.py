@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from superteach.errors import DataError, QueryRefused, SettingError, listed
+from superteach.exceptions import DataError, QueryRefused, SettingError, listed
 from superteach.federated.box import MEMBER, Box, open_box
 from superteach.federated.documents import (
     KEY,
@@ -34,9 +34,9 @@ from superteach.federated.documents import (
     sign,
 )
 from superteach.federated.site import keep
+from superteach.io.atomic import write_text
 from superteach.labels import PositiveLabel
-from superteach.mathematics.learner import Learner
-from superteach.processes.disk import write_text
+from superteach.learner import Learner
 from superteach.types import Json, Raw
 from superteach.versions import VERSION, misfit
 

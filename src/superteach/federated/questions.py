@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from superteach.errors import QueryRefused
+from superteach.exceptions import QueryRefused
 from superteach.federated.documents import from_numbers, to_numbers
-from superteach.line import wire
-from superteach.line.queries import Query
+from superteach.protocol import wire
+from superteach.protocol.queries import Query
 from superteach.types import Array, Json
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from superteach.errors import QueryRefused, SettingError, listed
-from superteach.mathematics.losses import Squared
+from superteach.exceptions import QueryRefused, SettingError, listed
+from superteach.io.atomic import write_bytes
+from superteach.io.tables import Pool, read_columns, read_pool
+from superteach.io.validation import Part, check_finite, take_numbers
+from superteach.losses.scalar import Squared
 from superteach.privacy.persons import within_bound
 from superteach.privacy.policy import Label, Policy
-from superteach.processes.disk import write_bytes
-from superteach.teacher.files import Pool, read_columns, read_pool
-from superteach.teacher.inputs import Part, check_finite, take_numbers
 from superteach.types import Positions
 
 

@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from superteach.errors import QueryRefused, SettingError
+from superteach.exceptions import QueryRefused, SettingError
 from superteach.federated.box import FILE, LAST, Box, file_name
 from superteach.federated.documents import (
     ID,
@@ -42,7 +42,7 @@ from superteach.federated.documents import (
     shown,
     sign,
 )
-from superteach.processes.disk import stamp, write_bytes
+from superteach.io.atomic import stamp, write_bytes
 from superteach.versions import VERSION
 
 if TYPE_CHECKING:

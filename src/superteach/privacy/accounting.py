@@ -15,7 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.privacy.discrete_gaussian import Grid, grid_step
 from superteach.types import Json
 from superteach.words import PRIVACY

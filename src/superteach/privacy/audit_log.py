@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from superteach.errors import QueryRefused
+from superteach.exceptions import QueryRefused
 
 
 class Audit:

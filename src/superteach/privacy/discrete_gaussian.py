@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from superteach.errors import DataError, SettingError
+from superteach.exceptions import DataError, SettingError
 from superteach.types import Array, Mask, Positions
 
 BITS = 18

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from superteach.errors import QueryRefused, TeachingError
-from superteach.line.messages import SEAL, Sealed
-from superteach.line.queries import QUERIES, Private, Query
+from superteach.exceptions import QueryRefused, TeachingError
 from superteach.privacy.accounting import Mode
 from superteach.privacy.audit_log import Audit
 from superteach.privacy.ledger import Ledger
 from superteach.privacy.policy import Policy
+from superteach.protocol.messages import SEAL, Sealed
+from superteach.protocol.queries import QUERIES, Private, Query
 from superteach.types import Array
 from superteach.words import PRIVACY
 

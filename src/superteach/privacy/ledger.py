@@ -22,10 +22,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from superteach.errors import BudgetSpent, QueryRefused, SettingError
+from superteach.exceptions import BudgetSpent, QueryRefused, SettingError
+from superteach.io.atomic import write_bytes
 from superteach.privacy.accounting import epsilon_of, mu_of
 from superteach.privacy.audit_log import Audit
-from superteach.processes.disk import write_bytes
 from superteach.types import Json
 
 ROUNDING = 1e-9

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.privacy.accounting import MOST_EPSILON, check_delta
 from superteach.types import Json
 from superteach.words import PRIVACY

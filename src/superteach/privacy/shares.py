@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from superteach.errors import BudgetError, SettingError
+from superteach.exceptions import BudgetError, SettingError
 from superteach.types import Array, Positions
 
 ENOUGH = 6

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.errors import MissingExtra, SettingError
+from superteach.exceptions import MissingExtra, SettingError
 from superteach.report.markup import join, number, tag
 from superteach.report.words import coefficients
 from superteach.types import Foreign

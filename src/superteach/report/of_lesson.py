@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from superteach.errors import SettingError, counted
+from superteach.exceptions import SettingError, counted
 from superteach.lesson import Entry, Lesson
 from superteach.report import figures, words
 from superteach.report.markup import code, join, name, number, percent, short, size
@@ -85,12 +85,12 @@ def _facts(lesson: Lesson) -> list[tuple[object, object, object]]:
     what = "rows chosen" if lesson.delivered else "rows asked for"
     chosen = (what, number(lesson.size), join([percent(lesson.fraction), " of ", number(lesson.pool_rows)]))
     measured = [
-        ("agreement", words.consistency(lesson), words.agreement(lesson)),
+        ("agreement", words.agreement(lesson), words.what_agreement_means(lesson)),
         ("all rows", words.share(lesson, lesson.pool_agreement), "the same learner, trained on everything"),
         ("random rows", words.share(lesson, lesson.random_agreement), "the same learner, trained on as many"),
         ("risk", number(lesson.risk, 3), join(["distance of coefficients; all rows ", number(lesson.pool_risk, 3)])),
     ]
-    known = lesson.consistency, lesson.pool_agreement, lesson.random_agreement, lesson.risk
+    known = lesson.agreement, lesson.pool_agreement, lesson.random_agreement, lesson.risk
     kept = {"none": "of replies; rows can be read from them", "isolated": "an acknowledgement"}.get(
         lesson.privacy, "of noisy sums"
     )
@@ -108,14 +108,14 @@ def _asked(page: Page, lesson: Lesson, lessons: Mapping[str, Lesson]) -> None:
         section.prose(paragraph)
     if len(lessons) > 1:
         section.table(
-            ["lesson", "rows", "|S|/N", "risk", "consistency", "rounds", "bytes", "seconds"],
+            ["lesson", "rows", "|S|/N", "risk", "agreement", "rounds", "bytes", "seconds"],
             [
                 [
                     name(label),
                     one.size,
                     percent(one.fraction),
                     one.risk,
-                    words.consistency(one),
+                    words.agreement(one),
                     one.rounds,
                     size(one.bytes),
                     number(one.seconds, 3),

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from superteach.processes.disk import write_text
+from superteach.io.atomic import write_text
 from superteach.report.charts import Drawing
 from superteach.report.markup import Markup, escape, join, number, tag, unlike
 from superteach.report.style import DARK, LIGHT, page_style

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from superteach.errors import MissingExtra
-from superteach.processes.disk import write_bytes
+from superteach.exceptions import MissingExtra
+from superteach.io.atomic import write_bytes
 from superteach.report.charts import Axis, Chart, Drawing, Pairs
 from superteach.report.markup import clean
 from superteach.report.style import LIGHT, MARKERS

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from superteach.errors import SettingError, counted, shorten
+from superteach.exceptions import SettingError, counted, shorten
 from superteach.lesson import Lesson, decimals, percent_of
-from superteach.line.queries import QUERIES, AskMoments, AskValues
-from superteach.mathematics.several import EVERY_LOSS
+from superteach.losses.multioutput import EVERY_LOSS
+from superteach.protocol.queries import QUERIES, AskMoments, AskValues
 from superteach.report.markup import Markup, join, number, percent, percent_text, strong, tag, unlike
 from superteach.types import Foreign, Json
 from superteach.words import PRIVACY
@@ -170,13 +170,13 @@ def share(lesson: Lesson, agreement: float) -> Markup:
     return tag("data", text, value=repr(float(agreement)))
 
 
-def consistency(lesson: Lesson) -> Markup:
+def agreement(lesson: Lesson) -> Markup:
     """Write the lesson's own."""
-    return share(lesson, lesson.consistency)
+    return share(lesson, lesson.agreement)
 
 
-def agreement(lesson: Lesson) -> str:
-    """Say what the consistency of this lesson means."""
+def what_agreement_means(lesson: Lesson) -> str:
+    """Say what the agreement of this lesson means."""
     return "of all rows get the goal's label" if lesson.classifies else "r² of the goal's predictions"
 
 
@@ -252,7 +252,7 @@ def again(lesson: Lesson) -> str:
     names = ["Learner", "Lesson", "SuperTeacher", "losses"]
     if settings.get("solver"):
         names.append("solvers")
-        words.append(f"solver=solvers.{settings['solver']}")
+        words.append(f"solver=optim.{settings['solver']}")
     lines = "".join(f"    {word},\n" for word in ("learner", "goal", *words))
     return (
         f"from superteach import {', '.join(names)}\n\n"

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from superteach.errors import DataError, GoalError, LearnerError, SettingError, listed, suggestion
-from superteach.faces.tables import check_container, check_numbers, our_errors, refuse_text
-from superteach.mathematics.learner import Learner
-from superteach.mathematics.losses import Logistic, Squared
-from superteach.mathematics.problem import ridge_penalty
+from superteach.exceptions import DataError, GoalError, LearnerError, SettingError, listed, suggestion
+from superteach.io.frames import check_container, check_numbers, our_errors, refuse_text
+from superteach.io.validation import Part, make_teachers
+from superteach.learner import Learner
+from superteach.losses.scalar import Logistic, Squared
+from superteach.optim.problem import ridge_penalty
 from superteach.robustness import intervals, regions
 from superteach.robustness.leaderboard import Votes
 from superteach.robustness.regression import Regression
@@ -22,7 +23,6 @@ from superteach.robustness.result import Proof, Robustness, Step
 from superteach.robustness.search import Removal, RemovalSearch
 from superteach.robustness.significance import SignificanceSlice, least_rows_robust
 from superteach.robustness.statistics import STANDARD_ERRORS, Coefficient, Significance, StandardErrors, Statistic
-from superteach.teacher.inputs import Part, make_teachers
 from superteach.types import Array, Positions, Raw, is_number, is_whole
 
 MOST_SHARE = 0.5

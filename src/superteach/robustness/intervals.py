@@ -22,7 +22,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import linalg
 
-from superteach.mathematics.losses import Squared
+from superteach.losses.scalar import Squared
 from superteach.robustness.regression import Regression
 from superteach.types import Array
 

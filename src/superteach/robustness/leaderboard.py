@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from superteach.errors import DataError, LearnerError, listed, suggestion
-from superteach.mathematics.losses import Logistic
+from superteach.exceptions import DataError, LearnerError, listed, suggestion
+from superteach.losses.scalar import Logistic
 from superteach.robustness.regression import Regression
 from superteach.types import Array, Positions, Raw
 
@@ -40,7 +40,7 @@ class Votes:
             raise DataError(f"{len(won)} votes hold {len(names)} names; a leaderboard needs two at least")
         ridge = RIDGE
         if learner is not None:
-            from superteach.mathematics.learner import Learner
+            from superteach.learner import Learner
 
             student = Learner.of(learner)
             if not isinstance(student.loss, Logistic) or student.column:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, special
 
-from superteach.mathematics.losses import Squared
+from superteach.losses.scalar import Squared
 from superteach.robustness.regression import Regression
 from superteach.types import Array, Positions
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-from superteach.mathematics.losses import Loss, Squared
+from superteach.losses.scalar import Loss, Squared
 from superteach.types import Array, Mask, Positions
 
 STEPS = 60

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from scipy import linalg
 
-from superteach.mathematics.losses import Logistic, Squared
+from superteach.losses.scalar import Logistic, Squared
 from superteach.robustness.regression import Regression
 from superteach.types import Array, Mask, Positions
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from superteach.line.queries.match import Instruction, Report
-from superteach.mathematics import rounding
-from superteach.mathematics.prices import metric_of
+from superteach.protocol.queries.match import Instruction, Report
+from superteach.selection import rounding
+from superteach.selection.prices import metric_of
 from superteach.selection.relaxation import prior, relax
 from superteach.types import Array, Positions
 

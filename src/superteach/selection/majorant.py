@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from superteach.mathematics.losses import Logistic, Loss
-from superteach.mathematics.several import EachLoss, Softmax
+from superteach.losses.multioutput import EachLoss, Softmax
+from superteach.losses.scalar import Logistic, Loss
 from superteach.types import Array
 
 UNIT = 2.0**-53

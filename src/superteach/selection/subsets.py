@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from superteach.mathematics.learner import Learner
-from superteach.mathematics.problem import ridge_penalty
+from superteach.learner import Learner
+from superteach.optim.problem import ridge_penalty
 from superteach.types import Array, Mask
 
 Numbers = npt.NDArray[np.intp]

@@ -16,17 +16,17 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from superteach import extensions
-from superteach.errors import DataError, QueryRefused, TeachingError
-from superteach.line import queries
-from superteach.line.messages import Sealed, Turn
-from superteach.line.queries import Moments, Query
-from superteach.mathematics.losses import Loss, Weighted
-from superteach.mathematics.problem import DualProblem, Scaling
-from superteach.mathematics.several import EVERY_LOSS
-from superteach.mathematics.solvers.function import Function, Read
-from superteach.mathematics.solvers.newton import Newton
+from superteach import plugins
+from superteach.exceptions import DataError, QueryRefused, TeachingError
+from superteach.losses.multioutput import EVERY_LOSS
+from superteach.losses.scalar import Loss, Weighted
+from superteach.optim.function import Function, Read
+from superteach.optim.newton import Newton
+from superteach.optim.problem import DualProblem, Scaling
 from superteach.privacy.guard import Guard
+from superteach.protocol import queries
+from superteach.protocol.messages import Sealed, Turn
+from superteach.protocol.queries import Moments, Query
 from superteach.teacher import play, private, ranks
 from superteach.teacher.rows import Rows, Where, length_of, over_outputs
 from superteach.teacher.state import Answer, State, known
@@ -293,7 +293,7 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
     rows: Positions | None = chosen
     ended = True  # nothing to choose where the share is nothing, or everything
     if 0 < len(chosen) < teacher.rows.count:
-        choose = extensions.load(extensions.ALONE, query.inside)
+        choose = plugins.load(plugins.ALONE, query.inside)
         itself = teacher.under(Guard())  # what a teacher asks itself does not leave it
         rows, ended = choose(itself, loss, state.scaling, len(chosen), query)
     found = chosen if rows is None else rows

@@ -17,17 +17,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from superteach.errors import DataTypeError, QueryRefused
-from superteach.line import queries
-from superteach.line.messages import Sealed, Turn
-from superteach.line.queries import Query
-from superteach.line.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
-from superteach.mathematics import rounding
-from superteach.mathematics.losses import Loss
-from superteach.mathematics.problem import Scaling
-from superteach.mathematics.rounding import InPlay
+from superteach.exceptions import DataTypeError, QueryRefused
+from superteach.losses.scalar import Loss
+from superteach.optim.problem import Scaling
 from superteach.privacy.guard import Guard
+from superteach.protocol import queries
+from superteach.protocol.messages import Sealed, Turn
+from superteach.protocol.queries import Query
+from superteach.protocol.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
+from superteach.selection import rounding
 from superteach.selection.majorant import majorant
+from superteach.selection.rounding import InPlay
 from superteach.teacher import HANDLERS, Handler, Teacher, play
 from superteach.teacher.play import Balancing, Drawing
 from superteach.teacher.reach import Reached, raised

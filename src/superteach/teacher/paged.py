@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from superteach.errors import QueryRefused, TeachingError, reason_of
-from superteach.line.messages import Sealed, Turn
-from superteach.line.queries import Query
+from superteach.exceptions import QueryRefused, TeachingError, reason_of
 from superteach.privacy.guard import Guard
+from superteach.protocol.messages import Sealed, Turn
+from superteach.protocol.queries import Query
 from superteach.teacher import Teacher
 from superteach.teacher.rows import Rows
 from superteach.teacher.state import State

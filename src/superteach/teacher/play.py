@@ -16,14 +16,14 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import expit, logit
 
-from superteach.errors import QueryRefused
-from superteach.line import queries
-from superteach.line.messages import Turn
-from superteach.line.queries.match import OCTAVES, SHORTEST, Instruction, Report, lowest_octave, strong_octave
-from superteach.mathematics import rounding
-from superteach.mathematics.losses import Loss
-from superteach.mathematics.rounding import InPlay
+from superteach.exceptions import QueryRefused
+from superteach.losses.scalar import Loss
+from superteach.protocol import queries
+from superteach.protocol.messages import Turn
+from superteach.protocol.queries.match import OCTAVES, SHORTEST, Instruction, Report, lowest_octave, strong_octave
+from superteach.selection import rounding
 from superteach.selection.majorant import majorant
+from superteach.selection.rounding import InPlay
 from superteach.selection.sums import nearest_sum
 from superteach.teacher import ranks
 from superteach.teacher.reach import Reached, raised

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.line import queries
-from superteach.line.messages import Turn
-from superteach.mathematics.losses import Loss, Terms
-from superteach.mathematics.problem import Scaling
+from superteach.losses.scalar import Loss, Terms
+from superteach.optim.problem import Scaling
 from superteach.privacy.moments import count_octaves, second_moments
+from superteach.protocol import queries
+from superteach.protocol.messages import Turn
 from superteach.selection.choice import choose_rows
 from superteach.teacher.rows import Block, Where, over_outputs
 from superteach.teacher.state import Answer, State

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from superteach.line.queries import HISTOGRAM_BINS
+from superteach.protocol.queries import HISTOGRAM_BINS
 
 Keys = npt.NDArray[np.uint64]
 _SIGN = np.uint64(1 << 63)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from superteach.line import queries
+from superteach.protocol import queries
 from superteach.selection.majorant import UNIT, Products
 from superteach.types import Array
 

@@ -17,15 +17,15 @@ from pyarrow import parquet, types
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from superteach.errors import DataError, DataTypeError, QueryRefused, SuperteachError, listed, reason_of
-from superteach.line import wire
-from superteach.line.messages import Turn
-from superteach.line.partitions import Layout, Piece, Task, Told
-from superteach.mathematics.losses import LOSSES, Loss
-from superteach.mathematics.problem import Scaling
+from superteach.exceptions import DataError, DataTypeError, QueryRefused, SuperteachError, listed, reason_of
+from superteach.io.validation import Part, check_part, make_teacher, split_by_owner
+from superteach.losses.scalar import LOSSES, Loss
+from superteach.optim.problem import Scaling
 from superteach.privacy.guard import Guard
+from superteach.protocol import wire
+from superteach.protocol.messages import Turn
+from superteach.protocol.partitions import Layout, Piece, Task, Told
 from superteach.teacher import Teacher
-from superteach.teacher.inputs import Part, check_part, make_teacher, split_by_owner
 from superteach.teacher.rows import DenseBlock
 from superteach.teacher.state import State
 from superteach.types import Json, Positions, Raw

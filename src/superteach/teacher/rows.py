@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
-from superteach.mathematics.problem import Scaling
+from superteach.optim.problem import Scaling
 from superteach.types import Array, Matrix, Positions, Raw
 
 _BLOCK_NUMBERS = 1 << 19

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from superteach.errors import QueryRefused
-from superteach.mathematics.losses import Loss
-from superteach.mathematics.problem import Scaling
-from superteach.mathematics.rounding import InPlay
+from superteach.exceptions import QueryRefused
+from superteach.losses.scalar import Loss
+from superteach.optim.problem import Scaling
+from superteach.selection.rounding import InPlay
 from superteach.teacher import ranks
 from superteach.types import Array
 

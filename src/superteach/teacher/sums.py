@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.errors import QueryRefused
-from superteach.line import queries
-from superteach.mathematics.losses import Logistic, Loss, Terms
-from superteach.mathematics.problem import Scaling
+from superteach.exceptions import QueryRefused
+from superteach.losses.scalar import Logistic, Loss, Terms
+from superteach.optim.problem import Scaling
+from superteach.protocol import queries
 from superteach.teacher.play import pulled
 from superteach.teacher.rows import Block, LiftedBlock, SeveralBlock, over_outputs
 from superteach.teacher.state import State, known

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.errors import DataError, TeachingError, reason_of
-from superteach.mathematics.losses import Huber, Loss
-from superteach.mathematics.problem import Scaling
+from superteach.exceptions import DataError, TeachingError, reason_of
+from superteach.losses.scalar import Huber, Loss
+from superteach.optim.problem import Scaling
 from superteach.teacher.rows import Rows
 from superteach.teacher.state import known
 from superteach.types import Array, Raw

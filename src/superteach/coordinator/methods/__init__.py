@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from superteach import extensions
+from superteach import plugins
 from superteach.coordinator.methods.base import Method
 from superteach.coordinator.methods.own import Dual, Match, Oblivious, Random
 
@@ -11,15 +11,15 @@ OWN: dict[str, Method] = {method.name: method for method in (Dual(), Match(), Ob
 
 def names() -> tuple[str, ...]:
     """List all methods by name, also the ones that other packages bring."""
-    laboratory = extensions.LABORATORY[extensions.METHODS]
-    return tuple(sorted({*OWN, *extensions.parts(extensions.METHODS), *laboratory}))
+    laboratory = plugins.LABORATORY[plugins.METHODS]
+    return tuple(sorted({*OWN, *plugins.parts(plugins.METHODS), *laboratory}))
 
 
 def find(name: str) -> Method:
     """Find a method by name, or name the command that installs it."""
     if name in OWN:
         return OWN[name]
-    found: Method = extensions.load(extensions.METHODS, name)()
+    found: Method = plugins.load(plugins.METHODS, name)()
     return found
 
 

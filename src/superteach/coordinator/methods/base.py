@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from superteach.errors import SettingError
+from superteach.exceptions import SettingError
 from superteach.words import Words
 
 if TYPE_CHECKING:
-    from superteach.coordinator.classroom import Classroom
     from superteach.coordinator.federation import Federation
     from superteach.coordinator.methods.outcome import Outcome
-    from superteach.line.queries import Size
-    from superteach.mathematics.learner import Learner
+    from superteach.coordinator.problem import FederatedProblem
+    from superteach.learner import Learner
+    from superteach.protocol.queries import Size
     from superteach.settings import Settings
     from superteach.types import Array
 
@@ -90,13 +90,13 @@ class Method:
                 f"{' and '.join(self.solvers)}"
             )
 
-    def sizes(self, settings: Settings, room: Classroom) -> list[int]:
+    def sizes(self, settings: Settings, room: FederatedProblem) -> list[int]:
         """List the lesson sizes that the budget allows, ascending."""
         from superteach.coordinator import selection
 
         return selection.counts_of(settings.budget, room.rows, room.width, self.fractions)
 
-    def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
+    def start(self, room: FederatedProblem, goal: Array, settings: Settings) -> Chooser:
         """Begin to choose rows for `goal`, which is given on the scaled columns."""
         raise NotImplementedError
 

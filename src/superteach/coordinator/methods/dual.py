@@ -9,10 +9,10 @@ from scipy.sparse.linalg import LinearOperator, minres
 
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.outcome import Outcome
-from superteach.line.queries import AskMoments, Moments, RankRows, Weigh
-from superteach.mathematics.problem import Certified, DualProblem
-from superteach.mathematics.solvers import LBFGS, Block, Newton
-from superteach.mathematics.solvers.function import Function
+from superteach.optim import LBFGS, Block, Newton
+from superteach.optim.function import Function
+from superteach.optim.problem import Certified, DualProblem
+from superteach.protocol.queries import AskMoments, Moments, RankRows, Weigh
 from superteach.types import Array
 
 

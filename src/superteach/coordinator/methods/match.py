@@ -14,21 +14,20 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach.coordinator import metrics, proofs
-from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.methods.outcome import Outcome, Search
+from superteach.coordinator.problem import FederatedProblem
 from superteach.coordinator.proofs import Proof
 from superteach.lesson import Certificate
-from superteach.line import queries
-from superteach.line.queries import AskMoments, Moments, Size
-from superteach.line.queries.match import Instruction, Report
-from superteach.mathematics import prices, rounding
-from superteach.mathematics.losses import Squared, Weighted
-from superteach.mathematics.prices import Prices
-from superteach.mathematics.problem import Quadratic, ridge_penalty
-from superteach.mathematics.solvers.function import Curvatures
-from superteach.mathematics.solvers.lbfgs import LBFGS, Curved
-from superteach.selection import polish
+from superteach.losses.scalar import Squared, Weighted
+from superteach.optim.function import Curvatures
+from superteach.optim.lbfgs import LBFGS, Curved
+from superteach.optim.problem import Quadratic, ridge_penalty
+from superteach.protocol import queries
+from superteach.protocol.queries import AskMoments, Moments, Size
+from superteach.protocol.queries.match import Instruction, Report
+from superteach.selection import polish, prices, rounding
 from superteach.selection.exhaustive import Best
+from superteach.selection.prices import Prices
 from superteach.selection.subsets import SubsetProblem
 from superteach.settings import Settings
 from superteach.types import Array
@@ -79,7 +78,7 @@ class Matcher(Search):
     _refits = True
     """Whether the learner may be fitted on the chosen rows."""
 
-    def __init__(self, room: Classroom, goal: Array, settings: Settings) -> None:
+    def __init__(self, room: FederatedProblem, goal: Array, settings: Settings) -> None:
         super().__init__(room, goal, settings)
         self._together, self._restarts = settings.rounding == "together", settings.restarts
         self._risk_target = settings.risk_target

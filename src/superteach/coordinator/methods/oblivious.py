@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Literal
 
 from superteach.coordinator import selection
-from superteach.coordinator.classroom import Classroom
 from superteach.coordinator.methods.outcome import Outcome, Search
-from superteach.line.queries import Alone, Keep, RankRows, Size, Solo
+from superteach.coordinator.problem import FederatedProblem
+from superteach.protocol.queries import Alone, Keep, RankRows, Size, Solo
 from superteach.settings import Settings
 from superteach.types import Array
 
@@ -24,7 +24,7 @@ class EachAlone(Search):
     """How a teacher chooses."""
     formulation = "stationary"
 
-    def __init__(self, room: Classroom, goal: Array, settings: Settings) -> None:
+    def __init__(self, room: FederatedProblem, goal: Array, settings: Settings) -> None:
         super().__init__(room, goal, settings)
         self._seconds = settings.solver_seconds
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from superteach.coordinator.classroom import Classroom
+from superteach.coordinator.problem import FederatedProblem
 from superteach.lesson import Certificate
-from superteach.line.queries import Recall
+from superteach.protocol.queries import Recall
 from superteach.settings import Settings
 from superteach.types import Array
 
@@ -35,7 +35,7 @@ class Outcome:
 class Search:
     """What every chooser that searches anew for each size has in common: it can go back to its best choice."""
 
-    def __init__(self, room: Classroom, goal: Array, settings: Settings) -> None:
+    def __init__(self, room: FederatedProblem, goal: Array, settings: Settings) -> None:
         self._room, self._goal, self._seed = room, goal, settings.random_state
         self._best = self.outcome = Outcome("nothing was searched yet", False)
 

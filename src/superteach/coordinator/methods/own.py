@@ -9,10 +9,10 @@ from superteach.coordinator.methods.base import PATH_FRACTIONS, Chooser, Method
 from superteach.words import Words
 
 if TYPE_CHECKING:
-    from superteach.coordinator.classroom import Classroom
     from superteach.coordinator.federation import Federation
-    from superteach.mathematics.learner import Learner
-    from superteach.mathematics.problem import DualProblem
+    from superteach.coordinator.problem import FederatedProblem
+    from superteach.learner import Learner
+    from superteach.optim.problem import DualProblem
     from superteach.settings import Settings
     from superteach.types import Array
 
@@ -38,7 +38,7 @@ class Match(Method):
     broad = True
     shares = True
 
-    def sizes(self, settings: Settings, room: Classroom) -> list[int]:
+    def sizes(self, settings: Settings, room: FederatedProblem) -> list[int]:
         """Look at other sizes where a search sees all rows: at all sizes at once, or from several starts."""
         from superteach.coordinator import selection
         from superteach.coordinator.methods.match import SMALL
@@ -50,7 +50,7 @@ class Match(Method):
             return [1, room.rows]
         return selection.counts_of("best", room.rows, room.width, SHARES)
 
-    def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
+    def start(self, room: FederatedProblem, goal: Array, settings: Settings) -> Chooser:
         """Search anew for each size."""
         from superteach.coordinator.methods.match import Matcher
 
@@ -74,7 +74,7 @@ class Dual(Method):
 
     def check(self, settings: Settings, learner: Learner, federation: Federation) -> None:
         """Refuse a block rule that does not fit the teachers or the learner."""
-        from superteach.mathematics.solvers import Block
+        from superteach.optim import Block
 
         super().check(settings, learner, federation)
         if isinstance(settings.solver, Block):
@@ -82,7 +82,7 @@ class Dual(Method):
             if settings.solver.staleness:
                 federation.check_posts()
 
-    def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
+    def start(self, room: FederatedProblem, goal: Array, settings: Settings) -> Chooser:
         """Solve once; every size is then a cut through one ranking."""
         from superteach.coordinator.methods import dual
         from superteach.coordinator.path import Ranked
@@ -103,7 +103,7 @@ class Dual(Method):
 
 def _problem(learner: Learner, rows: int, goal: Array, settings: Settings) -> tuple[DualProblem, float]:
     """Build the paper's problem over `rows` rows, and its sparsity, with what the settings leave open."""
-    from superteach.mathematics.problem import DualProblem
+    from superteach.optim.problem import DualProblem
 
     told = settings.for_learner(learner)
     assert told.goal_weight is not None
@@ -125,7 +125,7 @@ class Oblivious(Method):
     )
     uses = ("solver_seconds",)
 
-    def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
+    def start(self, room: FederatedProblem, goal: Array, settings: Settings) -> Chooser:
         """Ask all teachers anew for each size."""
         from superteach.coordinator.methods.oblivious import EachAlone
 
@@ -146,11 +146,11 @@ class Random(Method):
     fractions = PATH_FRACTIONS
     broad = True
 
-    def start(self, room: Classroom, goal: Array, settings: Settings) -> Chooser:
+    def start(self, room: FederatedProblem, goal: Array, settings: Settings) -> Chooser:
         """Let every teacher sort its rows by a number drawn from the seed and the row's id."""
         from superteach.coordinator.methods.outcome import Outcome
         from superteach.coordinator.path import Ranked
-        from superteach.line.queries import RankRows
+        from superteach.protocol.queries import RankRows
 
         room.federation.stage = "selection"
         room.federation.sum(RankRows("random", seed=settings.random_state))

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from superteach.errors import MissingExtra
+from superteach.exceptions import MissingExtra
 from superteach.federated.box import FILE, MEMBER, LocalBox
 
 try:

@@ -1,0 +1,265 @@
+"""The classroom: one federation and one learner, from the first count to the last fit."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from superteach.coordinator import metrics
+from superteach.coordinator.federation import Federation
+from superteach.exceptions import DataError, listed
+from superteach.learner import Learner, fit
+from superteach.losses.scalar import Logistic, Poisson, Squared, SquaredHinge
+from superteach.optim import LBFGS, Newton
+from superteach.optim.function import Curvatures
+from superteach.optim.lbfgs import Curved
+from superteach.optim.problem import Scaling, ridge_penalty
+from superteach.protocol.queries import (
+    AskMoments,
+    Census,
+    ClassCounts,
+    ColumnSums,
+    Compare,
+    Comparison,
+    Prepare,
+    RowSet,
+    Size,
+)
+from superteach.types import Array
+
+NEWTON_WIDTH = 500
+"""Models wider than this, all outputs together, are solved by L-BFGS, unless a solver is given. On digits (650 coefficients)
+Newton takes 25 times as long as L-BFGS, and its lessons are no nearer."""
+ONE_OUTPUT = 1_000
+"""The same for models of one output. With 681 columns, most of them dummies, L-BFGS ends below random rows in 50 s; Newton
+in 6 s, above them."""
+CURVED_WIDTH = 500
+"""Up to this width of one output, models of several are solved by L-BFGS that begins at a curvature: a matrix for each
+output, as large as Newton's largest. On digits lessons take half the time that they take by L-BFGS alone."""
+DEPENDENT = 1e-11
+"""Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
+
+STILL = 1e-7
+"""Share of the length of predictions by which a goal may move them where it is moved along directions that no row sees."""
+EVENLY_CURVED = (Logistic, Squared, SquaredHinge, Poisson)
+"""Losses that curve alike for every row where the model is 0, so that their curvature there is a multiple of X'X."""
+
+
+@dataclass
+class FederatedProblem:
+    """One federation, one learner: what fits share, and the pool's own model once it is known."""
+
+    federation: Federation
+    learner: Learner
+    scaling: Scaling
+    rows: int
+    solver: Newton | LBFGS
+    row_square: float
+    """Mean of ‖x_j‖² on scaled columns."""
+    deadline: float = np.inf
+    """Reading of `time.perf_counter` after which nothing more is tried."""
+    _pool: Array | None = field(default=None, repr=False)
+    measure: str = "coefficients"
+    """What "nearest to the goal" means: distance of "predictions" over the pool, or of raw "coefficients" (the paper's)."""
+    held: Curvatures = field(default_factory=Curvatures, repr=False)
+    """The last curvature over all rows: who asks for it again at the same model costs no round."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers a model has."""
+        return self.learner.outputs * (self.federation.features + (self.learner.intercept != "none"))
+
+    @property
+    def wide(self) -> bool:
+        """Whether models are too wide for matrices over pairs of coefficients."""
+        return self.width > (NEWTON_WIDTH if self.learner.outputs > 1 else ONE_OUTPUT)
+
+    @cached_property
+    def bends(self) -> Array:
+        """What all rows together bend along each coefficient at most, or about so much: from the squares of columns."""
+        scaling, federation, most = self.scaling, self.federation, self.learner.loss.most_curvature
+        centre = np.zeros(federation.features) if scaling.centre is None else scaling.centre
+        squares = federation.sum(ColumnSums(centre, 2)) / (1.0 if scaling.scale is None else np.square(scaling.scale))
+        if scaling.constant:
+            squares = np.append(squares, self.rows * scaling.constant**2)
+        return np.tile((most if np.isfinite(most) else 1.0) * squares, self.learner.outputs)
+
+    @cached_property
+    def gram(self) -> Array:
+        """X'X over all rows, for one output; not for wide models."""
+        own, loss = self.width // self.learner.outputs, self.learner.loss
+        if isinstance(loss, EVENLY_CURVED) and loss.outputs == 1 and not self.learner.weighted:
+            # A fit on all rows begins with the same question, and is answered from `held`.
+            sums = self.held.of(self.federation.sum, AskMoments("loss", "all", np.zeros(own), 2))
+            assert sums.curvature is not None
+            return np.asarray(sums.curvature / float(loss.terms(np.zeros(1), np.ones(1)).curvature[0]))
+        return self.federation.curvature("square", "all", np.zeros(own))
+
+    @cached_property
+    def _spectrum(self) -> tuple[Array, Array, Array]:
+        """Lengths of columns, then eigenvalues (0: no row sees it) and eigenvectors of X'X over columns of unit length."""
+        gram = self.gram
+        lengths = np.sqrt(np.where(np.diag(gram) > 0.0, np.diag(gram), 1.0))
+        values, axes = np.linalg.eigh(gram / np.outer(lengths, lengths))
+        return lengths, np.where(values > DEPENDENT * values[-1], values, 0.0), axes
+
+    @cached_property
+    def null_space(self) -> Array:
+        """Orthonormal v, as columns, with x'v = 0 for every row: dummies that add up to the intercept, constant columns."""
+        lengths, values, axes = self._spectrum
+        return np.asarray(np.linalg.qr(axes[:, values == 0.0] / lengths[:, None])[0])
+
+    @property
+    def seen(self) -> Array | None:
+        """Rows that span all directions in which some row differs from 0; None: these are all there are."""
+        lengths, values, axes = self._spectrum
+        return None if values.all() else np.asarray((axes[:, values > 0.0] / lengths[:, None]).T)
+
+    @cached_property
+    def to_measure(self) -> Array:
+        """A with ‖A(θ − θ*)‖ the distance to the goal, on scaled columns; not for wide models."""
+        if self.measure == "coefficients":
+            return self.scaling.to_raw(self.width)
+        lengths, values, axes = self._spectrum
+        seen = np.sqrt(values / self.rows)[:, None] * axes.T * lengths
+        return np.asarray(np.kron(np.eye(self.learner.outputs), seen[values > 0.0]), dtype=np.float64)
+
+    @cached_property
+    def from_measure(self) -> Array:
+        """The inverse of A for one output; directions that no row sees are left out."""
+        if self.measure == "coefficients":
+            own = self.width // self.learner.outputs
+            return np.asarray(np.linalg.pinv(self.to_measure[:own, :own]), dtype=np.float64)
+        lengths, values, axes = self._spectrum
+        seen = values > 0.0
+        return np.asarray(
+            np.where(seen, np.sqrt(self.rows / np.where(seen, values, 1.0)), 0.0) * axes / lengths[:, None]
+        )
+
+    def distance(self, model: Array, goal: Array) -> float:
+        """How far a model is from the goal in the measure, both on scaled columns."""
+        if self.measure == "coefficients":
+            return metrics.risk(self.scaling.raw(model), self.scaling.raw(goal))
+        if self.wide:
+            return metrics.apart(self.federation, model, goal, self.learner.outputs)
+        return float(np.linalg.norm(self.to_measure @ (model - goal)))
+
+    def without_unseen(self, model: Array) -> Array:
+        """Move a model along directions that no row sees to where every fit of the learner ends up.
+
+        A fit has Dθ = Σ_j g_j with D the penalty's diagonal and g_j a multiple of x_j, hence v'Dθ = 0 wherever X v = 0.
+        """
+        if self.wide or not self.learner.ridge or not self.null_space.shape[1]:
+            return model
+        rows, null = model.reshape(self.learner.outputs, -1), self.null_space
+        stiff = ridge_penalty(1.0, len(null), self.learner.free_intercept).diagonal[:, None] * null
+        return np.asarray((rows - rows @ stiff @ np.linalg.pinv(null.T @ stiff) @ null.T).reshape(model.shape))
+
+    def as_learned(self, goal: Array) -> Array:
+        """Move a goal so, and no prediction on the pool with it."""
+        moved = self.without_unseen(goal)
+        if moved is goal:
+            return goal
+        # X'X knows lengths to half their digits: see that predictions stay.
+        seen: Comparison = self.federation.sum(Compare(moved, goal, np.zeros(self.learner.outputs)))
+        return self.learner.centred(moved) if seen.error <= STILL**2 * seen.spread else goal
+
+    @property
+    def late(self) -> bool:
+        """Whether time is up."""
+        return time.perf_counter() > self.deadline
+
+    def fit_pool(self, start: Array | None = None) -> Array:
+        """Fit the learner on all teachers' rows, on scaled columns, beginning at 0 or at `start`; once."""
+        if self._pool is None:
+            self.federation.stage = "pool fit"
+            if not self.wide:
+                _ = self.gram  # the first question of a fit that begins at 0, kept
+            self._pool = self._fit(self.rows, "all", np.zeros(self.width) if start is None else start)
+        return self._pool.copy()  # whoever asks may change it
+
+    def refuses(self, kept: Size) -> str | None:
+        """Say why no model belongs to the chosen rows; None: one does."""
+        learner = self.learner
+        if learner.outputs > 1 and learner.loss.classifies:
+            missing = np.flatnonzero(self.federation.sum(ClassCounts(learner.outputs)) == 0)
+            if len(missing):
+                return f"{kept.rows} sample(s) have no row of {len(missing)} of the {learner.outputs} classes"
+        if not learner.ridge and (dependent := self.dependent("chosen")):
+            return f"{kept.rows} sample(s) leave least squares undetermined (columns {listed(dependent)})"
+        return learner.refuses(*kept)
+
+    def dependent(self, rows: RowSet) -> list[object]:
+        """Name columns that are linearly dependent over these rows, the intercept included; none where X'X is regular."""
+        sums = self.federation.sum(AskMoments("loss", rows, np.zeros(self.width), 2))
+        assert sums.curvature is not None
+        own = self.width // self.learner.outputs
+        gram = sums.curvature[:own, :own]
+        unit = 1.0 / np.sqrt(np.where(np.diag(gram) > 0.0, np.diag(gram), 1.0))
+        values, axes = np.linalg.eigh(gram * np.outer(unit, unit))
+        flat = values <= DEPENDENT * values[-1]
+        part = np.flatnonzero((np.abs(axes[:, flat]) > 1e-6).any(axis=1))
+        names = [*self.federation.columns, "the intercept"]
+        return [names[place] for place in part]
+
+    def fit_chosen(self, size: int, start: Array | None = None) -> Array:
+        """Fit the learner on the chosen rows, beginning at `start` (default: the pool's model)."""
+        return self._fit(size, "chosen", self.fit_pool() if start is None else start)
+
+    def fit_priced(self, size: int, start: Array) -> Array:
+        """Fit the learner on rows weighted by their fractions at the present prices."""
+        return self._fit(size, "priced", start)
+
+    def fit_evenly(self, size: int, start: Array) -> Array:
+        """Fit the learner on all rows, weighted alike so that they count as `size` rows."""
+        stiffer = replace(self.learner, ridge=self.learner.penalty(size) * self.rows / size, ridge_per_row=False)
+        return self._fit(self.rows, "all", start, stiffer)
+
+    def _fit(self, count: int, rows: RowSet, start: Array, learner: Learner | None = None) -> Array:
+        bends = self.bends * (count / self.rows) if self.wide else None
+        held = self.held if rows == "all" else None
+        return fit(
+            self.federation, learner or self.learner, count, rows, self.solver, start, self.row_square, bends, held
+        ).model
+
+
+def setup(federation: Federation, learner: Learner, solver: object, standardize: bool) -> FederatedProblem:
+    """Count the rows, settle the scaling, and tell the teachers which learner they teach."""
+    federation.stage = "set-up"
+    size: Size = federation.sum(Census())
+    refusal = learner.refuses(size.rows, size.positive)
+    if refusal:
+        raise DataError(f"all teachers together: {refusal}")
+    scaling = Scaling(learner.column, outputs=learner.outputs)
+    if standardize:
+        scaling = _standardise(federation, learner, size.rows)
+    squares: float = federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
+    room = FederatedProblem(federation, learner, scaling, size.rows, LBFGS(), squares / size.rows)
+    room.solver = solver if isinstance(solver, LBFGS) else LBFGS() if room.wide else Newton()
+    if solver is None and learner.outputs > 1 and learner.ridge and room.width <= CURVED_WIDTH * learner.outputs:
+        room.solver = Curved(apart=room.wide)
+    if not learner.ridge:
+        if room.wide:
+            raise DataError(
+                f"LinearRegression with {room.width} coefficients is too wide to see whether it is determined; "
+                "leave columns out, or use Ridge(alpha)"
+            )
+        dependent = room.dependent("all")
+        if dependent:
+            raise DataError(
+                f"LinearRegression has no unique model on these {size.rows} rows: columns {listed(dependent)} are linearly "
+                "dependent; leave one of them out, or use Ridge(alpha)"
+            )
+    return room
+
+
+def _standardise(federation: Federation, learner: Learner, rows: int) -> Scaling:
+    """Scale columns by means and standard deviations, from two sums; without an intercept they are not centred."""
+    mean = federation.sum(ColumnSums(np.zeros(federation.features), 1)) / rows
+    deviation = np.sqrt(federation.sum(ColumnSums(mean, 2)) / rows)
+    flat = deviation <= 10.0 * np.finfo(np.float64).eps * np.abs(mean)
+    scale = np.where(flat, 1.0, deviation)
+    return Scaling(learner.column, mean if learner.column else None, scale, learner.outputs)

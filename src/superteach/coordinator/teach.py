@@ -1,0 +1,291 @@
+"""`teach`: a whole lesson over any federation, from the first count to the last metric."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Unpack
+
+import numpy as np
+
+from superteach.coordinator import methods, metrics, path, selection, shares
+from superteach.coordinator.federation import Federation
+from superteach.coordinator.methods.base import Chooser
+from superteach.coordinator.methods.outcome import Outcome
+from superteach.coordinator.problem import FederatedProblem, setup
+from superteach.exceptions import BudgetError, NotConverged, SettingError, TeachingError
+from superteach.goals import (
+    CheckedGoal,
+    Goal,
+    MovableGoal,
+    ProvableGoal,
+    check_goal,
+    check_length,
+    check_vector,
+    unsolved,
+)
+from superteach.learner import Learner
+from superteach.lesson import Lesson
+from superteach.protocol.queries import ChosenCost, Recall, Sample, Size
+from superteach.settings import Given, Settings
+from superteach.types import Array
+
+_LOG = logging.getLogger(__name__)
+MOVES = 6
+"""Points of a set that are aimed at after the first, where a proof says that it cannot be taught."""
+LEAST_MOVE = 0.02
+"""Share of the distance to the set that a further point must take away."""
+
+SHIFTED = 1e-6
+"""Share of its length by which a goal must be moved along directions that no row sees before a lesson speaks of it."""
+
+
+def teach(
+    federation: Federation,
+    learner: Any,
+    goal: Any,
+    settings: Settings | None = None,
+    *,
+    classes: Any = None,
+    columns: Sequence[Any] | None = None,
+    **given: Unpack[Given],
+) -> Lesson:
+    """Choose rows of all teachers such that the learner, trained on them alone, comes close to the goal.
+
+    The chosen rows stay with their teachers; the lesson holds the model, its quality and the ledger.
+    Settings are given as a whole or one by one, as keywords: see `superteach.settings.Settings`.
+    `classes` are the labels a fitted goal must have been fitted on, the positive one last; `columns` the names it must know
+    them by.
+    """
+    started = time.perf_counter()
+    student = Learner.of(learner)
+    if classes is not None and student.loss.classifies:
+        student = student.over(len(classes) if len(classes) > 2 else 1)
+    if settings is None:
+        settings = Settings(**given)
+    elif given:
+        raise SettingError(f"give settings as a whole or one by one, not both: {', '.join(given)} is given too")
+    settings = settings.for_learner(student)
+    method = methods.find(settings.method)
+    columns = range(federation.features) if columns is None else columns
+    federation.columns, federation.classes = columns, classes
+    wanted = check_goal(goal, federation.features, student, classes, columns)
+    if isinstance(wanted, CheckedGoal):
+        wanted.check(student, columns, classes)
+    method.check(settings, student, federation)
+    facts = federation.teachers, method.name, settings.privacy, settings.budget
+    _LOG.info("a lesson over %d teachers begins: method %s, privacy %s, budget %s", *facts)
+    teach_in_mode = _with_sums if settings.privacy == "none" else _by_shares
+    try:
+        lesson = teach_in_mode(federation, student, wanted, settings, started).named(columns, classes)
+    except np.linalg.LinAlgError as error:
+        cause = "very large or badly scaled columns are the usual cause, try standardize=True"
+        raise TeachingError(f"sums over rows cannot be solved for a model ({error}); {cause}") from error
+    if settings.privacy == "none":
+        lesson = lesson.with_model(learner, classes)
+    _LOG.info(
+        "%d of %d rows, %d rounds, %.2f s: %s",
+        lesson.size,
+        lesson.pool_rows,
+        lesson.rounds,
+        lesson.seconds,
+        lesson.verdict,
+    )
+    return lesson
+
+
+def _with_sums(
+    federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
+) -> Lesson:
+    """Teach with a coordinator that sees sums and rows: of the pool, the choice and the taught model."""
+    method = methods.find(settings.method)
+    room = setup(federation, student, settings.solver, settings.standardize)
+    room.measure = settings.measure
+    room.deadline = np.inf if settings.seconds is None else started + settings.seconds
+    sizes = method.sizes(settings, room)
+    selection.check_least(sizes, settings.budget, room.rows, room.width, student)
+    if isinstance(wanted, np.ndarray):
+        raw_goal = wanted
+    else:
+        federation.stage = "goal"
+        raw_goal = check_vector(wanted.vector(room), federation.features, student)
+    given, unseen = raw_goal, 0
+    if not isinstance(wanted, MovableGoal):
+        raw_goal, unseen = _as_learned(room, raw_goal)
+    # Curvatures of several outputs are dear, and a fit from a goal nearby needs few of them.
+    pool = room.fit_pool(room.scaling.inside(raw_goal) if student.outputs > 1 else None)
+    check_length(raw_goal, room)
+
+    def walked(goal: Array) -> tuple[Chooser, path.Walk]:
+        try:
+            chooser = method.start(room, room.scaling.inside(goal), settings)
+            if settings.budget == "smallest":
+                return chooser, path.smallest(room, chooser, goal, settings.risk_target or 0.0)
+            return chooser, path.lowest(room, chooser, sizes, goal)
+        except np.linalg.LinAlgError as error:
+            raise unsolved(error, goal, room) from error
+
+    chooser, walk = walked(raw_goal)
+    if isinstance(wanted, MovableGoal):
+        chooser, walk, raw_goal = _moved(wanted, room, walked, chooser, walk, raw_goal)
+    inside_goal = room.scaling.inside(raw_goal)
+    outcome = chooser.outcome
+    if outcome.certificate is not None and isinstance(wanted, ProvableGoal):
+        federation.stage = "proof"
+        proof = wanted.covered(room, outcome.certificate.direction, raw_goal, walk.point.size)
+        whole = bool(np.isinf(proof.within))
+        certificate = replace(outcome.certificate, within=None if whole else proof.within, whole=whole)
+        outcome = replace(outcome, certificate=certificate, lower_bound=max(outcome.lower_bound, proof.apart))
+
+    federation.stage = "metrics"
+    compared = partial(metrics.likeness, federation, goal=inside_goal, classifies=student.loss.classifies)
+    agreement = compared(walk.model, outputs=student.outputs)
+    spread = agreement.spread
+    everything = metrics.agreement(federation, pool, inside_goal, student.loss.classifies, spread, student.outputs)
+    by_chance = measure_random(room, inside_goal, walk.point.size, spread, settings.random_state)
+    if method.words.exact and by_chance.distance < agreement.distance and settings.measure == "predictions":
+        nearer = _drawn_instead(room, walk, raw_goal, settings)
+        if nearer is not None:
+            walk, agreement = nearer, compared(nearer.model, outputs=student.outputs)
+            reason = "no search came nearer than as many random rows, which are the lesson"
+            outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0), optimal=False)
+    cost: float | None = federation.sum(ChosenCost())
+    return replace(
+        _unmeasured(federation, student, raw_goal, walk.point.size, room.rows, outcome, settings, started),
+        model=student.shaped(room.scaling.raw(walk.model)),
+        goal=student.shaped(raw_goal),
+        risk=walk.point.risk,
+        agreement=agreement.agreement,
+        prediction_distance=agreement.distance,
+        prediction_spread=agreement.spread,
+        pool_risk=metrics.risk(room.scaling.raw(pool), raw_goal),
+        pool_agreement=everything.share,
+        pool_distance=everything.distance,
+        random_agreement=by_chance.share,
+        random_distance=by_chance.distance,
+        unseen_directions=unseen,
+        goal_shift=metrics.risk(raw_goal, given) if unseen else 0.0,
+        objective=outcome.objective,
+        gap=outcome.gap,
+        path=walk.points,
+        cost=cost,
+        delivered=True,
+        pool_model=room.scaling.raw(pool),
+    )
+
+
+def _as_learned(room: FederatedProblem, raw_goal: Array) -> tuple[Array, int]:
+    """Move a goal along directions that no row sees, which moves no prediction; say how many there are, 0: not moved."""
+    given = room.scaling.inside(raw_goal)
+    moved = room.as_learned(given)
+    if np.linalg.norm(moved - given) <= SHIFTED * np.linalg.norm(given):
+        return raw_goal, 0
+    return room.scaling.raw(moved), room.null_space.shape[1]
+
+
+def measure_random(room: FederatedProblem, goal: Array, size: int, spread: float, seed: int) -> metrics.Agreement:
+    """Measure what about `size` random rows teach, and go back to the lesson; unknown where no model belongs to them."""
+    federation, learner = room.federation, room.learner
+    federation.stage = "random rows"
+    federation.sum(Recall("goal", True))
+    kept: Size = federation.sum(Sample(size / room.rows, seed))
+    found = metrics.UNKNOWN
+    if not room.refuses(kept):
+        with suppress(NotConverged, np.linalg.LinAlgError):  # a fit on so few rows; nothing depends on it
+            model = room.fit_chosen(kept.rows)
+            found = metrics.agreement(federation, model, goal, learner.loss.classifies, spread, learner.outputs)
+    federation.sum(Recall("goal", False))
+    return found
+
+
+def _drawn_instead(room: FederatedProblem, walk: path.Walk, raw_goal: Array, settings: Settings) -> path.Walk | None:
+    """Choose as many random rows as the lesson has, where they come nearer; else go back to the lesson."""
+    room.federation.sum(Recall("goal", True))
+    drawn = methods.find("random").start(room, room.scaling.inside(raw_goal), settings)
+    try:
+        found = path.lowest(room, drawn, [walk.point.size], raw_goal)
+    except BudgetError:  # a class is missing among them
+        found = walk
+    if found.point.distance < walk.point.distance:
+        others = tuple(point for point in walk.points if point.size != found.point.size)
+        return replace(found, points=tuple(sorted((*others, found.point), key=lambda point: point.size)))
+    room.federation.sum(Recall("goal", False))
+    return None
+
+
+def _by_shares(
+    federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
+) -> Lesson:
+    """Teach in a mode in which every teacher meets its share alone: no model is fitted here, and nothing is measured."""
+    declared = federation.check_gathers(settings.privacy).declared
+    goal = shares.public_goal(wanted, student, federation.features, settings.privacy, federation.classes)
+    size = shares.check(settings, student, declared, len(goal))
+    outcome = shares.teach_shares(federation, student, goal, settings, size)
+    lesson = _unmeasured(federation, student, student.shaped(goal), size, sum(declared), outcome, settings, started)
+    return replace(lesson, guarantee=shares.mode_of(settings).guarantee())
+
+
+def _unmeasured(
+    federation: Federation,
+    student: Learner,
+    goal: Array,
+    size: int,
+    rows: int,
+    outcome: Outcome,
+    settings: Settings,
+    started: float,
+) -> Lesson:
+    """Describe a lesson of which nothing was measured: its size is the one asked for, its model and risk are not known."""
+    method = methods.find(settings.method)
+    return Lesson(
+        model=np.full(goal.shape, np.nan),
+        goal=goal,
+        intercept=student.intercept != "none",
+        size=size,
+        pool_rows=rows,
+        risk=np.nan,
+        agreement=np.nan,
+        pool_risk=np.nan,
+        classifies=student.loss.classifies,
+        objective=np.empty(0),
+        gap=np.empty(0),
+        path=(),
+        ledger=federation.ledger,
+        seconds=time.perf_counter() - started,
+        reason=outcome.reason,
+        converged=outcome.converged,
+        teachers=federation.names,
+        certificate=outcome.certificate,
+        lower_bound=outcome.lower_bound,
+        optimal=outcome.optimal,
+        privacy=settings.privacy,
+        delivered=False,
+        words=replace(method.tell(settings), unused=methods.unused(method)),
+        settings={"learner": student.as_dict(), **settings.as_dict()},
+    )
+
+
+def _moved(
+    wanted: MovableGoal,
+    room: FederatedProblem,
+    walked: Callable[[Array], tuple[Chooser, path.Walk]],
+    chooser: Chooser,
+    walk: path.Walk,
+    goal: Array,
+) -> tuple[Chooser, path.Walk, Array]:
+    """Aim at points of a set nearer to what can be taught, as long as that brings the learner nearer to the set."""
+    for _ in range(MOVES):
+        if chooser.outcome.certificate is None or room.late:
+            break
+        room.federation.sum(Recall("goal", True))
+        nearer = wanted.moved_to(room, walk.model)
+        found, tried = walked(nearer)
+        if tried.point.distance >= (1.0 - LEAST_MOVE) * walk.point.distance:
+            room.federation.sum(Recall("goal", False))
+            break
+        chooser, walk, goal = found, tried, nearer
+    return chooser, walk, goal

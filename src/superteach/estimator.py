@@ -1,0 +1,502 @@
+"""SuperTeacher: the scikit-learn face, for whoever holds all rows and simulates (or is) every teacher."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from copy import copy, deepcopy
+from dataclasses import fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, Unpack
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, log_expit, log_softmax
+from sklearn.base import BaseEstimator
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from superteach.coordinator import methods
+from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
+from superteach.goals import FromData
+from superteach.goals.parse import positive_label
+from superteach.io.frames import (
+    check_container,
+    check_numbers,
+    index_of,
+    name_row,
+    our_errors,
+    refuse_text,
+    take_rows,
+)
+from superteach.io.validation import Part, find_missing, split_by_owner
+from superteach.labels import PositiveLabel
+from superteach.learner import Learner
+from superteach.lesson import Entry, Taught
+from superteach.local import OneProcess, Opens, check_none, find_large
+from superteach.losses.scalar import Logistic, Poisson, Squared
+from superteach.pipelines import goals as pipeline_goals
+from superteach.pipelines import prepare as pipelines
+from superteach.settings import Given, Settings, check_whole
+from superteach.types import Array, Foreign, Raw, is_number
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+    from sklearn.utils import Tags
+
+Teachable: TypeAlias = BaseEstimator | Learner | None
+"""What can be a learner; None is LogisticRegression()."""
+Rows = TypeVar("Rows")
+Targets = TypeVar("Targets")
+
+_validate = partial(validate_data, accept_sparse="csr", dtype=[np.float64, np.float32])
+
+
+def _tell(entry: Entry) -> None:
+    risk = "" if entry.risk is None else f", risk {entry.risk:.3g}"
+    print(
+        f"superteach: round {entry.number}, {entry.stage}: {entry.query} ({entry.seconds:.2f} s{risk})", file=sys.stderr
+    )
+
+
+_DECIDES = available_if(lambda teacher: teacher._classifies())
+_PROBABLE = available_if(lambda teacher: isinstance(_student(teacher.estimator).loss, Logistic))
+
+
+class SuperTeacher(BaseEstimator):  # type: ignore[misc]
+    """Choose rows from which a learner, trained on nothing else, learns a given model.
+
+    Parameters
+    ----------
+    estimator : the scikit-learn estimator to be taught (default LogisticRegression()), a Pipeline that ends in it, or a
+        superteach.Learner.
+    goal : the model it should end up with: a vector of d numbers (intercept last where the learner fits
+        one), a dict or Series by column name (with the key 'intercept'), a fitted scikit-learn model or Pipeline, or a
+        goal of superteach.goals: PerturbedFit(seed), MaxAUC(), FromData(X, y), or one of your own.
+    positive : the label that the goal's coefficients speak for, and those of lesson_ (None: the one that the goal names,
+        else the larger, classes_[1]). coef_ and model_ speak for classes_[1] in any case, as scikit-learn's own do.
+    verbose : 1 prints every round to the standard error stream, with its stage and the risk where it is known.
+    engine : what computes: None (threads of this process), or superteach.Torch("cuda") for rows on a GPU.
+    {settings}
+
+    Attributes
+    ----------
+    sample_indices_ : the chosen rows, ascending.
+    coef_, intercept_ : the taught model, shaped as the learner's own; of a Pipeline, the numbers of its last step.
+    model_ : the same as a fitted estimator of the learner's own class, or a fitted Pipeline (a Learner: None).
+    transformer_ : the Pipeline's transformers as all teachers applied them (None: the learner is no Pipeline).
+    lesson_ : the superteach.Lesson with risk, agreement, rounds, bytes, seconds, objective, gap, path, ledger. In the
+        privacy modes "isolated" and "dp" it holds what may be shown outside: no model, no risk, nothing measured.
+    measured_ : the same lesson with model and measurements, for whoever owns all rows; no privacy mode covers it.
+    """
+
+    def __init__(
+        self,
+        estimator: Teachable = None,
+        goal: object = None,
+        *,
+        positive: object = None,
+        verbose: int = 0,
+        engine: Opens | None = None,
+        **settings: Unpack[Given],
+    ) -> None:
+        self.estimator, self.goal, self.positive, self.verbose, self.engine = estimator, goal, positive, verbose, engine
+        values = {one.name: one.default for one in fields(Settings)}
+        unknown = [name for name in settings if name not in values]
+        if unknown:
+            raise TypeError(f"SuperTeacher.__init__() got an unexpected keyword argument {unknown[0]!r}")
+        for name, value in (values | dict(settings)).items():
+            setattr(self, name, value)
+
+    def __sklearn_clone__(self) -> Self:
+        """Keep a fitted goal fitted: it says what is to be learned, and is nothing that `fit` makes."""
+        copied: Self = super().__sklearn_clone__()
+        copied.goal = deepcopy(self.goal)
+        return copied
+
+    def fit(
+        self,
+        X: object,
+        y: object,
+        groups: object = None,
+        costs: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Teach from rows X with targets y; groups says which teacher owns each row (None: one teacher).
+
+        `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. `sample_weight` is what
+        the learner will be given for the chosen rows: a row of weight 2 counts twice in its loss, and once in the budget.
+        X may be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and
+        so does a memory-mapped array that fills a quarter of the memory that is free.
+        """
+        student = _student(self.estimator)
+        before, _, estimator = pipelines.split(_given(self.estimator))
+        settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
+        watch = _tell if check_whole(0)("verbose", self.verbose) else None
+        _warn_of_epsilon(settings)
+        if (large := find_large(X, y, groups, costs)) is not None:
+            check_none(settings)
+            if before is not None or sample_weight is not None or getattr(estimator, "class_weight", None) is not None:
+                raise LearnerError(
+                    "rows on disk are taught from as they are: no Pipeline, sample_weight or class_weight"
+                )
+            pool = large.put_away(student.loss, positive=positive_label(self.goal, PositiveLabel(self.positive)))
+            # What scikit-learn's checks of later rows look at.
+            self.n_features_in_ = len(pool.columns)
+            if pool.table is not None:
+                self.feature_names_in_ = np.array(pool.columns, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+            taught = OneProcess(pool, columns, student, self.engine).teach(self.goal, settings, watch)
+            self.sample_indices_, self.teachers_ = pool.numbers(taught.chosen), np.array(taught.lesson.teachers)
+            prepared = None
+        else:
+            taught, prepared = self._taught_in_memory(X, y, groups, costs, sample_weight, student, settings, watch)
+        assert taught.measured is not None
+        measured, classes = taught.measured.with_model(estimator, taught.classes), taught.classes
+        if prepared is not None and measured.model_ is not None:
+            measured = replace(measured, model_=prepared.with_last(measured.model_))
+        self.transformer_ = None if prepared is None else prepared.transformer
+        self.measured_, self.model_ = measured, measured.model_
+        self.lesson_ = measured if taught.lesson.delivered else taught.lesson
+        if classes is not None:
+            self.classes_ = np.sort(classes)
+        elif hasattr(self, "classes_"):
+            del self.classes_  # left by an earlier fit with another learner
+        coef, offset = measured.coef.copy(), measured.offset
+        if self._turned():
+            coef, offset = -coef, -offset
+        # In the shapes that the learner's own would have.
+        self.coef_ = coef if classes is None or coef.ndim == 2 else coef[None, :]
+        self.intercept_: Array | float = offset if classes is None else np.array(offset, ndmin=1)
+        self.n_iter_ = max(1, len(measured.objective))
+        return self
+
+    def _taught_in_memory(
+        self,
+        X: object,
+        y: object,
+        groups: object,
+        costs: npt.ArrayLike | None,
+        sample_weight: npt.ArrayLike | None,
+        student: Learner,
+        settings: Settings,
+        watch: Callable[[Entry], None] | None,
+    ) -> tuple[Taught, pipelines.Prepared | None]:
+        before, last, estimator = pipelines.split(_given(self.estimator))
+        X_checked, y_checked = self._checked(X, y, before is not None)
+        count = len(y_checked)
+        if groups is None:
+            _warn_of_groups()
+        owners, members = _split(groups, count, X)
+        named = [str(owner) for owner in owners]
+        costs = _per_row(costs, "costs", count)
+        weights = _weights(estimator, y_checked, _per_row(sample_weight, "sample_weight", count))
+        if weights is not None:
+            student = replace(student, weighted=True)
+        if isinstance(self.goal, FromData) and getattr(estimator, "class_weight", None) is not None:
+            raise GoalError(
+                "goals.FromData knows no class_weight; fit the learner on those rows, and give it as the goal"
+            )
+        # Copies of all owners' rows at once would cost as much memory as the data: each part takes its own, when it must.
+        common = Part("", X_checked, y_checked, None, None, costs, weights, index_of(X))
+        prepared = None
+        if before is None:
+            columns: list[Foreign] = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
+            parts = [
+                replace(common, name=name, ids=rows, rows=None if len(named) == 1 else rows)
+                for name, rows in zip(named, members, strict=True)
+            ]
+            goal = pipeline_goals.translate(self.goal, [X_checked], columns, [X], ["all rows"])
+        else:
+            tables = [X] if len(members) == 1 else [take_rows(X, rows) for rows in members]
+            prepared = pipelines.Prepared(before, tables, named, last, settings.privacy == "none")
+            columns, goal = prepared.columns, pipeline_goals.behind(prepared, self.goal)
+            parts = [
+                common.with_own(name, rows, made)
+                for name, rows, made in zip(named, members, prepared.features, strict=True)
+            ]
+        room = OneProcess(parts, columns, student, self.engine, positive_label(self.goal, PositiveLabel(self.positive)))
+        del parts
+        taught = room.teach(goal, settings, watch)
+        chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
+        self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
+        return taught, prepared
+
+    def fit_resample(
+        self,
+        X: Rows,
+        y: Targets,
+        groups: object = None,
+        costs: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> tuple[Rows, Targets]:
+        """Teach, and return the chosen rows and their targets, in the containers they came in."""
+        self.fit(X, y, groups, costs, sample_weight)
+        if isinstance(y, str):
+            raise DataError(
+                "rows on disk are not brought back in a container; after fit, sample_indices_ says which they are"
+            )
+        return take_rows(X, self.sample_indices_), take_rows(y, self.sample_indices_)
+
+    def predict(self, X: object) -> Raw:
+        """Predict labels, numbers or counts by the taught model."""
+        scores = self._scores(X)
+        if self._classifies():
+            best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0.0).astype(int)
+            return np.asarray(self.classes_[best])
+        return np.exp(scores) if isinstance(_student(self.estimator).loss, Poisson) else scores
+
+    @_DECIDES  # type: ignore[untyped-decorator]
+    def decision_function(self, X: object) -> Array:
+        """Return x'θ + intercept; positive means the second class. Of more than two classes, one column for each."""
+        return self._scores(X)
+
+    @_PROBABLE  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: object) -> Array:
+        """Return the probabilities of all classes (logistic learners)."""
+        scores = self._scores(X)
+        if scores.ndim == 2:
+            return np.asarray(np.exp(log_softmax(scores, axis=1)))
+        second = expit(scores)
+        return np.column_stack([1.0 - second, second])
+
+    @_PROBABLE  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: object) -> Array:
+        """Return the logarithms of predict_proba."""
+        scores = self._scores(X)
+        if scores.ndim == 2:
+            return np.asarray(log_softmax(scores, axis=1))
+        return np.column_stack([log_expit(-scores), log_expit(scores)])
+
+    def score(self, X: object, y: object) -> float:
+        """Return the accuracy of a classifier, r² of a regression."""
+        predicted = self.predict(X)
+        with our_errors():
+            return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
+
+    def _classifies(self) -> bool:
+        return _student(self.estimator).loss.classifies
+
+    def _checked(self, X: object, y: object, raw: bool) -> tuple[Raw | csr_matrix, Raw]:
+        """Check shapes and types as scikit-learn does; missing values are looked for later, by teacher.
+
+        A `raw` table is for transformers: only its shape is looked at.
+        """
+        check_container(X)
+        check_container(y, "y")
+        if y is None:
+            raise DataError("SuperTeacher requires y to be passed, but the target y is None")
+        refuse_text(y, "y", "the target of each row")
+        if raw:
+            self._outline(X, True)
+        else:
+            check_numbers(X)
+        with our_errors(X):
+            features = X if raw else _validate(self, X, ensure_all_finite=False)
+            target = np.asarray(y)
+            if target.ndim == 2 and target.shape[1] > 1:
+                if type(_student(self.estimator).loss) is not Squared:
+                    raise DataError(
+                        f"y should be a 1d array, got an array of shape {target.shape} instead: give one label for each "
+                        "row, such as y.argmax(axis=1) where columns are classes; several targets go with Ridge alone"
+                    )
+            else:
+                target = column_or_1d(y, warn=True)
+            target = _plain(target)
+            check_consistent_length(features, target)
+        return features, target
+
+    def _outline(self, X: object, reset: bool) -> None:
+        """Look at the shape and the names of a table that goes to transformers as it is."""
+        shape: tuple[int, ...] = getattr(X, "shape", ())
+        if len(shape) != 2 or hasattr(X, "column_names"):
+            raise DataTypeError(
+                f"X is a {type(X).__name__}{f' of shape {shape}' if shape else ''}; a Pipeline takes rows × columns as an "
+                "array, a sparse matrix, or a data frame of pandas or polars"
+            )
+        if not shape[0] or not shape[1]:
+            raise DataError(f"X has {shape[0]} rows and {shape[1]} columns; at least one of each is needed")
+        with our_errors():
+            validate_data(self, X, reset=reset, skip_check_array=True)
+
+    def _scores(self, X: object) -> Array:
+        check_is_fitted(self)
+        check_container(X)
+        if self.transformer_ is not None:
+            self._outline(X, False)
+            features = pipelines.apply(self.transformer_, X, "all rows")
+        else:
+            check_numbers(X)
+            with our_errors(X):
+                features = _validate(self, X, reset=False)
+        scores = np.asarray(features @ self.measured_.coef.T + self.measured_.offset)
+        return -scores if self._turned() else scores
+
+    def _turned(self) -> bool:
+        """Tell whether the lesson's coefficients speak for classes_[0]: scikit-learn's speak for classes_[1]."""
+        return self.measured_.positive is not None and bool(self.measured_.positive == self.classes_[0])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        if self._classifies():
+            tags.estimator_type = "classifier"
+            # The goal decides how well the model predicts, and a goal may be bad on purpose.
+            tags.classifier_tags = ClassifierTags(multi_class=False, poor_score=True)
+            with suppress(SettingError):
+                tags.classifier_tags.multi_class = self.privacy != "dp" and bool(methods.find(self.method).broad)
+        else:
+            tags.estimator_type = "regressor"
+            tags.regressor_tags = RegressorTags(poor_score=True)
+            tags.target_tags.positive_only = isinstance(_student(self.estimator).loss, Poisson)
+        return tags
+
+
+def _declare() -> None:
+    """Give the class the signature and the description of its settings, as scikit-learn and `help` read them."""
+    own = inspect.signature(SuperTeacher.__init__)
+    kept = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    kept += [
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+        for one in fields(Settings)
+    ]
+    SuperTeacher.__init__.__signature__ = own.replace(parameters=kept)  # type: ignore[attr-defined]
+    told = (Settings.__doc__ or "").partition("\n\n")[2].strip()
+    SuperTeacher.__doc__ = (SuperTeacher.__doc__ or "").replace("{settings}", told)
+
+
+_declare()
+
+
+def _given(learner: Teachable) -> BaseEstimator | Learner:
+    if learner is None:
+        from sklearn.linear_model import LogisticRegression
+
+        learner = LogisticRegression()
+    return learner
+
+
+def _student(learner: Teachable) -> Learner:
+    """Return the learner at the end of a pipeline; class_weight is told to owners of rows, as weights."""
+    estimator = pipelines.split(_given(learner))[-1]
+    if getattr(estimator, "class_weight", None) is not None:
+        estimator = copy(estimator)
+        estimator.class_weight = None
+    return Learner.of(estimator)
+
+
+def _weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) -> Raw | None:
+    """Multiply sample_weight by class_weight, as scikit-learn's estimators have it."""
+    by_class = getattr(estimator, "class_weight", None)
+    if by_class is None:
+        return weights
+    kind = type(estimator).__name__
+    try:
+        labels, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        return weights  # labels that cannot be sorted are refused by whoever looks at them
+    if isinstance(by_class, str) and by_class == "balanced":
+        shares = len(y) / (len(labels) * np.bincount(codes))
+        shown = ", ".join(f"{label!r}: {share:.4g}" for label, share in zip(labels.tolist(), shares, strict=True))
+        raise LearnerError(
+            f"{kind}(class_weight='balanced') cannot be taught: it depends on which rows are chosen. Give numbers; those of "
+            f"all rows are class_weight={{{shown}}}"
+        )
+    if not isinstance(by_class, dict):
+        raise LearnerError(f"{kind}(class_weight={by_class!r}) cannot be taught: give a dict by label, or None")
+    unknown = [label for label in by_class if label not in labels.tolist()]
+    if unknown:
+        raise LearnerError(
+            f"{kind}: class_weight has {unknown[0]!r}, which is no label; labels are {labels.tolist()[:12]}"
+        )
+    for label, value in by_class.items():
+        if not (is_number(value) and 0.0 < value < np.inf):
+            raise LearnerError(f"{kind}: class_weight of {label!r} is {value!r}, a finite number above 0 is needed")
+    found = np.array([float(by_class.get(label, 1.0)) for label in labels.tolist()])[codes]
+    return found if weights is None else found * weights
+
+
+def _plain(target: Raw) -> Raw:
+    """Return truth values and numbers that came as objects as what they are."""
+    if target.dtype != object:
+        return target
+    with suppress(TypeError, ValueError, OverflowError):
+        plain = np.array(target.tolist())
+        if plain.dtype.kind in "biuf" and plain.shape == target.shape:
+            return plain
+    return target
+
+
+def _per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
+    """Return `values` as numbers, one for each row."""
+    if values is None:
+        return None
+    refuse_text(values, what, "one number for each row")
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataTypeError(f"{what} holds something that is no number: {error}") from None
+    if found.shape != (rows,):
+        raise DataError(f"{what} has shape {found.shape}, expected one for each of {rows} rows")
+    return found
+
+
+def _warn_of_epsilon(settings: Settings) -> None:
+    """Say where ε is given and nothing keeps it."""
+    given = {one.name: getattr(settings, one.name) for one in fields(Settings) if one.name in ("epsilon", "delta")}
+    if settings.privacy != "dp" and given != {name: getattr(Settings, name) for name in given}:
+        shown = " and ".join(f"{name}={value:g}" for name, value in given.items())
+        warnings.warn(
+            f"{shown} have no effect with privacy={settings.privacy!r}: give privacy='dp'",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_groups() -> None:
+    """Say where a search or a cross-validation was given groups and keeps them to itself."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith("sklearn.model_selection"):
+            given = frame.f_locals.get("groups"), dict(frame.f_locals.get("params") or {}).get("groups")
+            if any(groups is not None for groups in given):
+                warnings.warn(
+                    f"{frame.f_code.co_name} was given groups and tells them to its splitter alone: there is one teacher. "
+                    "To teach from several: sklearn.set_config(enable_metadata_routing=True) and "
+                    "SuperTeacher(…).set_fit_request(groups=True)",
+                    UserWarning,
+                    stacklevel=3,
+                )
+                return
+        frame = frame.f_back
+
+
+def _split(groups: object, rows: int, table: object) -> tuple[Raw, list[npt.NDArray[np.integer]]]:
+    """Return the owners, sorted, and the rows of each, ascending."""
+    if groups is None:
+        return np.array(["all rows"]), [np.arange(rows)]
+    refuse_text(groups, "groups", "the owner of each row")
+    try:
+        owner = np.asarray(groups)
+    except ValueError as error:
+        raise DataError(f"groups must name one owner for each row: {error}") from None
+    if owner.shape != (rows,):
+        raise DataError(f"groups has shape {owner.shape}, expected one owner for each of {rows} rows")
+    missing = find_missing(owner) if owner.dtype.kind in "fcmMO" else None
+    if missing is not None and missing.any():
+        raise DataError(f"groups names no owner for {name_row(table, int(np.argmax(missing)))}; every row needs one")
+    try:
+        owners, members = split_by_owner(owner)
+        # Four bytes a row are enough for most, and are kept throughout the lesson.
+        small = np.uint32 if rows < 1 << 32 else np.int64
+        return owners, [some.astype(small) for some in members]
+    except TypeError:
+        raise DataTypeError("groups must be all numbers or all strings, some are mixed") from None

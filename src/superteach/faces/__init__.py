@@ -1,1 +1,0 @@
-"""What people touch: the scikit-learn face, figures and the command line."""

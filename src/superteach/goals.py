@@ -1,3 +1,0 @@
-"""Goals, for users; `superteach.coordinator.goals` has them."""
-
-from superteach.coordinator.goals import *  # noqa: F403

@@ -1,0 +1,26 @@
+"""Goals: what the learner is to end up with.
+
+A goal is a vector (intercept last where the learner fits one), a fitted scikit-learn model, or any object
+with a method `vector(classroom)` that returns such a vector in raw units. A classroom can fit the learner
+on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`classroom.scaling`).
+"""
+
+from superteach.coordinator.problem import FederatedProblem
+from superteach.goals.auc import MaxAUC
+from superteach.goals.base import (
+    CheckedGoal,
+    Goal,
+    MovableGoal,
+    ProvableGoal,
+    check_goal,
+    check_length,
+    check_vector,
+    unsolved,
+)
+from superteach.goals.constrained import Within
+from superteach.goals.fitted import FromData, PerturbedFit, Without
+
+__all__ = [
+    "CheckedGoal", "FederatedProblem", "FromData", "Goal", "MaxAUC", "MovableGoal", "PerturbedFit", "ProvableGoal", "Within",
+    "Without", "check_goal", "check_length", "check_vector", "unsolved",
+]  # fmt: skip

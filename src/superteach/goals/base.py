@@ -1,0 +1,247 @@
+"""What a goal is, what it may use, and the checks of whatever is given as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from scipy import sparse
+
+from superteach.coordinator.problem import FederatedProblem
+from superteach.exceptions import GoalError, listed, shorten, suggestion
+from superteach.goals.parse import INTERCEPT, goal_vector, in_order, is_written, same_labels
+from superteach.learner import Learner
+from superteach.optim.problem import MOST
+from superteach.types import Array, Labels, is_whole
+
+ABSURD = 1e8
+"""A goal longer than this, and by this factor longer than the model of all rows, leaves float64 no digits to choose by."""
+
+
+@runtime_checkable
+class Goal(Protocol):
+    """Anything that can name the vector to be taught."""
+
+    def vector(self, classroom: FederatedProblem) -> Array:
+        """Return the goal in raw units, intercept last where the learner fits one."""
+
+
+@runtime_checkable
+class CheckedGoal(Goal, Protocol):
+    """A goal that can tell before any work that it does not suit the learner or the rows."""
+
+    def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
+        """Raise a GoalError; `columns` are names or numbers, `classes` the two labels where they are known."""
+
+
+@runtime_checkable
+class MovableGoal(Goal, Protocol):
+    """A goal that is a set: another point of it may take the place of one that cannot be taught."""
+
+    def moved_to(self, classroom: FederatedProblem, model: Array) -> Array:
+        """Return the point of the set nearest to a model on scaled columns, in raw units."""
+
+
+class Covered(NamedTuple):
+    """How much of a set a proof for one of its models covers."""
+
+    within: float
+    """Distance in predictions (root mean square) up to which models of the set are covered; inf: all of the set."""
+    apart: float
+    """No lesson comes nearer to the set than this, in the goal's units; 0 where nothing is known."""
+
+
+@runtime_checkable
+class ProvableGoal(MovableGoal, Protocol):
+    """A set for which a proof for one point can be carried on to others."""
+
+    def covered(self, classroom: FederatedProblem, direction: Array, goal: Array, size: int) -> Covered:
+        """Say how far the proof `direction` for `goal` (raw units) and lessons of `size` rows holds in the set."""
+
+
+def check_goal(
+    goal: object,
+    features: int,
+    learner: Learner,
+    classes: Labels | None = None,
+    columns: Sequence[object] | None = None,
+) -> Array | Goal:
+    """Return the goal as a vector of the right length, or as a Goal that will give one later.
+
+    `columns` are the rows' names: a goal by names is put in their order.
+    """
+    columns = range(features) if columns is None else columns
+    if goal is None:
+        raise GoalError(
+            "no goal is given: pass goal= a vector, a dict by column name, a fitted scikit-learn model, or "
+            "superteach.goals.PerturbedFit(seed)"
+        )
+    if isinstance(goal, type):
+        raise GoalError(f"goal={goal.__name__} is a class; pass an instance of it")
+    if isinstance(goal, Goal):
+        return goal
+    if hasattr(goal, "predict") or hasattr(goal, "coef_"):
+        return check_vector(_from_model(goal, learner, classes, columns), features, learner)
+    if hasattr(goal, "columns") and hasattr(goal, "shape"):
+        raise GoalError(f"the goal is a {type(goal).__name__}: give one row of it as a dict or a Series by column name")
+    if is_written(goal) and learner.outputs == 1:
+        goal = goal_vector(goal, "the goal", columns, learner.intercept != "none", classes)
+    named = _named(goal)
+    if named is not None and learner.outputs > 1:
+        raise GoalError(
+            "a goal by column names has one number for each; give many classes as an array or a fitted model"
+        )
+    intercept = learner.intercept != "none"
+    return check_vector(goal if named is None else _by_name(named, columns, intercept), features, learner)
+
+
+def find_column(name: object, columns: Sequence[object], goal: str) -> int:
+    """Return the place of a column that a goal calls by its name or its number."""
+    if name in columns:
+        return columns.index(name)
+    if is_whole(name) and 0 <= name < len(columns):
+        return int(name)
+    raise GoalError(f"{goal} names column {name!r}, and the rows have {listed(columns)}{suggestion(name, columns)}")
+
+
+def _named(goal: object) -> dict[object, object] | None:
+    """Read a goal by column name: a dict, or a Series with other labels than numbers from 0 on; None: it is another goal."""
+    if isinstance(goal, Mapping):
+        return dict(goal)
+    index = getattr(goal, "index", None)
+    if index is None or not hasattr(goal, "iloc") or list(index) == list(range(len(index))):
+        return None
+    labels = list(index)
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise GoalError(f"the goal names column {twice!r} twice; give one number for each column")
+    return dict(zip(labels, np.asarray(goal).tolist(), strict=True))
+
+
+def _by_name(named: dict[object, object], columns: Sequence[object], intercept: bool) -> list[object]:
+    """Put coefficients in the rows' order, and the entry 'intercept' last where the learner fits one."""
+    own = INTERCEPT not in columns
+    if intercept and own and INTERCEPT not in named:
+        raise GoalError(
+            f"the goal names no {INTERCEPT!r}, but the learner fits one: add it, or use fit_intercept=False"
+        )
+    if not own and intercept:
+        raise GoalError(f"a column is named {INTERCEPT!r} too: give the goal as a vector, the learner's intercept last")
+    values = in_order(
+        {name: value for name, value in named.items() if name != INTERCEPT or not own}, columns, "the goal"
+    )
+    for name, value in named.items():
+        if isinstance(value, str):
+            raise GoalError(f"the goal has {value!r} for column {name!r}; a number is needed")
+    offset = named.get(INTERCEPT, 0.0) if own else 0.0
+    if not intercept and offset:
+        raise GoalError(f"the goal has an intercept of {offset!r}, but the learner fits none: use fit_intercept=True")
+    return [*values, offset] if intercept else values
+
+
+def check_vector(goal: object, features: int, learner: Learner) -> Array:
+    """Return a goal as float64, after checking its length and its values; of several outputs, one after the other.
+
+    Softmax predicts the same where all classes are shifted alike: such a goal is taken with classes that add up to 0.
+    """
+    if isinstance(goal, str | PurePath):
+        kind = "text" if isinstance(goal, str) else "path"
+        raise GoalError(
+            f"the goal is the {kind} {shorten(str(goal), 40)!r}; give its numbers, a dict by column name, or a fitted model"
+        )
+    try:
+        given = _real(goal)
+    except (TypeError, ValueError, OverflowError) as error:
+        wanted = "a vector of numbers, a fitted model, or an object with vector(classroom)"
+        raise GoalError(f"the goal must be {wanted}, got {type(goal).__name__}: {error}") from None
+    vector = given.ravel()
+    intercept, outputs = learner.intercept != "none", learner.outputs
+    width = outputs * (features + intercept)
+    if len(vector) != width or (outputs > 1 and given.ndim > 1 and len(given) != outputs):
+        tail = " plus one for the intercept, last" if intercept else ""
+        if outputs > 1:
+            what = "class" if learner.loss.classifies else "target"
+            raise GoalError(
+                f"the goal has shape {given.shape}, expected ({outputs}, {features + intercept}): a row for each {what}, "
+                f"in it one number for each of {features} columns{tail}"
+            )
+        raise GoalError(
+            f"the goal has {len(vector)} entries, expected {width}: one for each of {features} columns{tail}"
+        )
+    usable = np.abs(vector) <= MOST
+    if not usable.all():
+        worst = int(np.argmin(usable))
+        raise GoalError(f"the goal has a NaN, infinite or huge value at position {worst}: {vector[worst]}")
+    return learner.centred(vector)
+
+
+def check_length(goal: Array, room: FederatedProblem) -> None:
+    """Refuse a goal that has nothing to do with these rows, before any of them is chosen."""
+    pool = room.scaling.raw(room.fit_pool())
+    if not np.linalg.norm(goal) <= ABSURD * max(1.0, float(np.linalg.norm(pool))):
+        raise GoalError(f"{_largest(goal, room)}: no rows can teach that; give the goal in the units of the columns")
+
+
+def unsolved(error: Exception, goal: Array, room: FederatedProblem) -> GoalError:
+    """Blame the goal where sums can be solved for the model of all rows, and not near the goal."""
+    return GoalError(
+        f"sums over rows cannot be solved near this goal ({error}): {_largest(goal, room)}; give a goal nearer to the "
+        "model of all rows, or try standardize=True"
+    )
+
+
+def _largest(goal: Array, room: FederatedProblem) -> str:
+    """Set the largest coefficient of a goal beside the largest one of the model of all rows."""
+    worst = int(np.argmax(np.abs(goal)))
+    names = [*(f"column {name!r}" for name in room.federation.columns), "the intercept"]
+    name = names[worst % (room.width // room.learner.outputs)]
+    pool = np.abs(room.scaling.raw(room.fit_pool())).max()
+    return f"the goal's coefficient of {name} is {goal[worst]:g}, and the largest of the model of all rows is {pool:g}"
+
+
+def _real(values: object) -> Array:
+    array = np.asarray(values.toarray() if isinstance(values, sparse.spmatrix | sparse.sparray) else values)
+    if array.dtype.kind in "cmM":
+        raise TypeError(f"values of type {array.dtype} are no real numbers")
+    return array.astype(np.float64)
+
+
+def _from_model(model: object, learner: Learner, classes: Labels | None, columns: Sequence[object]) -> Array:
+    name, outputs = type(model).__name__, learner.outputs
+    if not hasattr(model, "coef_"):
+        raise GoalError(
+            f"the goal {name} has no coef_: fit it first, or give a linear model (a fitted model among the parameters of a "
+            "search needs FrozenEstimator around it: scikit-learn clones parameters into unfitted ones)"
+        )
+    try:
+        slope = _real(model.coef_)
+        offset = _real(getattr(model, "intercept_", 0.0)).ravel()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise GoalError(f"the goal {name} has coefficients that are no numbers: {error}") from None
+    if slope.ndim > 2 or (slope.ndim == 2 and slope.shape[0] != outputs) or (slope.ndim < 2 and outputs > 1):
+        what = "classes" if learner.loss.classifies else "targets"
+        wanted = "one row of them is" if outputs == 1 else f"there are {outputs} {what}, and a row for each is"
+        raise GoalError(f"the goal {name} has coefficients of shape {slope.shape}; {wanted} expected")
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and all(isinstance(column, str) for column in columns) and len(names) == slope.shape[-1]:
+        places = {str(name): place for place, name in enumerate(names)}
+        slope = slope[..., in_order(places, columns, f"the goal {name}")]
+    theirs = getattr(model, "classes_", None)
+    if classes is not None and theirs is not None:
+        fitted, present = (np.asarray(labels).tolist() for labels in (theirs, classes))
+        if not same_labels(fitted, present):
+            raise GoalError(f"the goal {name} was fitted on labels {fitted}, the rows have {present}")
+        if outputs == 1 and fitted[1] != present[1]:
+            slope, offset = -slope, -offset
+    if learner.intercept != "none":
+        if outputs > 1:
+            return np.column_stack([slope, np.broadcast_to(offset, outputs)])
+        return np.append(slope.ravel(), offset)
+    if np.any(offset):
+        raise GoalError(
+            f"the goal {name} has an intercept of {offset[0]:g}, but the learner fits none: "
+            "use fit_intercept=True in the learner or fit_intercept=False in the goal"
+        )
+    return slope if outputs > 1 else slope.ravel()

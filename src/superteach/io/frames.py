@@ -1,0 +1,140 @@
+"""Tables as users hand them in: arrays, sparse matrices, lists of rows and data frames."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import _safe_indexing
+
+from superteach.exceptions import DataError, DataTypeError, counted, shorten
+from superteach.io.validation import find_missing
+from superteach.types import Foreign, Raw
+
+Rows = TypeVar("Rows")
+_REMEDY = {
+    "text": "encode it (a OneHotEncoder in a Pipeline), or drop it",
+    "times": "turn it into numbers, such as days since the first one, or drop it",
+}
+
+
+@contextmanager
+def our_errors(table: object = None) -> Iterator[None]:
+    """Raise errors of scikit-learn's checks as ours, and name the column at fault where one holds no numbers."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, DataError):
+            raise
+        if isinstance(table, list | tuple):
+            with suppress(TypeError, ValueError):
+                table = np.array(table, dtype=object)
+        check_numbers(table)
+        # What scikit-learn says, in one line, without the numbers it shows and the pages it names.
+        text = str(error)
+        if "NaN" in text or text.startswith("Complex data"):
+            text = text.splitlines()[0] + " Drop or fill such rows first" * ("NaN" in text)
+        text = re.sub(r"array=[\s\S]*?\]\.\s", " ", text)
+        kind = DataTypeError if isinstance(error, TypeError) else DataError
+        raise kind(shorten(" ".join(text.split()), 400)) from error
+
+
+def check_container(table: object, what: str = "X") -> None:
+    """Refuse tables without rows at hand, and such with two columns of one name."""
+    if hasattr(table, "collect") and hasattr(table, "lazy"):
+        raise DataTypeError(f"{what} is a {type(table).__name__}, which holds no rows yet; call its collect() first")
+    if what == "X" and (table is None or (isinstance(table, dict | set | frozenset) and not sparse.issparse(table))):
+        raise DataTypeError(f"{what} is a {type(table).__name__}; give rows × columns, as an array or a data frame")
+    if getattr(getattr(table, "dtype", None), "names", None):
+        raise DataTypeError(f"{what} is a structured array; give rows × columns, such as pandas.DataFrame({what})")
+    if isinstance(table, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(table).sum())):
+        raise DataError(
+            f"{what} has {counted(hidden, 'masked values')}, which would be used; fill them, or drop their rows"
+        )
+    names = getattr(table, "columns", None) if hasattr(table, "shape") else None
+    if names is None or (hasattr(table, "schema") and not isinstance(names[0] if len(names) else "", str)):
+        return
+    seen = list(names)
+    if not seen:
+        raise DataError(f"{what} has 0 feature(s) (shape={getattr(table, 'shape', ())}); at least one column is needed")
+    twice = next((name for name in seen if isinstance(name, str) and seen.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{what} has {seen.count(twice)} columns named {twice!r}; give every column a name of its own")
+
+
+def refuse_text(values: object, name: str, needed: str) -> None:
+    """Refuse the name of a column where its values are needed."""
+    if isinstance(values, str):
+        shown = f"{name}=X[{values!r}]"
+        raise DataTypeError(
+            f"{name}={values!r} is a text; give {needed}, such as {shown}, and leave that column out of X where it is no "
+            "feature"
+        )
+
+
+def check_numbers(table: object) -> None:
+    """Refuse text, times and other things in a table by the name of their column, with an example."""
+    for name, values in columns_of(table):
+        if values.dtype.kind in "biufc":
+            continue
+        if values.dtype.kind in "mM":
+            raise DataTypeError(f"column {name!r} holds times ({values.dtype}); numbers are needed: {_REMEDY['times']}")
+        with suppress(TypeError, ValueError, OverflowError):
+            values.astype(np.float64)
+            continue
+        for row in np.flatnonzero(~find_missing(values)):
+            try:
+                float(values[row])
+            except (TypeError, ValueError, OverflowError) as error:
+                value = values[row : row + 1].tolist()[0]
+                kind = type(value).__name__
+                what = "text" if isinstance(value, str) else f"a value of type {kind} ({error})"
+                remedy = _REMEDY["times" if "date" in kind or "Time" in kind else "text"]
+                shown, place = shorten(repr(value), 40), name_row(table, int(row))
+                raise DataTypeError(
+                    f"column {name!r} holds {what}, such as {shown} in {place}; numbers are needed: {remedy}"
+                ) from None
+
+
+def name_row(table: object, row: int) -> str:
+    """Call a row what its owner calls it."""
+    index = index_of(table)
+    return f"row {shorten(repr(row if index is None else index[row : row + 1].tolist()[0]), 40)}"
+
+
+def index_of(table: object) -> Raw | None:
+    """Return the labels of a data frame's rows, where they are not their numbers."""
+    index = getattr(table, "index", None)
+    if index is None or callable(index) or not hasattr(table, "iloc"):
+        return None
+    labels = np.asarray(index)
+    plain = labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels)))
+    return None if plain or labels.ndim != 1 else labels
+
+
+def take_rows(table: Rows, rows: Raw) -> Rows:
+    """Take rows of an array, a sparse matrix, a data frame, a series, an Arrow table or a list."""
+    if hasattr(table, "take") and hasattr(table, "schema") and not hasattr(table, "iloc"):
+        with suppress(TypeError):
+            taken: Rows = table.take(rows)
+            return taken
+    if sparse.issparse(table) and not hasattr(table, "indptr"):
+        return table.tocsr()[rows].asformat(table.format)  # type: ignore[no-any-return,attr-defined]
+    taken = _safe_indexing(table, rows)
+    return taken
+
+
+def columns_of(table: Foreign) -> Iterator[tuple[Foreign, Raw]]:
+    """Yield each column with its name, or its number where it has none."""
+    if isinstance(table, np.ndarray):
+        yield from enumerate(table.T) if table.ndim == 2 else ()
+    elif hasattr(table, "columns") and hasattr(table, "iloc"):
+        yield from ((name, np.asarray(table.iloc[:, place])) for place, name in enumerate(table.columns))
+    elif hasattr(table, "get_columns"):
+        yield from ((column.name, np.asarray(column)) for column in table.get_columns())
+    elif hasattr(table, "column_names"):
+        yield from ((name, np.asarray(table.column(name))) for name in table.column_names)

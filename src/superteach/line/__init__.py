@@ -1,1 +1,0 @@
-"""What travels between coordinator and teachers: queries, sealed replies, bytes."""

@@ -1,1 +1,0 @@
-"""Files on disk, signals and waiting: what has to do with the operating system."""
