@@ -16,11 +16,10 @@ import numpy as np
 from superteach.exceptions import LearnerError, NotConverged, shorten
 from superteach.losses.multioutput import EVERY_LOSS, SquaredLabel, SquaredTargets, spread
 from superteach.losses.scalar import Logistic, Loss, Poisson, Squared, SquaredHinge
-from superteach.optim.function import Curvatures, Function, Sums
-from superteach.optim.lbfgs import LBFGS, Curved
+from superteach.optim.function import Function, Moments, Sums
+from superteach.optim.lbfgs import LBFGS
 from superteach.optim.newton import Newton
 from superteach.optim.problem import MOST, ridge_penalty
-from superteach.protocol.queries import Moments, RowSet
 from superteach.types import Array, Json, is_number
 
 Intercept = Literal["none", "free", "penalised"]
@@ -264,26 +263,23 @@ class Fit:
 
 
 def fit(
-    federation: Sums,
+    sums_of_rows: Sums,
     learner: Learner,
     count: int,
-    rows: RowSet,
     solver: Newton | LBFGS,
     start: Array,
     row_square: float = 1.0,
     bends: Array | None = None,
-    held: Curvatures | None = None,
+    tolerance: float = GRADIENT_TOLERANCE,
 ) -> Fit:
-    """Fit the learner on all rows or on the chosen ones (count of them), from sums.
+    """Fit the learner on `count` rows, from sums over them.
 
     `row_square` is the mean of ‖x_j‖²: the terms of the gradient add up to at most √(2 Σℓ · Σ‖x‖²) for a
     loss with curvature at most 1, and what lies many digits below that is rounding. `bends` is about what the
-    losses of these rows bend along each coefficient, where the model is too wide for more; `held` what is known of more.
+    losses of these rows bend along each coefficient, where the model is too wide for more.
     """
     penalty = ridge_penalty(learner.penalty(count), len(start), learner.free_intercept, learner.outputs)
-    apart = isinstance(solver, Curved) and solver.apart
-    held = Curvatures() if held is None else held
-    function = Function(federation.sum, "loss", rows, penalty, learner.outputs if apart else 1, held)
+    function = Function(sums_of_rows, penalty)
 
     def terms(sums: Moments) -> float:
         return float(np.sqrt(2.0 * (abs(sums.value) + 1e-3 * count) * count * row_square))
@@ -295,10 +291,10 @@ def fit(
         if not begun:  # a start that happens to be near enough is not yet this fit's own result
             begun = True
             return None
-        return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
+        return function.flat(tolerance, 1e-5 * terms(sums))(point, sums, whole)
 
     def again() -> Fit:
-        return fit(federation, learner, count, rows, solver, np.zeros_like(start), row_square, bends, held)
+        return fit(sums_of_rows, learner, count, solver, np.zeros_like(start), row_square, bends, tolerance)
 
     try:
         if isinstance(solver, LBFGS) and bends is not None:

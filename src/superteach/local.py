@@ -13,7 +13,7 @@ import numpy as np
 from superteach.coordinator import metrics
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.problem import setup
-from superteach.coordinator.teach import measure_random, teach
+from superteach.coordinator.teach import measure, teach
 from superteach.engines.checkpoint import Journal, Journalled
 from superteach.engines.threads import Threads
 from superteach.exceptions import BudgetError, DataError, DataTypeError, SettingError
@@ -22,7 +22,7 @@ from superteach.labels import DEFAULT, PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, PathPoint, Taught
 from superteach.protocol.messages import Answers
-from superteach.protocol.queries import Take
+from superteach.protocol.queries import Select, Show
 from superteach.settings import Settings
 from superteach.types import Positions
 
@@ -128,18 +128,16 @@ class OneProcess:
         with closing(self._open(self._teachers)) as engine:
             federation = Federation(engine)
             room = setup(federation, learner, settings.solver, settings.standardize)
-            kept = federation.sum(Take(counts, tuple(map(bool, taken))))
+            federation.gather(Show(room.width, learner.weighted))
+            places = np.flatnonzero(taken).astype(np.float64)
+            kept = federation.sum(Select(counts, places, (0,) * len(counts)))
             if refusal := room.refuses(kept):
                 raise BudgetError(f"budget={settings.budget!r}: the chosen {refusal}; raise the budget")
             raw_goal = lesson.goal.ravel()
             goal = room.scaling.inside(raw_goal)
             model = room.fit_chosen(kept.rows, goal)
             pool = room.fit_pool()
-            likeness = metrics.likeness(federation, model, goal, learner.loss.classifies, learner.outputs)
-            everything = metrics.agreement(
-                federation, pool, goal, learner.loss.classifies, likeness.spread, learner.outputs
-            )
-            by_chance = measure_random(room, goal, kept.rows, likeness.spread, settings.random_state)
+            likeness, everything, by_chance = measure(room, goal, model, kept.rows, settings.random_state)
         raw, raw_pool = room.scaling.raw(model), room.scaling.raw(pool)
         risk = metrics.risk(raw, raw_goal)
         return replace(
@@ -151,9 +149,9 @@ class OneProcess:
             prediction_distance=likeness.distance,
             prediction_spread=likeness.spread,
             pool_risk=metrics.risk(raw_pool, raw_goal),
-            pool_agreement=everything.share,
+            pool_agreement=everything.agreement,
             pool_distance=everything.distance,
-            random_agreement=by_chance.share,
+            random_agreement=by_chance.agreement,
             random_distance=by_chance.distance,
             path=(PathPoint(kept.rows, kept.rows / lesson.pool_rows, risk, likeness.distance),),
             delivered=True,

@@ -20,8 +20,6 @@ ALONE = "superteach.alone"
 DATASETS = "superteach.datasets"
 """Loaders of published data."""
 
-_OWN = (EntryPoint("match", "superteach.coordinator.alone:by_match", ALONE),)
-"""Parts of superteach itself, found in sources that are not installed too."""
 LABORATORY = {
     COMMANDS: ("audit", "compare", "reproduce"),
     METHODS: ("oblivious-minlp",),
@@ -43,7 +41,7 @@ _EXTRAS = {METHODS: "minlp", ALONE: "minlp"}
 @cache
 def parts(group: str) -> dict[str, EntryPoint]:
     """Parts of a group by name."""
-    return {entry.name: entry for entry in (*_OWN, *entry_points(group=group)) if entry.group == group}
+    return {entry.name: entry for entry in entry_points(group=group)}
 
 
 def load(group: str, name: str) -> Any:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from superteach.coordinator.alone import Choice
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods import own
 from superteach.coordinator.methods.oblivious import EachAlone
@@ -17,7 +16,7 @@ from superteach.losses import Loss
 from superteach.optim.problem import Scaling
 from superteach.protocol.queries import Alone, Solo
 from superteach.settings import Settings
-from superteach.teacher import Teacher
+from superteach.teacher import OwnChoice, Teacher
 from superteach.types import Array
 from superteach_lab import minlp
 
@@ -58,7 +57,7 @@ class Programmes(EachAlone):
             return super().ask(query)
 
 
-def choose(teacher: Teacher, loss: Loss, scaling: Scaling, size: int, query: Alone) -> Choice:
+def choose(teacher: Teacher, loss: Loss, scaling: Scaling, size: int, query: Alone) -> OwnChoice:
     """Solve a mixed-integer programme over one teacher's rows."""
     identity = np.eye(len(query.goal))
     rows = np.concatenate([block.mapped(identity) for _, block in teacher.rows.blocks(scaling)])
@@ -74,4 +73,4 @@ def choose(teacher: Teacher, loss: Loss, scaling: Scaling, size: int, query: Alo
         seed=query.seed,
         free_intercept=query.free_intercept,
     )
-    return Choice(found.rows, found.status == "optimal" or found.status.startswith("finished"))
+    return OwnChoice(found.rows, found.status == "optimal" or found.status.startswith("finished"))

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from superteach.engines.base import Engine, Gathering, Posting
 from superteach.exceptions import SettingError, TeachingError
 from superteach.lesson import Entry
-from superteach.protocol.queries import AskMoments, Offers, Query, RowFunction, RowSet
+from superteach.coordinator.sums import RowSums
+from superteach.protocol.queries import Offers, Query, RowFunction, RowSet
 from superteach.types import Array, Labels
 
 Read = TypeVar("Read")
@@ -74,9 +75,13 @@ class Federation:
 
     def curvature(self, function: RowFunction, rows: RowSet, point: Array) -> Array:
         """Ask for Σ f_j'' x_j x_j' at a point."""
-        found = self.sum(AskMoments(function, rows, point, 2)).curvature
+        found = self.over(function, rows).moments(point, 2).curvature
         assert found is not None
         return found
+
+    def over(self, function: RowFunction, rows: RowSet, outputs: int = 1) -> RowSums:
+        """Return Σ f_j over these rows as a function that solvers take."""
+        return RowSums(self.sum, function, rows, outputs)
 
     def post(self, position: int, query: Query[Offers]) -> None:
         """Ask one teacher alone and do not wait: the other verb, for asynchronous rounds only."""
@@ -91,17 +96,17 @@ class Federation:
         number, query = self._posted.pop(position)
         return position, self._heard(query, number, values, started, self.names[position])
 
-    def gather(self, query: Query[object]) -> list[Array]:
-        """Broadcast a query and return every teacher's reply, in the order of the roster."""
+    def gather(self, query: Query[Read]) -> list[Read]:
+        """Broadcast a query and return what every teacher's reply says, in the order of the roster."""
         number, started = self._asked + 1, time.perf_counter()
         self._under_way = query
-        replies = self.check_gathers(query.privacy[0]).gather(query, number)
+        replies = self._engine.gather(query, number)
         self._under_way = None
         self._asked = number
         for reply in replies:
             self._check_length(query, reply)
-        self._enter(query, number, started)
-        return replies
+        self._enter(query, number, started, numbers=sum(map(len, replies)))
+        return [query.read(reply) for reply in replies]
 
     def check_gathers(self, privacy: str) -> Gathering:
         """Return the engine if its teachers can teach shares by themselves; else raise an error that names it."""
@@ -127,20 +132,24 @@ class Federation:
         return query.read(values)
 
     def _check_length(self, query: Query[Any], values: Array) -> None:
-        if values.shape != (query.reply_length,):
-            raise TeachingError(
-                f"the reply to {query.name} has shape {values.shape}, expected {query.reply_length} numbers"
-            )
+        if not query.fits(values):
+            raise TeachingError(f"the reply to {query.name} has shape {values.shape}, which is not as declared")
 
-    def _enter(self, query: Query[Any], number: int, started: float, teacher: str | None = None) -> None:
+    def _enter(
+        self, query: Query[Any], number: int, started: float, teacher: str | None = None, numbers: int | None = None
+    ) -> None:
         """Write a round into the ledger, and tell whoever watches."""
-        entry = self._entry(query, number, time.perf_counter() - started, teacher)
+        entry = self._entry(query, number, time.perf_counter() - started, teacher, numbers)
         self._ledger.append(entry)
         _LOG.debug("round %d, %s: %s, %.3f s", entry.number, entry.stage, entry.query, entry.seconds)
         if self._watch is not None:
             self._watch(entry)
 
-    def _entry(self, query: Query[Read], number: int, seconds: float, teacher: str | None = None) -> Entry:
+    def _entry(
+        self, query: Query[Any], number: int, seconds: float, teacher: str | None = None, numbers: int | None = None
+    ) -> Entry:
         replies = self.teachers if teacher is None else 1
-        bytes_out, bytes_in = replies * query.nbytes, replies * 8 * query.reply_length
+        if numbers is None:
+            numbers = 0 if query.varies else replies * query.reply_length
+        bytes_out, bytes_in = replies * query.nbytes, 8 * numbers
         return Entry(number, self.stage, query.name, bytes_out, bytes_in, seconds, teacher=teacher)

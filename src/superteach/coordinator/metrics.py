@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,45 +30,36 @@ class Likeness(NamedTuple):
     """Root mean square of the goal's own predictions around their mean."""
 
 
+UNKNOWN = Likeness(math.nan, math.nan, math.nan)
+CANCELS = 1e-6
+"""Part of the goal's squared predictions below which their spread around the mean is summed anew, around the mean."""
+
+
 def apart(federation: Federation, model: Array, goal: Array, outputs: int = 1) -> float:
-    """Say how far predictions of two models are apart on the pool, as `Likeness.distance` does, in one round."""
-    found: Comparison = federation.sum(Compare(model, goal, np.zeros(outputs)))
-    return float(np.sqrt(found.error / found.rows))
-
-
-class Agreement(NamedTuple):
-    """How a model that is set beside a lesson agrees with the goal on the pool."""
-
-    share: float
-    """Share of rows with the same label, or r²."""
-    distance: float
-    """Root mean square of the difference of predictions."""
-
-
-UNKNOWN = Agreement(math.nan, math.nan)
-
-
-def agreement(
-    federation: Federation, model: Array, goal: Array, classifies: bool, spread: float, outputs: int = 1
-) -> Agreement:
-    """Do what `likeness` does, in one round, where the spread of the goal's predictions is known."""
-    seen: Comparison = federation.sum(Compare(model, goal, np.zeros(outputs)))
-    distance = float(np.sqrt(seen.error / seen.rows))
-    if classifies:
-        return Agreement(seen.same_label / seen.rows, distance)
-    return Agreement(1.0 - (distance / spread) ** 2 if spread else float(distance == 0.0), distance)
+    """Say how far predictions of two models are apart on the pool, as `Likeness.distance` does."""
+    seen: Comparison = federation.sum(Compare(model[None], goal, np.zeros(outputs)))
+    return float(np.sqrt(seen.error[0] / seen.rows))
 
 
 def likeness(federation: Federation, model: Array, goal: Array, classifies: bool, outputs: int = 1) -> Likeness:
-    """Compare a model with the goal on all rows, in two rounds."""
-    first: Comparison = federation.sum(Compare(model, goal, np.zeros(outputs)))
-    # The spread is asked again around the mean: one pass around 0 would cancel for shifted predictions.
-    second: Comparison = federation.sum(Compare(model, goal, first.total / first.rows))
-    if classifies:
-        agreement = first.same_label / first.rows
-    elif second.spread == 0.0:
-        agreement = 1.0 if second.error == 0.0 else 0.0
-    else:
-        agreement = 1.0 - second.error / second.spread
-    distance, spread = (float(np.sqrt(total / first.rows)) for total in (second.error, second.spread))
-    return Likeness(agreement, distance, spread)
+    """Compare a model with the goal on all rows."""
+    return compare(federation, [model], goal, classifies, outputs)[0]
+
+
+def compare(
+    federation: Federation, models: Sequence[Array], goal: Array, classifies: bool, outputs: int = 1
+) -> list[Likeness]:
+    """Compare models with the goal on all rows, in one round, or in two where predictions lie far from 0."""
+    seen: Comparison = federation.sum(Compare(np.stack(models), goal, np.zeros(outputs)))
+    mean = seen.total / seen.rows
+    spread = seen.spread - seen.rows * float(mean @ mean)
+    if spread < CANCELS * seen.spread:
+        again: Comparison = federation.sum(Compare(np.stack(models), goal, mean))
+        spread = again.spread
+    found = []
+    for same, error in zip(seen.same_label, seen.error, strict=True):
+        share = float(same) / seen.rows
+        if not classifies:
+            share = 1.0 - float(error) / spread if spread else float(error == 0.0)
+        found.append(Likeness(share, float(np.sqrt(error / seen.rows)), float(np.sqrt(spread / seen.rows))))
+    return found

@@ -5,22 +5,22 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
 from superteach.coordinator import metrics
 from superteach.coordinator.federation import Federation
 from superteach.exceptions import DataError, listed
-from superteach.learner import Learner, fit
+from superteach.learner import GRADIENT_TOLERANCE, Learner, fit
 from superteach.losses.scalar import Logistic, Poisson, Squared, SquaredHinge
 from superteach.optim import LBFGS, Newton
-from superteach.optim.function import Curvatures
+from superteach.coordinator.sums import RowSums
 from superteach.optim.lbfgs import Curved
 from superteach.optim.problem import Scaling, ridge_penalty
 from superteach.protocol.queries import (
     AskMoments,
     Census,
-    ClassCounts,
     ColumnSums,
     Compare,
     Comparison,
@@ -42,6 +42,8 @@ output, as large as Newton's largest. On digits lessons take half the time that 
 DEPENDENT = 1e-11
 """Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
 
+ROUGHLY = 1e-3
+"""Tolerance of fits that a lesson is only compared with."""
 STILL = 1e-7
 """Share of the length of predictions by which a goal may move them where it is moved along directions that no row sees."""
 EVENLY_CURVED = (Logistic, Squared, SquaredHinge, Poisson)
@@ -59,13 +61,18 @@ class FederatedProblem:
     solver: Newton | LBFGS
     row_square: float
     """Mean of ‖x_j‖² on scaled columns."""
+    costs: bool = False
+    """Whether any teacher has costs of rows."""
     deadline: float = np.inf
     """Reading of `time.perf_counter` after which nothing more is tried."""
     _pool: Array | None = field(default=None, repr=False)
     measure: str = "coefficients"
     """What "nearest to the goal" means: distance of "predictions" over the pool, or of raw "coefficients" (the paper's)."""
-    held: Curvatures = field(default_factory=Curvatures, repr=False)
-    """The last curvature over all rows: who asks for it again at the same model costs no round."""
+
+    @cached_property
+    def losses(self) -> RowSums:
+        """Σ ℓ_j over all rows; who asks for the last curvature again costs no round."""
+        return self.federation.over("loss", "all")
 
     @property
     def width(self) -> int:
@@ -93,7 +100,7 @@ class FederatedProblem:
         own, loss = self.width // self.learner.outputs, self.learner.loss
         if isinstance(loss, EVENLY_CURVED) and loss.outputs == 1 and not self.learner.weighted:
             # A fit on all rows begins with the same question, and is answered from `held`.
-            sums = self.held.of(self.federation.sum, AskMoments("loss", "all", np.zeros(own), 2))
+            sums = self.losses.moments(np.zeros(own), 2)
             assert sums.curvature is not None
             return np.asarray(sums.curvature / float(loss.terms(np.zeros(1), np.ones(1)).curvature[0]))
         return self.federation.curvature("square", "all", np.zeros(own))
@@ -164,8 +171,8 @@ class FederatedProblem:
         if moved is goal:
             return goal
         # X'X knows lengths to half their digits: see that predictions stay.
-        seen: Comparison = self.federation.sum(Compare(moved, goal, np.zeros(self.learner.outputs)))
-        return self.learner.centred(moved) if seen.error <= STILL**2 * seen.spread else goal
+        seen: Comparison = self.federation.sum(Compare(moved[None], goal, np.zeros(self.learner.outputs)))
+        return self.learner.centred(moved) if seen.error[0] <= STILL**2 * seen.spread else goal
 
     @property
     def late(self) -> bool:
@@ -181,16 +188,16 @@ class FederatedProblem:
             self._pool = self._fit(self.rows, "all", np.zeros(self.width) if start is None else start)
         return self._pool.copy()  # whoever asks may change it
 
-    def refuses(self, kept: Size) -> str | None:
-        """Say why no model belongs to the chosen rows; None: one does."""
+    def refuses(self, kept: Size, rows: Literal["chosen", "random"] = "chosen") -> str | None:
+        """Say why no model belongs to the chosen (or random) rows; None: one does."""
         learner = self.learner
         if learner.outputs > 1 and learner.loss.classifies:
-            missing = np.flatnonzero(self.federation.sum(ClassCounts(learner.outputs)) == 0)
-            if len(missing):
-                return f"{kept.rows} sample(s) have no row of {len(missing)} of the {learner.outputs} classes"
-        if not learner.ridge and (dependent := self.dependent("chosen")):
+            missing = self.federation.sum(Census(rows, learner.outputs)).classes.count(0)
+            if missing:
+                return f"{kept.rows} sample(s) have no row of {missing} of the {learner.outputs} classes"
+        if not learner.ridge and (dependent := self.dependent(rows)):
             return f"{kept.rows} sample(s) leave least squares undetermined (columns {listed(dependent)})"
-        return learner.refuses(*kept)
+        return learner.refuses(kept.rows, kept.positive)
 
     def dependent(self, rows: RowSet) -> list[object]:
         """Name columns that are linearly dependent over these rows, the intercept included; none where X'X is regular."""
@@ -209,35 +216,39 @@ class FederatedProblem:
         """Fit the learner on the chosen rows, beginning at `start` (default: the pool's model)."""
         return self._fit(size, "chosen", self.fit_pool() if start is None else start)
 
-    def fit_priced(self, size: int, start: Array) -> Array:
-        """Fit the learner on rows weighted by their fractions at the present prices."""
-        return self._fit(size, "priced", start)
+    def fit_likely(self, size: int, start: Array) -> Array:
+        """Fit the learner on rows weighted by their inclusion probabilities."""
+        return self._fit(size, "likely", start)
 
-    def fit_evenly(self, size: int, start: Array) -> Array:
-        """Fit the learner on all rows, weighted alike so that they count as `size` rows."""
-        stiffer = replace(self.learner, ridge=self.learner.penalty(size) * self.rows / size, ridge_per_row=False)
-        return self._fit(self.rows, "all", start, stiffer)
+    def fit_random(self, size: int) -> Array:
+        """Fit the learner on the rows that were drawn at random, as exactly as a comparison needs."""
+        return self._fit(size, "random", self.fit_pool(), ROUGHLY)
 
-    def _fit(self, count: int, rows: RowSet, start: Array, learner: Learner | None = None) -> Array:
+    def _fit(self, count: int, rows: RowSet, start: Array, tolerance: float = GRADIENT_TOLERANCE) -> Array:
         bends = self.bends * (count / self.rows) if self.wide else None
-        held = self.held if rows == "all" else None
-        return fit(
-            self.federation, learner or self.learner, count, rows, self.solver, start, self.row_square, bends, held
-        ).model
+        apart = isinstance(self.solver, Curved) and self.solver.apart
+        whole = rows == "all" and not apart
+        sums = self.losses if whole else self.federation.over("loss", rows, self.learner.outputs if apart else 1)
+        return fit(sums, self.learner, count, self.solver, start, self.row_square, bends, tolerance).model
 
 
 def setup(federation: Federation, learner: Learner, solver: object, standardize: bool) -> FederatedProblem:
     """Count the rows, settle the scaling, and tell the teachers which learner they teach."""
     federation.stage = "set-up"
-    size: Size = federation.sum(Census())
-    refusal = learner.refuses(size.rows, size.positive)
-    if refusal:
-        raise DataError(f"all teachers together: {refusal}")
+
+    def check(size: Size) -> None:
+        if refusal := learner.refuses(size.rows, size.positive):
+            raise DataError(f"all teachers together: {refusal}")
+
     scaling = Scaling(learner.column, outputs=learner.outputs)
     if standardize:
+        size: Size = federation.sum(Census())
+        check(size)
         scaling = _standardise(federation, learner, size.rows)
-    squares: float = federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
-    room = FederatedProblem(federation, learner, scaling, size.rows, LBFGS(), squares / size.rows)
+    prepared = federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
+    rows = prepared.size.rows
+    check(prepared.size)
+    room = FederatedProblem(federation, learner, scaling, rows, LBFGS(), prepared.squares / rows, prepared.costs)
     room.solver = solver if isinstance(solver, LBFGS) else LBFGS() if room.wide else Newton()
     if solver is None and learner.outputs > 1 and learner.ridge and room.width <= CURVED_WIDTH * learner.outputs:
         room.solver = Curved(apart=room.wide)
@@ -250,7 +261,7 @@ def setup(federation: Federation, learner: Learner, solver: object, standardize:
         dependent = room.dependent("all")
         if dependent:
             raise DataError(
-                f"LinearRegression has no unique model on these {size.rows} rows: columns {listed(dependent)} are linearly "
+                f"LinearRegression has no unique model on these {rows} rows: columns {listed(dependent)} are linearly "
                 "dependent; leave one of them out, or use Ridge(alpha)"
             )
     return room

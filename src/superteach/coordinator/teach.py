@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -142,18 +141,17 @@ def _with_sums(
         outcome = replace(outcome, certificate=certificate, lower_bound=max(outcome.lower_bound, proof.apart))
 
     federation.stage = "metrics"
-    compared = partial(metrics.likeness, federation, goal=inside_goal, classifies=student.loss.classifies)
-    agreement = compared(walk.model, outputs=student.outputs)
-    spread = agreement.spread
-    everything = metrics.agreement(federation, pool, inside_goal, student.loss.classifies, spread, student.outputs)
-    by_chance = measure_random(room, inside_goal, walk.point.size, spread, settings.random_state)
+    agreement, everything, by_chance = measure(room, inside_goal, walk.model, walk.point.size, settings.random_state)
     if method.words.exact and by_chance.distance < agreement.distance and settings.measure == "predictions":
         nearer = _drawn_instead(room, walk, raw_goal, settings)
         if nearer is not None:
-            walk, agreement = nearer, compared(nearer.model, outputs=student.outputs)
+            walk = nearer
+            agreement = metrics.likeness(
+                federation, walk.model, inside_goal, student.loss.classifies, student.outputs
+            )
             reason = "no search came nearer than as many random rows, which are the lesson"
             outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0), optimal=False)
-    cost: float | None = federation.sum(ChosenCost())
+    cost: float | None = federation.sum(ChosenCost()) if room.costs else None
     return replace(
         _unmeasured(federation, student, raw_goal, walk.point.size, room.rows, outcome, settings, started),
         model=student.shaped(room.scaling.raw(walk.model)),
@@ -163,9 +161,9 @@ def _with_sums(
         prediction_distance=agreement.distance,
         prediction_spread=agreement.spread,
         pool_risk=metrics.risk(room.scaling.raw(pool), raw_goal),
-        pool_agreement=everything.share,
+        pool_agreement=everything.agreement,
         pool_distance=everything.distance,
-        random_agreement=by_chance.share,
+        random_agreement=by_chance.agreement,
         random_distance=by_chance.distance,
         unseen_directions=unseen,
         goal_shift=metrics.risk(raw_goal, given) if unseen else 0.0,
@@ -187,19 +185,20 @@ def _as_learned(room: FederatedProblem, raw_goal: Array) -> tuple[Array, int]:
     return room.scaling.raw(moved), room.null_space.shape[1]
 
 
-def measure_random(room: FederatedProblem, goal: Array, size: int, spread: float, seed: int) -> metrics.Agreement:
-    """Measure what about `size` random rows teach, and go back to the lesson; unknown where no model belongs to them."""
+def measure(
+    room: FederatedProblem, goal: Array, model: Array, size: int, seed: int
+) -> tuple[metrics.Likeness, metrics.Likeness, metrics.Likeness]:
+    """Compare a lesson's model, the model of all rows, and that of about `size` random rows with the goal."""
     federation, learner = room.federation, room.learner
     federation.stage = "random rows"
-    federation.sum(Recall("goal", True))
+    models = [model, room.fit_pool()]
     kept: Size = federation.sum(Sample(size / room.rows, seed))
-    found = metrics.UNKNOWN
-    if not room.refuses(kept):
+    if not room.refuses(kept, "random"):
         with suppress(NotConverged, np.linalg.LinAlgError):  # a fit on so few rows; nothing depends on it
-            model = room.fit_chosen(kept.rows)
-            found = metrics.agreement(federation, model, goal, learner.loss.classifies, spread, learner.outputs)
-    federation.sum(Recall("goal", False))
-    return found
+            models.append(room.fit_random(kept.rows))
+    federation.stage = "metrics"
+    found = metrics.compare(federation, models, goal, learner.loss.classifies, learner.outputs)
+    return found[0], found[1], found[2] if len(found) > 2 else metrics.UNKNOWN
 
 
 def _drawn_instead(room: FederatedProblem, walk: path.Walk, raw_goal: Array, settings: Settings) -> path.Walk | None:

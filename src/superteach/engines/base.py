@@ -26,6 +26,9 @@ class Engine(Protocol):
     def sum(self, query: Query[object], number: int) -> Array:
         """Return the sum of all replies, added in the order of the roster."""
 
+    def gather(self, query: Query[object], number: int) -> list[Array]:
+        """Return every teacher's reply, in the order of the roster."""
+
 
 @runtime_checkable
 class Posting(Engine, Protocol):
@@ -40,7 +43,7 @@ class Posting(Engine, Protocol):
 
 @runtime_checkable
 class Gathering(Engine, Protocol):
-    """An engine that keeps replies apart, over teachers that can teach a share of the goal by themselves."""
+    """An engine over teachers that can teach a share of the goal by themselves."""
 
     @property
     def declared(self) -> tuple[int, ...]:
@@ -52,9 +55,6 @@ class Gathering(Engine, Protocol):
 
     def keep(self, mode: Mode) -> None:
         """Have all teachers keep to a privacy mode, and begin afresh."""
-
-    def gather(self, query: Query[object], number: int) -> list[Array]:
-        """Return every teacher's reply, in the order of the roster."""
 
 
 def add_up(query: Query[object], replies: Iterable[Array]) -> Array:

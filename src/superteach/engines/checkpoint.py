@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,8 +54,8 @@ class Journal:
         """What broke the lesson off, each time."""
         return [dict(record["facts"]) for record in self._records if "interruption" in record["cell"]]
 
-    def sum_of(self, number: int, query: Query[object]) -> Array | None:
-        """Return the sum of a round, where it is kept and was of the same question."""
+    def replies_of(self, number: int, query: Query[object]) -> list[Array] | None:
+        """Return the sum of a round, or its replies, where they are kept and were of the same question."""
         kept = self._records.find({"round": number})
         if kept is None:
             return None
@@ -64,15 +64,16 @@ class Journal:
                 f"round {number} of the unfinished lesson asked something else than {query.name} as it is asked now "
                 f"(another version of a library?); {ANEW}"
             )
-        return np.frombuffer(bytes.fromhex(kept["sum"]), np.float64).copy()
+        return [np.frombuffer(bytes.fromhex(one), np.float64).copy() for one in kept["replies"]]
 
-    def keep(self, number: int, query: Query[object], total: Array) -> None:
-        """Put the sum of a round on disk, unless the place was taken over meanwhile: sums of two lessons do not mix.
+    def keep(self, number: int, query: Query[object], replies: Sequence[Array]) -> None:
+        """Put the sum of a round, or its replies, on disk, unless the place was taken over meanwhile: sums of two lessons do not mix.
 
         Where the file is gone the lesson goes on without one: it can be finished, only not resumed.
         """
         if self.there:
-            self._records.put({"round": number}, {"question": _digest(number, query), "sum": total.tobytes().hex()})
+            kept = [one.tobytes().hex() for one in replies]
+            self._records.put({"round": number}, {"question": _digest(number, query), "replies": kept})
         elif self._records.path.exists():
             raise TeachingError(
                 "a lesson with the same settings has begun since and took this one's journal; one of them is enough"
@@ -113,15 +114,23 @@ class Journalled:
         self.asked_again = 0
 
     def sum(self, query: Query[object], number: int) -> Array:
-        """Return the kept sum or a new one; a teacher that answers otherwise than before ends the lesson."""
-        kept = self._journal.sum_of(number, query)
+        """Return the kept sum or a new one."""
+        return self._kept(query, number, lambda: [self._engine.sum(query, number)])[0]
+
+    def gather(self, query: Query[object], number: int) -> list[Array]:
+        """Return the kept replies or new ones."""
+        return self._kept(query, number, lambda: self._engine.gather(query, number))
+
+    def _kept(self, query: Query[object], number: int, ask: Callable[[], list[Array]]) -> list[Array]:
+        """Return what is kept, or ask; a teacher that answers otherwise than before ends the lesson."""
+        kept = self._journal.replies_of(number, query)
         if kept is None:
-            total = self._engine.sum(query, number)
-            self._journal.keep(number, query, total)
-            return total
+            replies = ask()
+            self._journal.keep(number, query, replies)
+            return replies
         if query.changes:
             self.asked_again += 1
-            if self._engine.sum(query, number).tobytes() != kept.tobytes():
+            if [one.tobytes() for one in ask()] != [one.tobytes() for one in kept]:
                 raise TeachingError(
                     f"the teachers answer {query.name} in round {number} otherwise than before the lesson was broken "
                     f"off (other rows, or another version of a library?); {ANEW}"

@@ -27,9 +27,9 @@ def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> wire.Reply:
 
 def values_of(query: Query[object], name: str, reply: wire.Reply) -> Array:
     """Return the numbers of a reply; raise an error where they are not as many as declared, or not finite."""
-    if reply.values is None or reply.values.shape != (query.reply_length,):
+    if reply.values is None or not query.fits(reply.values):
         seen = "no numbers" if reply.values is None else f"numbers of shape {reply.values.shape}"
-        raise BadReply(name, f"answered {query.name} with {seen}, expected {query.reply_length}")
+        raise BadReply(name, f"answered {query.name} with {seen}, not as many as declared")
     odd = query.wrong(reply.values)
     if odd.any():
         raise BadReply(name, f"answered {query.name} with {reply.values[odd][0]} among its numbers")

@@ -69,7 +69,11 @@ class Spark:
         return self._features
 
     def sum(self, query: Query[object], number: int) -> Array:
-        """Visit all workers, read again what none of them holds, add up in the order of the roster."""
+        """Add up all replies in the order of the roster."""
+        return add_up(query, self.gather(query, number))
+
+    def gather(self, query: Query[object], number: int) -> list[Array]:
+        """Visit all workers, and read again what none of them holds; replies in the order of the roster."""
         question = wire.pack_question(self._task.lesson, number, query)
         found = self._ask(question, bool(query.changes), query.name)
         values = [values_of(query, name, reply) for name, reply in zip(self._names, found, strict=True)]
@@ -77,7 +81,7 @@ class Spark:
             if query.changes == EVERYTHING:
                 self._journal.clear()
             self._journal.append((self._asked, question))
-        return add_up(query, values)
+        return values
 
     def chosen(self) -> tuple[tuple[Positions, ...], dict[int, int]]:
         """Which rows of its partition each teacher has chosen, and their mark by partition; for whoever owns all."""

@@ -110,7 +110,7 @@ class Threads:
     def _ask(self, position: int, query: Query[object], number: int) -> Sealed:
         turn = Turn(number, position, len(self._teachers))
         state, sealed = self._teachers[position].answer(query, self._states[position], turn)
-        if not isinstance(sealed, Sealed) or len(sealed.values) != query.reply_length:
+        if not isinstance(sealed, Sealed) or not query.fits(sealed.values):
             raise TeachingError(f"teacher {position} gave no sealed reply of the right length")
         self._states[position] = state
         return sealed

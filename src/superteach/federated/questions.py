@@ -45,8 +45,8 @@ def read_reply(query: Query[object], numbers: Sequence[object]) -> Array:
         values = np.array(to_numbers(numbers), dtype=np.float64).reshape(-1) if numbers else np.zeros(0)
     except (ValueError, OverflowError, RecursionError):
         raise ValueError("something that is no list of numbers") from None
-    if values.shape != (query.reply_length,):
-        raise ValueError(f"{len(values)} numbers where {query.reply_length} are right")
+    if not query.fits(values):
+        raise ValueError(f"{len(values)} numbers, not as many as declared")
     odd = query.wrong(values)
     if odd.any():
         raise ValueError(f"{values[odd][0]} among its numbers")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
 
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
-from superteach.exceptions import GoalError, SettingError, TeachingError, listed
+from superteach.exceptions import GoalError, SettingError, listed
 from superteach.goals.base import find_column
 from superteach.goals.parse import same_labels
 from superteach.learner import Learner, fit
 from superteach.losses.scalar import Loss, Poisson
 from superteach.optim import LBFGS, Newton
-from superteach.optim.function import Sums
+from superteach.optim.function import Moments, Sums
 from superteach.optim.problem import MOST
-from superteach.protocol.queries import AskMoments, AskValues, Moments, Query
 from superteach.types import Array, Labels, Positions, Raw, is_whole
 
 _SET = "the reference set of goals.FromData"
@@ -77,12 +76,12 @@ class Without:
         own = classroom.width // learner.outputs
         lacking = self._places(federation.columns)
         kept = np.flatnonzero(np.tile(~np.isin(np.arange(own), lacking), learner.outputs))
-        rest = _Coefficients(federation, kept, classroom.width)
+        rest = _Coefficients(federation.over("loss", "all"), kept, classroom.width)
         solver = LBFGS() if classroom.wide else Newton()
         bends = classroom.bends[kept] if classroom.wide else None
         federation.stage = "goal"
         start = np.zeros(len(kept))
-        found = fit(rest, learner, classroom.rows, "all", solver, start, classroom.row_square, bends).model
+        found = fit(rest, learner, classroom.rows, solver, start, classroom.row_square, bends).model
         return classroom.scaling.raw(rest.whole(found))
 
     def _places(self, columns: Sequence[object]) -> list[int]:
@@ -90,10 +89,10 @@ class Without:
 
 
 class _Coefficients:
-    """A federation that is asked about some coefficients of a model, the others being 0."""
+    """Sums that are asked for by some coefficients of a model, the others being 0."""
 
-    def __init__(self, federation: Sums, kept: Positions, width: int) -> None:
-        self._federation, self._kept, self._width = federation, kept, width
+    def __init__(self, sums: Sums, kept: Positions, width: int) -> None:
+        self._sums, self._kept, self._width = sums, kept, width
 
     def whole(self, some: Array) -> Array:
         """Put zeros where coefficients are held."""
@@ -101,16 +100,15 @@ class _Coefficients:
         found[self._kept] = some
         return found
 
-    def sum(self, query: Query[object]) -> Any:
+    def moments(self, point: Array, order: Literal[1, 2]) -> Moments:
         """Ask about the whole model; return what belongs to the coefficients that are free."""
-        if isinstance(query, AskMoments):
-            sums: Moments = self._federation.sum(replace(query, point=self.whole(query.point)))
-            curvature = None if sums.curvature is None else sums.curvature[np.ix_(self._kept, self._kept)]
-            return Moments(sums.value, sums.gradient[self._kept], curvature)
-        if isinstance(query, AskValues):
-            point, direction = self.whole(query.point), self.whole(query.direction)
-            return self._federation.sum(replace(query, point=point, direction=direction))
-        raise TeachingError(f"a fit of some coefficients does not ask {query.name}")
+        sums = self._sums.moments(self.whole(point), order)
+        curvature = None if sums.curvature is None else sums.curvature[np.ix_(self._kept, self._kept)]
+        return Moments(sums.value, sums.gradient[self._kept], curvature)
+
+    def values(self, point: Array, direction: Array, steps: Array) -> Array:
+        """Ask about the whole model."""
+        return self._sums.values(self.whole(point), self.whole(direction), steps)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,7 +160,7 @@ class FromData:
         rows = _Reference(features, _encoded(target, learner.loss, classes), learner)
         solver = Newton() if rows.width <= NEWTON_WIDTH else LBFGS()
         count = len(target)
-        inside = fit(rows, learner, count, "all", solver, np.zeros(rows.width), rows.squares / count).model
+        inside = fit(rows, learner, count, solver, np.zeros(rows.width), rows.squares / count).model
         return np.append(inside[:-1], inside[-1] * learner.column) if learner.column else inside
 
 
@@ -205,7 +203,7 @@ def _encoded(target: Raw, loss: Loss, classes: Labels | None) -> Array:
 
 
 class _Reference:
-    """The set as a federation of one that answers its holder: the same two questions a fit asks of teachers."""
+    """Sums over the reference set, as a fit asks for them."""
 
     def __init__(self, features: Raw | sparse.csr_matrix, target: Array, learner: Learner) -> None:
         if learner.column:
@@ -218,18 +216,18 @@ class _Reference:
         numbers = self._rows if isinstance(self._rows, np.ndarray) else self._rows.data
         self.squares = float(np.square(numbers).sum())
 
-    def sum(self, query: Query[object]) -> Any:
-        """Return Σ ℓ_j with its derivatives, or its values along a line."""
-        if isinstance(query, AskMoments):
-            value, slope, curvature = self._loss.terms(self._rows @ query.point, self._target)
-            # An infinite value (Poisson far out) tells the solver enough.
-            with np.errstate(over="ignore", invalid="ignore"):
-                gram = self._gram(curvature) if query.order == 2 else None
-                return Moments(float(value.sum()), np.asarray(self._rows.T @ slope), gram)
-        if isinstance(query, AskValues):
-            at, along = self._rows @ query.point, self._rows @ query.direction
-            return np.array([self._loss.value(at + step * along, self._target).sum() for step in query.steps])
-        raise TeachingError(f"a fit on the reference set does not ask {query.name}")
+    def moments(self, point: Array, order: Literal[1, 2]) -> Moments:
+        """Σ ℓ_j with its derivatives."""
+        value, slope, curvature = self._loss.terms(self._rows @ point, self._target)
+        # An infinite value (Poisson far out) tells the solver enough.
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = self._gram(curvature) if order == 2 else None
+            return Moments(float(value.sum()), np.asarray(self._rows.T @ slope), gram)
+
+    def values(self, point: Array, direction: Array, steps: Array) -> Array:
+        """Σ ℓ_j along a line."""
+        at, along = self._rows @ point, self._rows @ direction
+        return np.array([self._loss.value(at + step * along, self._target).sum() for step in steps])
 
     def _gram(self, weights: Array) -> Array:
         if isinstance(self._rows, np.ndarray):

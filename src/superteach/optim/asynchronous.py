@@ -16,22 +16,48 @@ every reply; a share found anew is short only where it must be.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from superteach.optim.descent import Solution
-from superteach.optim.function import Sums
+from superteach.optim.function import Moments
 from superteach.optim.problem import Certified, DualProblem
-from superteach.protocol.queries import BlockOffer, Moments, Offers, Query
 from superteach.types import Array
 
 
-class Mail(Sums, Protocol):
-    """A federation as far as this rule knows one."""
+class BlockSums(NamedTuple):
+    """What one round of Algorithm 1 sums: Σh* at the broadcast, Σh at the new α, Σ α_j x_j."""
 
-    def post(self, position: int, query: Query[Offers]) -> None:
-        """Ask one and do not wait."""
+    conjugate: float
+    objective: float
+    aggregate: Array
+
+
+class Offers(NamedTuple):
+    """Σh* at the broadcast, Σh at α and at the offered α, Σ α_j x_j of both."""
+
+    conjugate: float
+    objective: float
+    offered: float
+    aggregate: Array
+    offer: Array
+
+
+class Blocks(Protocol):
+    """The teachers' blocks, as far as Algorithm 1 knows them."""
+
+    def round(self, model: Array, beta: tuple[float, ...]) -> BlockSums:
+        """Have every teacher solve its block at this model and move by β_i/K."""
+
+    def conjugate(self, point: Array) -> float:
+        """Σh* over all rows at a point."""
+
+    def offers(self, model: Array, taken: tuple[float, ...]) -> Offers:
+        """Have every teacher take its share of its last offer and solve its block anew; what all say together."""
+
+    def post(self, position: int, model: Array, taken: tuple[float, ...]) -> None:
+        """Ask one teacher for the same and do not wait."""
 
     def arrival(self) -> tuple[int, Offers]:
         """Wait for the next reply to a post."""
@@ -67,7 +93,7 @@ class Waiting:
 
 
 def solve(
-    mail: Mail,
+    blocks: Blocks,
     problem: DualProblem,
     teachers: int,
     staleness: int,
@@ -81,11 +107,10 @@ def solve(
     shares, sent = np.zeros(teachers), [total] * teachers
     objectives, gaps = np.zeros(teachers), np.full(teachers, np.inf)
 
-    def question(to: int | slice) -> BlockOffer:
+    def question(to: int | slice) -> tuple[Array, tuple[float, ...]]:
         taken = np.zeros(teachers)
         taken[to] = shares[to]  # whoever is not asked has no business with its share
-        model = total / problem.ridge
-        return BlockOffer(model, problem.goal, problem.ridge, problem.goal_weight, tuple(taken.tolist()))
+        return total / problem.ridge, tuple(taken.tolist())
 
     def near() -> bool:
         """Tell whether the gap is small by what each teacher said last, if not all at the same time."""
@@ -96,12 +121,12 @@ def solve(
 
     while True:
         for position in () if near() else waiting.free()[: most - posts]:
-            asked, posts = question(position), posts + 1
-            sent[position] = problem.point_of(asked.model)
+            (model, taken), posts = question(position), posts + 1
+            sent[position] = problem.point_of(model)
             waiting.ask(position)
-            mail.post(position, asked)
+            blocks.post(position, model, taken)
         if waiting.any:
-            position, reply = mail.arrival()
+            position, reply = blocks.arrival()
             waiting.hear(position)
             shares[position], total = _take(problem, total, reply)
             objectives[position] = reply.objective
@@ -109,9 +134,9 @@ def solve(
             gaps[position] = reply.objective + reply.conjugate - sent[position] @ reply.aggregate
             continue
         # Nobody is at work. All take their shares, and one sum over all certifies where they are.
-        asked = question(slice(None))
-        sums = mail.sum(asked)
-        model, point = sums.aggregate / problem.ridge, problem.point_of(asked.model)
+        at, taken = question(slice(None))
+        sums = blocks.offers(at, taken)
+        model, point = sums.aggregate / problem.ridge, problem.point_of(at)
         reason = record(problem.certify_block(sums.conjugate, sums.objective, model, point))
         if reason or posts == most:
             last = Moments(float("nan"), sums.aggregate, None)

@@ -10,8 +10,8 @@ import numpy as np
 from superteach.exceptions import SettingError
 from superteach.optim import asynchronous
 from superteach.optim.descent import Solution, check_limits
+from superteach.optim.function import Moments
 from superteach.optim.problem import Certified, DualProblem
-from superteach.protocol.queries import AskMoments, BlockRound, BlockSums, Moments
 from superteach.types import Array
 
 
@@ -32,18 +32,18 @@ class Block:
     staleness: int = 0
 
     def solve(
-        self, mail: asynchronous.Mail, problem: DualProblem, teachers: int, record: Callable[[Certified], str | None]
+        self, blocks: asynchronous.Blocks, problem: DualProblem, teachers: int, record: Callable[[Certified], str | None]
     ) -> Solution:
         """Run the rounds; `record` keeps each certificate and says when the gap is small enough."""
         self.check(teachers, problem.free_intercept)
         if self.staleness:
             most = teachers * self.max_steps
-            return asynchronous.solve(mail, problem, teachers, self.staleness, self.tolerance, most, record)
+            return asynchronous.solve(blocks, problem, teachers, self.staleness, self.tolerance, most, record)
         betas = self.beta if isinstance(self.beta, tuple) else (float(self.beta),) * teachers
         model = np.zeros_like(problem.goal)
         separable: float | None = None
         for step in range(self.max_steps):
-            sums: BlockSums = mail.sum(BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, betas))
+            sums = blocks.round(model, betas)
             # The round evaluates Σh* at the model it was sent, so it certifies the round before it.
             if separable is not None:
                 reason = record(problem.certify_block(sums.conjugate, separable, model))
@@ -51,8 +51,8 @@ class Block:
                     return self._end(problem, model, step, True, reason)
             separable, model = sums.objective, sums.aggregate / problem.ridge
         assert separable is not None
-        last: Moments = mail.sum(AskMoments("dual", "all", problem.point_of(model), 1))
-        reason = record(problem.certify_block(last.value, separable, model))
+        conjugate = blocks.conjugate(problem.point_of(model))
+        reason = record(problem.certify_block(conjugate, separable, model))
         limit = f"the limit of {self.max_steps} rounds was reached"
         return self._end(problem, model, self.max_steps, reason is not None, reason or limit)
 

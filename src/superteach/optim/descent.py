@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from superteach.exceptions import SettingError
-from superteach.optim.function import Smooth, Stop
-from superteach.protocol.queries import Moments
+from superteach.optim.function import Moments, Smooth, Stop
 from superteach.types import Array, is_number, is_whole
 
 Direction = Callable[[Array, Moments], Array]
@@ -59,7 +58,7 @@ def descend(
     sums, here = function.moments(point, order)
     # Whether a full step may be tried without a search. Newton's first one nearly always holds, but not in the
     # paper's dual, where the way from 0 is long.
-    trusted = (order == 2 or curved) and function.rows_add != "dual"
+    trusted = (order == 2 or curved) and not function.cautious
     steps = _STEPS
     for step in range(max_steps + 1):
         reason = stop(point, sums, here)

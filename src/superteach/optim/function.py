@@ -1,86 +1,79 @@
-"""A function of a small point that is known only through sums over rows somebody else holds."""
+"""A function of a small point that is known only through sums over rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from superteach.optim.problem import Quadratic
-from superteach.protocol.queries import AskMoments, AskValues, Blocks, Moments, Query, RowFunction, RowSet
 from superteach.types import Array
 
-Stop = Callable[[Array, Moments, Moments], str | None]
-"""Takes a point, the sums over rows there and the same with the quadratic; returns why to stop, or None to go on."""
+
+class Blocks(NamedTuple):
+    """The curvature of each output by itself, as if the others stood still."""
+
+    own: Array
+    """Outputs × width × width."""
+    last: Array
+    """Curvature of what follows the outputs: none, or one number."""
 
 
-Read = TypeVar("Read")
+class Moments(NamedTuple):
+    """Σ_j f_j(x_j'p), its gradient and (order 2) its curvature, whole or output by output."""
 
-
-class Ask(Protocol):
-    """Whoever answers a query with what its sum says: `Federation.sum`, or rows of one's own."""
-
-    def __call__(self, query: Query[Read], /) -> Read:
-        """Ask `query`; return what its sum says."""
+    value: float
+    gradient: Array
+    curvature: Array | None
+    blocks: Blocks | None = None
 
 
 class Sums(Protocol):
-    """Whoever answers with sums: a federation, or one who holds rows of his own."""
+    """Whoever adds Σ_j f_j(x_j'p) up over rows: all teachers together, or one who holds rows."""
 
-    def sum(self, query: Query[Read]) -> Read:
-        """Ask `query` of all; return what the summed reply says."""
+    def moments(self, point: Array, order: Literal[1, 2]) -> Moments:
+        """Value, gradient and (order 2) curvature at a point."""
+
+    def values(self, point: Array, direction: Array, steps: Array) -> Array:
+        """Values at point + s·direction for every step s."""
+
+
+Stop = Callable[[Array, Moments, Moments], str | None]
+"""Takes a point, the sums over rows there and the same with the quadratic; returns why to stop, or None to go on."""
 
 
 class Smooth(Protocol):
     """What a solver sees of a function."""
 
     @property
-    def rows_add(self) -> str:
-        """What each row adds to it."""
+    def cautious(self) -> bool:
+        """Whether the first step is to be searched for as well, because the way from the start may be long."""
 
     def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
-        """The sums over rows, and the whole function: value, gradient and (order 2) curvature; one round."""
+        """The sums over rows, and the whole function: value, gradient and (order 2) curvature."""
 
     def values(self, point: Array, direction: Array, steps: Array) -> Array:
-        """Values at point + s·direction for every step s; one round."""
-
-
-class Curvatures(dict[bytes, Moments]):
-    """The last sums with a curvature, by their point: who asks for them again there is told the same."""
-
-    def of(self, ask: Ask, query: AskMoments) -> Moments:
-        """Ask, or remember."""
-        here = query.point.tobytes()
-        told = (self.get(here) if query.order == 2 else None) or ask(query)
-        if query.order == 2:
-            self.clear()
-            self[here] = told
-        return told
+        """Values at point + s·direction for every step s."""
 
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """Σ_j f_j(x_j'p) + ½ p'diag(a)p − b'p, whose sum is asked for and whose quadratic is known."""
+    """Σ_j f_j(x_j'p) + ½ p'diag(a)p − b'p: a sum over rows and a known quadratic."""
 
-    ask: Ask
-    rows_add: RowFunction
-    rows: RowSet
+    sums: Sums
     smooth: Quadratic
-    outputs: int = 1
-    """Curvature is asked for output by output where there are several."""
-    held: Curvatures = field(default_factory=Curvatures)
+    cautious: bool = False
 
     def moments(self, point: Array, order: Literal[1, 2]) -> tuple[Moments, Moments]:
-        """The sums over the rows, and the same with the quadratic added: one round."""
-        asked = AskMoments(self.rows_add, self.rows, point, order, self.outputs if order == 2 else 1)
-        sums = self.held.of(self.ask, asked)
+        """The sums over the rows, and the same with the quadratic added."""
+        sums = self.sums.moments(point, order)
         return sums, with_quadratic(sums, self.smooth, point)
 
     def values(self, point: Array, direction: Array, steps: Array) -> Array:
-        """Values at point + s·direction for every step s: one round."""
-        sums = self.ask(AskValues(self.rows_add, self.rows, point, direction, steps))
+        """Values at point + s·direction for every step s."""
+        sums = self.sums.values(point, direction, steps)
         return np.asarray(sums + [self.smooth.value(point + step * direction) for step in steps])
 
     def flat(self, tolerance: float, floor: float = 0.0) -> Stop:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from superteach.optim.descent import Solution, check_limits, descend
-from superteach.optim.function import Smooth, Stop
-from superteach.protocol.queries import Moments
+from superteach.optim.function import Moments, Smooth, Stop
 from superteach.types import Array
 
 RENEWED = 30
@@ -24,6 +24,8 @@ class LBFGS:
     tolerance: float = 1e-10
     max_steps: int = 2000
     memory: int = 30
+    gradients_only: ClassVar[bool] = True
+    """Whether no curvature is asked for."""
 
     def __post_init__(self) -> None:
         check_limits(self.tolerance, self.max_steps)
@@ -41,6 +43,7 @@ class Curved(LBFGS):
     """The same from a curvature that is asked for now and then: few steps more than Newton's, at the price of gradients."""
 
     max_steps: int = 500
+    gradients_only: ClassVar[bool] = False
     apart: bool = False
     """Whether the curvature is that of each output by itself, for wide models."""
 

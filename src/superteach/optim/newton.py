@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import linalg
 
 from superteach.exceptions import TeachingError
 from superteach.optim.descent import Solution, check_limits, descend
-from superteach.optim.function import Smooth, Stop
-from superteach.protocol.queries import Moments
+from superteach.optim.function import Moments, Smooth, Stop
 from superteach.types import Array
 
 
@@ -20,6 +20,7 @@ class Newton:
 
     tolerance: float = 1e-10
     max_steps: int = 200
+    gradients_only: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_limits(self.tolerance, self.max_steps)

@@ -95,18 +95,15 @@ class Guard:
             sizes = value.shape if isinstance(value, np.ndarray) else [len(value)] if isinstance(value, tuple) else []
             if max(sizes, default=0) > most:
                 raise QueryRefused(f"{query.name} holds an array longer than {most}")
-        if query.reply_length > MOST_REPLY:
+        if not query.varies and query.reply_length > MOST_REPLY:
             raise QueryRefused(f"{query.name} asks for {query.reply_length} numbers; {MOST_REPLY} are the most")
 
     def release(self, query: Query[object], reply: Array, teacher: str) -> Sealed:
         """Let a reply go, with noise where the mode asks for it, or refuse."""
         if type(query) not in QUERIES:
             raise QueryRefused(f"teacher {teacher} knows no query named {type(query).__name__}")
-        if reply.shape != (query.reply_length,):
-            raise TeachingError(
-                f"teacher {teacher} has a reply of shape {reply.shape} to {query.name}, "
-                f"which takes {query.reply_length} numbers"
-            )
+        if not query.fits(reply):
+            raise TeachingError(f"teacher {teacher} has a reply of shape {reply.shape} to {query.name}, which is not as declared")
         self.check_query(query)
         if self.mode.name == "none":
             return Sealed(np.array(reply, dtype=np.float64), SEAL)

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable
 from copy import copy
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +20,17 @@ from superteach import plugins
 from superteach.exceptions import DataError, QueryRefused, TeachingError
 from superteach.losses.multioutput import EVERY_LOSS
 from superteach.losses.scalar import Loss, Weighted
-from superteach.optim.function import Function, Read
+from superteach.optim.function import Function
 from superteach.optim.newton import Newton
-from superteach.optim.problem import DualProblem, Scaling
+from superteach.optim.problem import DualProblem, Scaling, ridge_penalty
 from superteach.privacy.guard import Guard
 from superteach.protocol import queries
 from superteach.protocol.messages import Sealed, Turn
 from superteach.protocol.queries import Moments, Query
-from superteach.teacher import play, private, ranks
+from superteach.teacher import private, ranks, selection
 from superteach.teacher.rows import Rows, Where, length_of, over_outputs
 from superteach.teacher.state import Answer, State, known
-from superteach.teacher.sums import best_dual, sum_moments, sum_values, weighted_sum
+from superteach.teacher.sums import OwnSums, best_dual, rows_named, sum_moments, sum_values, weighted_sum
 from superteach.types import Array, Positions, Raw
 
 LOCAL_STEPS = 1000
@@ -127,12 +127,12 @@ class Teacher:
 
 
 def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> Answer:
-    return state, teacher.size_of(known(state.chosen, "chosen rows") if query.rows == "chosen" else None)
-
-
-def _class_counts(teacher: Teacher, query: queries.ClassCounts, state: State, turn: Turn) -> Answer:
-    codes = teacher.target[known(state.chosen, "chosen rows")]
-    return state, np.count_nonzero(codes.reshape(-1, 1) == np.arange(query.classes), axis=0).astype(np.float64)
+    some = rows_named(state, query.rows)
+    size = teacher.size_of(some)
+    if not query.classes:
+        return state, size
+    codes = teacher.target if some is None else teacher.target[some]
+    return state, np.append(size, np.count_nonzero(codes.reshape(-1, 1) == np.arange(query.classes), axis=0))
 
 
 def _column_sums(teacher: Teacher, query: queries.ColumnSums, state: State, turn: Turn) -> Answer:
@@ -151,7 +151,9 @@ def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn)
             seen = f"labels such as {teacher.target[strange][0]:g}"
             raise QueryRefused(f"teacher {teacher.name} has {seen}; a Teacher takes −1 and +1 for two classes")
     squares = teacher.squares(scaling) * (1.0 if teacher.weights is None else float(teacher.weights.max()))
-    return replace(teacher.start(), loss=loss, scaling=scaling), np.array([squares])
+    return replace(teacher.start(), loss=loss, scaling=scaling), np.append(
+        teacher.size_of(None), [squares, teacher.costs is not None]
+    )
 
 
 def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> Answer:
@@ -195,11 +197,8 @@ def _solve_block(
     point = problem.point_of(query.model)
     conjugate = sum_values(teacher, queries.AskValues("dual", "all", point, point, np.zeros(1)), state)[0]
 
-    def ask(asked: Query[Read], /) -> Read:
-        """Sum over this teacher's own rows, for its own use."""
-        return asked.read(HANDLERS[type(asked)](teacher, asked, state, turn)[1])
-
-    local = Function(ask, "dual", "all", problem.smooth.shifted(query.ridge * (query.model - own / query.ridge)))
+    smooth = problem.smooth.shifted(query.ridge * (query.model - own / query.ridge))
+    local = Function(OwnSums(teacher, state, "dual"), smooth, cautious=True)
     # From 0, where every h* is finite: the broadcast point may be far out (Poisson's exp overflows there).
     start = np.zeros_like(point) if state.local_point is None else state.local_point
     solution = Newton(max_steps=LOCAL_STEPS).minimise(local, start, stop=local.flat(1e-12))
@@ -255,8 +254,8 @@ def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> An
 
 
 def _sample(teacher: Teacher, query: queries.Sample, state: State, turn: Turn) -> Answer:
-    chosen = np.flatnonzero(play.lots(teacher, query.seed, slice(None)) < query.probability)
-    return replace(state, chosen=chosen), teacher.size_of(chosen)
+    drawn = np.flatnonzero(selection.uniform(teacher, query.seed, slice(None)) < query.probability)
+    return replace(state, random=drawn), teacher.size_of(drawn)
 
 
 def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> Answer:
@@ -268,18 +267,19 @@ def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -
 
 
 def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn) -> Answer:
-    same = error = spread = 0.0
-    outputs = len(query.centre)
-    total = np.zeros(outputs)
+    outputs, several = len(query.centre), len(query.models)
+    same, error, total, spread = np.zeros(several), np.zeros(several), np.zeros(outputs), 0.0
     for _, block in teacher.rows.blocks(state.scaling):
         seen = over_outputs(block, outputs)
-        learned, wanted = (np.atleast_2d(seen.times(model)) for model in (query.model, query.goal))
-        labels = (each > 0.0 if outputs == 1 else each.argmax(axis=0) for each in (learned, wanted))
-        same += np.count_nonzero(np.equal(*labels))
-        error += np.square(wanted - learned).sum()
+        wanted = np.atleast_2d(seen.times(query.goal))
+        for k, model in enumerate(query.models):
+            learned = np.atleast_2d(seen.times(model))
+            labels = (each > 0.0 if outputs == 1 else each.argmax(axis=0) for each in (learned, wanted))
+            same[k] += np.count_nonzero(np.equal(*labels))
+            error[k] += np.square(wanted - learned).sum()
         total += wanted.sum(axis=1)
         spread += np.square(wanted - query.centre[:, None]).sum()
-    return state, np.array([teacher.rows.count, same, error, *total, spread], dtype=np.float64)
+    return state, np.concatenate([[teacher.rows.count], same, error, total, [spread]])
 
 
 def _chosen_cost(teacher: Teacher, query: queries.ChosenCost, state: State, turn: Turn) -> Answer:
@@ -288,22 +288,36 @@ def _chosen_cost(teacher: Teacher, query: queries.ChosenCost, state: State, turn
     return state, np.array([teacher.costs[known(state.chosen, "chosen rows")].sum(), 1.0])
 
 
+class OwnChoice(NamedTuple):
+    """What a teacher chose by itself: rows (None: it found none), and whether its search came to its end."""
+
+    rows: Positions | None
+    ended: bool
+
+
 def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> Answer:
     loss, chosen = known(state.loss, "loss"), known(state.chosen, "chosen rows")
-    rows: Positions | None = chosen
-    ended = True  # nothing to choose where the share is nothing, or everything
+    found = OwnChoice(chosen, True)  # nothing to choose where the share is nothing, or everything
     if 0 < len(chosen) < teacher.rows.count:
-        choose = plugins.load(plugins.ALONE, query.inside)
-        itself = teacher.under(Guard())  # what a teacher asks itself does not leave it
-        rows, ended = choose(itself, loss, state.scaling, len(chosen), query)
-    found = chosen if rows is None else rows
-    counts = [ended and rows is not None, rows is None]
-    return replace(state, chosen=found), np.append(teacher.size_of(found), counts)
+        choose = _choose_own if query.inside == "match" else plugins.load(plugins.ALONE, query.inside)
+        found = choose(teacher, loss, state.scaling, len(chosen), query)
+    rows = chosen if found.rows is None else found.rows
+    return replace(state, chosen=rows), np.append(teacher.size_of(rows), [found.ended, found.rows is None])
+
+
+def _choose_own(teacher: Teacher, loss: Loss, scaling: Scaling, size: int, query: queries.Alone) -> OwnChoice:
+    """Teach exactly within one teacher: its rows meet the K-th part of the goal by themselves."""
+    if loss.classifies and query.free_intercept and len(np.unique(np.sign(teacher.target))) < 2:
+        return OwnChoice(None, False)
+    ridge = query.ridge * size if query.ridge_per_row else query.ridge
+    penalty = ridge_penalty(ridge, len(query.goal), query.free_intercept).diagonal
+    draw = np.random.default_rng([query.seed, int(teacher.ids[0])])
+    choice = private.choose_own(teacher, loss, scaling, query.goal, penalty * query.goal, penalty, size, draw)
+    return OwnChoice(choice.rows, choice.carried)
 
 
 HANDLERS: dict[type[Query[object]], Handler] = {
     queries.Census: _census,
-    queries.ClassCounts: _class_counts,
     queries.ColumnSums: _column_sums,
     queries.Prepare: _prepare,
     queries.AskMoments: lambda teacher, query, state, turn: (state, sum_moments(teacher, query, state)),
@@ -319,7 +333,7 @@ HANDLERS: dict[type[Query[object]], Handler] = {
     queries.Compare: _compare,
     queries.ChosenCost: _chosen_cost,
     queries.Alone: _alone,
-    **play.HANDLERS,
+    **selection.HANDLERS,
     queries.CountMagnitudes: private.count_magnitudes,
     queries.SecondMoments: private.sum_moments,
     queries.ChooseShare: private.choose_share,

@@ -24,15 +24,15 @@ from superteach.privacy.guard import Guard
 from superteach.protocol import queries
 from superteach.protocol.messages import Sealed, Turn
 from superteach.protocol.queries import Query
-from superteach.protocol.queries.match import OCTAVES, SHORTEST, lowest_octave, strong_octave
 from superteach.selection import rounding
 from superteach.selection.majorant import majorant
-from superteach.selection.rounding import InPlay
-from superteach.teacher import HANDLERS, Handler, Teacher, play
-from superteach.teacher.play import Balancing, Drawing
+from superteach.selection.relaxation import BINS, SHORTEST, idle_bin, long_bin
+from superteach.teacher import HANDLERS, Handler, Teacher, selection
 from superteach.teacher.reach import Reached, raised
 from superteach.teacher.rows import Rows
+from superteach.teacher.selection import Gradients, Sample, Undecided
 from superteach.teacher.state import Answer, State, known
+from superteach.teacher.sums import rows_named
 from superteach.teacher.tensors import DeviceRows, Sought, can_fuse, exact, lots_of, sum_fused, sum_plain, terms, told
 from superteach.types import Array, Positions
 
@@ -49,18 +49,18 @@ LOSSES = ("logistic", "squared", "squared_hinge", "huber", "poisson")
 
 
 @dataclass(frozen=True, eq=False)
-class Pulled(Balancing):
-    """Pulls at a model: the octave and the slope of every row."""
+class DeviceGradients(Gradients):
+    """Gradients at a model: the slope of every row, and the bin of the gradient's length."""
 
-    octave: Tensor
+    bins: Tensor
     slope: Tensor
     counts: npt.NDArray[np.int64]
-    """How many rows are in which octave."""
+    """How many rows are in which bin."""
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceDrawing(Drawing):
-    """Rows drawn, their places (None: all rows), slopes and log-odds."""
+class DeviceSample(Sample):
+    """Rows sampled, their places (None: all rows), slopes and log-odds."""
 
     rows: DeviceRows  # type: ignore[assignment]
     index: Tensor | None
@@ -72,9 +72,9 @@ class DeviceDrawing(Drawing):
 class OnDevice(State):
     """What such a teacher remembers: the same, with what it knows of every row as tensors."""
 
-    balance: Pulled | None = None
-    drawing: DeviceDrawing | None = None
-    fractions: Tensor | None = None
+    gradients: DeviceGradients | None = None
+    sample: DeviceSample | None = None
+    probabilities: Tensor | None = None
 
 
 class DeviceTeacher(Teacher):
@@ -179,22 +179,21 @@ def _signed(ids: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int64]:
 
 def _asked(teacher: DeviceTeacher, query: queries.AskMoments | queries.AskValues, state: OnDevice) -> Sought | None:
     """Find what a sum runs over; None where the copy at home answers."""
-    if query.function == "dual" or (query.rows == "chosen" and teacher._home is not None):
+    few = query.rows in ("chosen", "random")
+    if query.function == "dual" or (few and teacher._home is not None):
         return None
-    if (query.rows == "drawn") != (query.function == "relax") or (query.rows == "priced" and query.function != "loss"):
+    if (query.rows == "sampled") != (query.function == "relax") or (query.rows == "likely" and query.function != "loss"):
         raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
     kind = query.function if query.function != "loss" else known(state.loss, "loss").name
     asked = Sought(teacher.rows, teacher.target, kind, state.scaling, state.loss)
-    if query.rows in ("drawn", "priced"):
-        drawn = known(state.drawing, "rows drawn")
+    if query.rows in ("sampled", "likely"):
+        drawn = known(state.sample, "rows sampled")
         target = teacher.target if drawn.index is None else teacher.target[drawn.index]
         asked = replace(asked, rows=drawn.rows, target=target)
-        if query.rows == "priced":
-            return replace(asked, weight=known(state.fractions, "prices"))
+        if query.rows == "likely":
+            return replace(asked, weight=known(state.probabilities, "inclusion probabilities"))
         return replace(asked, lift=drawn.slope, given=drawn.odds)
-    if query.rows == "chosen":
-        return replace(asked, index=teacher.rows.tensor(known(state.chosen, "chosen rows")))
-    return replace(asked, lift=known(state.balance, "pulls").slope) if query.function == "reach" else asked
+    return replace(asked, index=teacher.rows.tensor(rows_named(state, query.rows))) if few else asked
 
 
 def _moments(teacher: DeviceTeacher, query: queries.AskMoments, state: OnDevice, turn: Turn) -> Answer:
@@ -238,14 +237,14 @@ def _column_sums(teacher: DeviceTeacher, query: queries.ColumnSums, state: OnDev
 
 
 def _compare(teacher: DeviceTeacher, query: queries.Compare, state: OnDevice, turn: Turn) -> Answer:
-    models = teacher.rows.tensor(np.stack([query.model, query.goal], axis=1))
-    total = torch.zeros(4, dtype=torch.float64, device=teacher.rows.device)
+    models = teacher.rows.tensor(np.column_stack([query.models.T, query.goal]))
+    total = torch.zeros(2 * len(query.models) + 2, dtype=torch.float64, device=teacher.rows.device)
     for where in teacher.rows.ranges():
-        learned, wanted = (teacher.rows.wide(where, state.scaling) @ models).unbind(dim=1)
-        same = ((learned > 0.0) == (wanted > 0.0)).sum().double()
-        total += torch.stack(
-            [same, (wanted - learned).square().sum(), wanted.sum(), (wanted - float(query.centre[0])).square().sum()]
-        )
+        seen = teacher.rows.wide(where, state.scaling) @ models
+        learned, wanted = seen[:, :-1], seen[:, -1:]
+        same = ((learned > 0.0) == (wanted > 0.0)).sum(dim=0).double()
+        spread = (wanted - float(query.centre[0])).square().sum(dim=0)
+        total += torch.cat([same, (wanted - learned).square().sum(dim=0), wanted.sum(dim=0), spread])
     return state, np.append(float(teacher.rows.count), total.cpu().numpy())
 
 
@@ -257,27 +256,28 @@ def _sample(teacher: DeviceTeacher, query: queries.Sample, state: OnDevice, turn
         torch.nonzero(teacher.lots(where, query.seed) < query.probability)[:, 0] + where.start
         for where in teacher.rows.ranges()
     ]
-    chosen = torch.cat(drawn).cpu().numpy()
-    return replace(state, chosen=chosen), teacher.size_of(chosen)
+    some = torch.cat(drawn).cpu().numpy()
+    return replace(state, random=some), teacher.size_of(some)
 
 
-def _balance(teacher: DeviceTeacher, query: queries.Balance, state: OnDevice, turn: Turn) -> Answer:
-    """Take pulls at a model."""
+def _gradients(teacher: DeviceTeacher, query: queries.Gradients, state: OnDevice, turn: Turn) -> Answer:
+    """Take gradients at a model."""
     loss, rows = known(state.loss, "loss"), teacher.rows
     model, metric = rows.tensor(query.model), rows.tensor(query.metric)
     slope = torch.empty(rows.count, dtype=torch.float64, device=rows.device)
-    octave = torch.empty(rows.count, dtype=torch.int8, device=rows.device)
-    counts = torch.zeros(OCTAVES, dtype=torch.int64, device=rows.device)
+    bins = torch.empty(rows.count, dtype=torch.int8, device=rows.device)
+    counts = torch.zeros(BINS, dtype=torch.int64, device=rows.device)
     for where in rows.ranges():
         x = rows.wide(where, state.scaling)
         slope[where] = -terms(loss.name, loss, x @ model, teacher.target[where], None)[1]
         length = torch.log2(slope[where].abs()) + 0.5 * torch.log2(_squares(x, metric))
-        here = (length.floor() - SHORTEST).clamp(0, OCTAVES - 1).to(torch.int8)
-        octave[where] = here
-        counts += torch.bincount(here.to(torch.int64), minlength=OCTAVES)
+        here = (length.floor() - SHORTEST).clamp(0, BINS - 1).to(torch.int8)
+        bins[where] = here
+        counts += torch.bincount(here.to(torch.int64), minlength=BINS)
     found = counts.cpu().numpy()
-    balance = Pulled(query.model, octave, slope, found)
-    return replace(state, balance=balance, drawing=None, fractions=None, play=None), found.astype(np.float64)
+    taken = DeviceGradients(query.model, bins, slope, found)
+    state = replace(state, gradients=taken, sample=None, probabilities=None, undecided=None)
+    return state, found.astype(np.float64)
 
 
 def _squares(x: Tensor, metric: Tensor) -> Tensor:
@@ -289,45 +289,44 @@ def _mapped(x: Tensor, metric: Tensor) -> Tensor:
     return x * metric if metric.ndim == 1 else x @ metric.T
 
 
-def _draw(teacher: DeviceTeacher, query: queries.Draw, state: OnDevice, turn: Turn) -> Answer:
-    """Give rows their log-odds, and draw which of them take part."""
-    pulls = known(state.balance, "pulls")
+def _thin(teacher: DeviceTeacher, query: queries.Thin, state: OnDevice, turn: Turn) -> Answer:
+    """Give rows their log-odds, and sample those that take part."""
+    pulls = known(state.gradients, "gradients")
     rows, table, cost = teacher.rows, teacher.rows.tensor(query.odds), 0.0
     if teacher.costs is not None:
-        away = play.COST * (teacher.costs - teacher.costs.min()) / (float(np.ptp(teacher.costs)) or 1.0)
+        away = selection.COST * (teacher.costs - teacher.costs.min()) / (float(np.ptp(teacher.costs)) or 1.0)
         cost = rows.tensor(away)
 
     def odds_of(where: slice | Tensor) -> Tensor:
-        return table[pulls.octave[where].long()] - (cost if isinstance(cost, float) else cost[where])
+        return table[pulls.bins[where].long()] - (cost if isinstance(cost, float) else cost[where])
 
     if query.least > 0.0:
         likely, found = rows.tensor(expit(query.odds)), []
         for where in rows.ranges():
-            chance = likely[pulls.octave[where].long()] if isinstance(cost, float) else torch.sigmoid(odds_of(where))
+            chance = likely[pulls.bins[where].long()] if isinstance(cost, float) else torch.sigmoid(odds_of(where))
             stays = torch.nonzero(teacher.lots(where, query.seed) * query.least < chance)[:, 0]
             found.append(stays + where.start)
         index = torch.cat(found)
         raised = odds_of(index).clamp(min=float(logit(query.least)))
-        drawn = DeviceDrawing(rows.part(index), index, pulls.slope[index], raised)
+        drawn = DeviceSample(rows.part(index), index, pulls.slope[index], raised)
     else:
         every = torch.empty(rows.count, dtype=torch.float64, device=rows.device)
         for where in rows.ranges():
             every[where] = odds_of(where)
-        drawn = DeviceDrawing(rows, None, pulls.slope, every)
-    slack = sum(float((-drawn.odds[where]).clamp(min=0.0).sum()) for where in drawn.rows.ranges())
-    state = replace(state, drawing=drawn, fractions=None, play=None)
-    return state, np.array([drawn.rows.count, slack], dtype=np.float64)
+        drawn = DeviceSample(rows, None, pulls.slope, every)
+    state = replace(state, sample=drawn, probabilities=None, undecided=None)
+    return state, np.array([drawn.rows.count], dtype=np.float64)
 
 
-def _price(teacher: DeviceTeacher, query: queries.Price, state: OnDevice, turn: Turn) -> Answer:
-    """Take prices."""
-    drawn = known(state.drawing, "rows drawn")
-    rows, point = drawn.rows, drawn.rows.tensor(query.point)
+def _include(teacher: DeviceTeacher, query: queries.Include, state: OnDevice, turn: Turn) -> Answer:
+    """Give rows their inclusion probabilities."""
+    drawn = known(state.sample, "rows sampled")
+    rows, point = drawn.rows, drawn.rows.tensor(query.dual)
     shares = torch.empty(rows.count, dtype=torch.float64, device=rows.device)
     for where in rows.ranges():
         t = drawn.slope[where] * (rows.wide(where, state.scaling) @ point[:-1]) + point[-1]
         shares[where] = torch.sigmoid(drawn.odds[where] + t)
-    return replace(state, fractions=shares, play=None), np.array([float(shares.sum())])
+    return replace(state, probabilities=shares, undecided=None), np.array([float(shares.sum())])
 
 
 def _envelope(teacher: DeviceTeacher, query: queries.Envelope, state: OnDevice, turn: Turn) -> Answer:
@@ -364,76 +363,68 @@ def _lengths(rows: DeviceRows, x: Tensor, metric: Array) -> Array:
 
 def _round_alone(teacher: DeviceTeacher, query: queries.RoundAlone, state: OnDevice, turn: Turn) -> Answer:
     """Round to this teacher's own fractional sum: undecided rows are brought to this machine and settled here."""
-    drawn, pulls = known(state.drawing, "rows drawn"), known(state.balance, "pulls")
-    rows, index, slope, octave, shares = (
-        drawn.rows,
-        drawn.index,
-        drawn.slope,
-        pulls.octave,
-        known(state.fractions, "prices"),
-    )
-    idle_class = lowest_octave(pulls.counts)
-    free = mass = total = 0.0
-    classes, whole = np.zeros(OCTAVES, dtype=np.int64), torch.zeros(len(query.metric), dtype=torch.float64)
+    drawn, pulls = known(state.sample, "rows sampled"), known(state.gradients, "gradients")
+    rows, index, slope, bins = drawn.rows, drawn.index, drawn.slope, pulls.bins
+    shares = known(state.probabilities, "inclusion probabilities")
+    idle = idle_bin(pulls.counts)
+    free = aside = total = 0.0
+    classes, whole = np.zeros(BINS, dtype=np.int64), torch.zeros(len(query.metric), dtype=torch.float64)
     for where in rows.ranges():
-        b, here = shares[where], octave[where if index is None else index[where]].long()
-        free, mass = free + float((b * (1.0 - b)).sum()), mass + float(b[here < idle_class].sum())
+        b, here = shares[where], bins[where if index is None else index[where]].long()
+        free, aside = free + float((b * (1.0 - b)).sum()), aside + float(b[here < idle].sum())
         total += float(b.sum())
-        classes += torch.bincount(here, minlength=OCTAVES).cpu().numpy()
+        classes += torch.bincount(here, minlength=BINS).cpu().numpy()
         whole += (rows.wide(where, state.scaling).T @ (slope[where] * b)).cpu()
-    counted, size = mass < 4.0 * np.sqrt(free), max(round(total), 0)
-    thin, strong = rounding.thinning(size), strong_octave(classes)
-    edges = rows.tensor(np.where(np.arange(OCTAVES) >= strong, rounding.EDGE, thin))
+    size = max(round(total), 0)
+    thin, long = rounding.thinning(size), long_bin(classes)
+    edges = rows.tensor(np.where(np.arange(BINS) >= long, rounding.EDGE, thin))
     undecided, certain = [], []
     for where in rows.ranges():
         places = where if index is None else index[where]
-        b, here = shares[where], octave[places].long()
+        b, here = shares[where], bins[places].long()
         open_ = teacher.lots(places, query.seed ^ 0x5EED) * edges[here] < torch.minimum(b, 1.0 - b)
-        active = here >= idle_class
+        active = here >= idle
         undecided.append(torch.nonzero(active & open_)[:, 0] + where.start)
         certain.append(torch.nonzero(active & ~open_ & (b > 0.5))[:, 0] + where.start)
     some, sure = torch.cat(undecided), torch.cat(certain)
     places = some if index is None else index[some]
-    edge = edges[octave[places].long()]
-    fractions = shares[some].clamp(edge, 1.0 - edge)
-    most = rounding.in_play(query.metric)
-    if len(some) > most:  # lots decide most rows; what they leave, the others absorb
-        long = octave[places] >= strong
-        shared = torch.where(long, 1.0 / long.sum(), 1.0 / (~long).sum())
-        stays = teacher.lots(places, query.seed ^ 0x1A7E) < 0.5 * most * shared
-        falls = ~stays & (teacher.lots(places, query.seed ^ 0xFA11) < fractions)
+    edge = edges[bins[places].long()]
+    likely = shares[some].clamp(edge, 1.0 - edge)
+    most = rounding.most_candidates(query.metric)
+    if len(some) > most:  # chance decides most rows; what they leave, the others absorb
+        chance = teacher.lots(places, query.seed ^ 0x1A7E).cpu().numpy()
+        stays = rows.tensor(selection.crowd_out((bins[places] >= long).cpu().numpy(), most, chance))
+        falls = ~stays & (teacher.lots(places, query.seed ^ 0xFA11) < likely)
         sure = torch.cat([sure, some[falls]])
-        some, places, fractions = some[stays], places[stays], fractions[stays]
+        some, places, likely = some[stays], places[stays], likely[stays]
     metric = rows.tensor(query.metric)
-    moves = _moves(rows, slope, state.scaling, metric, some, counted)
-    longest = float(np.linalg.norm(moves[:, :-1], axis=1).max(initial=0.0)) or 1.0
-    lots = np.random.default_rng([query.seed, 1])
-    begun = InPlay.begin(moves, fractions.cpu().numpy(), places.cpu().numpy(), longest, lots)
-    settled = _moved(rows, slope, state.scaling, metric, sure, counted)
+    vectors = _vectors(rows, slope, state.scaling, metric, some)
+    settled = _sum_over(rows, slope, state.scaling, metric, sure)
     taken = (sure if index is None else index[sure]).cpu().numpy()
-    begun = replace(begun, settled=settled, chosen=(taken,))
-    idle = torch.cat([torch.nonzero(octave[where] < idle_class)[:, 0] + where.start for where in teacher.rows.ranges()])
-    target = np.append(_mapped(whole, metric.cpu()).numpy(), total * counted)
-    chosen = play.close_alone(query, turn, begun, idle.cpu().numpy(), target, size, counted)
-    return replace(state, chosen=chosen, play=None), teacher.size_of(chosen)
+    short = torch.cat([torch.nonzero(bins[where] < idle)[:, 0] + where.start for where in teacher.rows.ranges()])
+    rest = Undecided(places.cpu().numpy(), taken, short.cpu().numpy())
+    target = _mapped(whole, metric.cpu()).numpy() - settled
+    counted = rounding.counted(aside, free)
+    chosen = selection.round_own(query, turn, vectors, likely.cpu().numpy(), target, size, rest, counted)
+    return replace(state, chosen=chosen), teacher.size_of(chosen)
 
 
-def _moved(rows: DeviceRows, slope: Tensor, scaling: Scaling, metric: Tensor, some: Tensor, counted: bool) -> Array:
-    """Σ (M g_j, 1) over some of the rows, on the device."""
+def _sum_over(rows: DeviceRows, slope: Tensor, scaling: Scaling, metric: Tensor, some: Tensor) -> Array:
+    """Σ M g_j over some of the rows, on the device."""
     total = torch.zeros(metric.shape[-1], dtype=torch.float64, device=rows.device)
     for where in rows.ranges(len(some)):
         places = some[where]
         total += rows.wide(places, scaling).T @ slope[places]
-    return np.append(_mapped(total, metric).cpu().numpy(), len(some) * float(counted))
+    return np.asarray(_mapped(total, metric).cpu().numpy())
 
 
-def _moves(rows: DeviceRows, slope: Tensor, scaling: Scaling, metric: Tensor, some: Tensor, counted: bool) -> Array:
-    """(M g_j, 1) of some of the rows, on this machine."""
-    found = np.full((len(some), len(metric) + 1), float(counted))
+def _vectors(rows: DeviceRows, slope: Tensor, scaling: Scaling, metric: Tensor, some: Tensor) -> Array:
+    """M g_j of some of the rows, on this machine."""
+    found = np.empty((len(some), len(metric)))
     for where in rows.ranges(len(some)):
         places = some[where]
         moved = _mapped(rows.wide(places, scaling), metric) * slope[places][:, None]
-        found[where, :-1] = moved.cpu().numpy()
+        found[where] = moved.cpu().numpy()
     return found
 
 
@@ -446,34 +437,34 @@ def _at_home(teacher: DeviceTeacher, query: Query[object], state: OnDevice, turn
     if type(query) not in HANDLERS:
         raise QueryRefused(f"teacher {teacher.name} knows no query named {type(query).__name__}")
     after, reply = HANDLERS[type(query)](home, query, _brought(home, state), turn)
-    kept = {"balance": state.balance, "drawing": state.drawing, "fractions": state.fractions}
+    kept = {"gradients": state.gradients, "sample": state.sample, "probabilities": state.probabilities}
     return OnDevice(**vars(after) | kept), reply
 
 
 def _brought(home: Teacher, state: OnDevice) -> State:
     """Return the same state as a teacher without a device has it."""
-    pulls, drawn, shares = state.balance, state.drawing, state.fractions
-    balance = None if pulls is None else Balancing(pulls.model, pulls.octave.cpu().numpy())
-    drawing = None
+    pulls, drawn, shares = state.gradients, state.sample, state.probabilities
+    taken = None if pulls is None else Gradients(pulls.model, pulls.bins.cpu().numpy())
+    sample = None
     if drawn is not None:
         places: Positions | None = None if drawn.index is None else drawn.index.cpu().numpy()
         rows: Rows = home.rows if places is None else home.rows.part(places)
-        drawing = Drawing(rows, places, drawn.slope.cpu().numpy(), drawn.odds.cpu().numpy())
-    fractions = None if shares is None else shares.cpu().numpy()
-    return State(**vars(state) | {"balance": balance, "drawing": drawing, "fractions": fractions})
+        sample = Sample(rows, places, drawn.slope.cpu().numpy(), drawn.odds.cpu().numpy())
+    likely = None if shares is None else shares.cpu().numpy()
+    return State(**vars(state) | {"gradients": taken, "sample": sample, "probabilities": likely})
 
 
-_AS_EVER = queries.Census, queries.Prepare, queries.Recall, queries.Count, queries.Take, queries.ChosenCost
+_FROM_STATE = queries.Census, queries.Prepare, queries.Recall, queries.Select, queries.ChosenCost
 """Questions that the handlers of any teacher answer without a copy of the rows."""
-_HANDLERS: dict[type[Query[object]], Handler] = {kind: HANDLERS[kind] for kind in _AS_EVER} | {
+_HANDLERS: dict[type[Query[object]], Handler] = {kind: HANDLERS[kind] for kind in _FROM_STATE} | {
     queries.ColumnSums: _column_sums,
     queries.AskMoments: _moments,
     queries.AskValues: _values,
     queries.Compare: _compare,
     queries.Sample: _sample,
-    queries.Balance: _balance,
-    queries.Draw: _draw,
-    queries.Price: _price,
+    queries.Gradients: _gradients,
+    queries.Thin: _thin,
+    queries.Include: _include,
     queries.Envelope: _envelope,
     queries.RoundAlone: _round_alone,
 }

@@ -56,8 +56,6 @@ def _terms(t, y, given, delta, KIND: tl.constexpr):  # type: ignore[no-untyped-d
     elif KIND == "poisson":
         mean = tl.exp(t)
         return mean - tl.where(y == 0.0, 0.0, y * t), mean - y, mean
-    elif KIND == "reach":
-        return tl.maximum(t, 0.0), tl.where(t > 0.0, 1.0, 0.0).to(tl.float64), tl.zeros(t.shape, tl.float64)
     else:
         tl.static_assert(KIND == "square" or KIND == "positive")
         on = tl.full(t.shape, 1.0, tl.float64)

@@ -17,7 +17,7 @@ from superteach.optim.problem import Scaling
 from superteach.privacy.moments import count_octaves, second_moments
 from superteach.protocol import queries
 from superteach.protocol.messages import Turn
-from superteach.selection.choice import choose_rows
+from superteach.selection.share import Choice, choose_rows
 from superteach.teacher.rows import Block, Where, over_outputs
 from superteach.teacher.state import Answer, State
 from superteach.types import Array, Positions
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 LARGEST = 1e100
 """Size from which on a gradient is left out of a choice: its square would have no digits left."""
-Asked = queries.CountMagnitudes | queries.SecondMoments | queries.ChooseShare
 _log = logging.getLogger(__name__)
 
 
@@ -67,32 +66,47 @@ def _chosen(
     loss, total = teacher.announced(query.loss), max(sum(query.rows), 1)
     if not count:
         return np.zeros(0, dtype=np.int64), "this teacher carries no part of the lesson"
-    gradients = np.zeros((teacher.rows.count, len(query.goal)))
+    penalty = query.penalty * (count / total)
+    choice = choose_own(teacher, loss, Scaling(query.constant), query.goal, share, penalty, count, draw)
+    carried = "carry" if choice.carried else "do not carry"
+    note = f"these rows {carried} the share of {count} rows: they miss it by {choice.missing:.2g}"
+    return choice.rows, note
+
+
+def choose_own(
+    teacher: Teacher,
+    loss: Loss,
+    scaling: Scaling,
+    goal: Array,
+    share: Array,
+    penalty: Array,
+    count: int,
+    draw: np.random.Generator,
+) -> Choice:
+    """Choose `count` of a teacher's rows with gradients at the goal that add up to a share; rows in ascending order."""
+    gradients = np.zeros((teacher.rows.count, len(goal)))
     curved: list[tuple[Where, Block, Array]] = []
-    for where, block, terms in _terms(teacher, query, loss):
+    for where, block, terms in _terms(teacher, loss, scaling, goal):
         gradients[where] = _outer(terms.slope, block)
         curved.append((where, block, np.nan_to_num(terms.curvature, posinf=LARGEST)))
     usable = np.flatnonzero(np.abs(gradients).max(axis=1) < LARGEST)
 
     def curvature(likely: Array) -> Array:
-        weights, matrix = np.zeros(len(gradients)), np.zeros((len(query.goal),) * 2)
+        weights, matrix = np.zeros(len(gradients)), np.zeros((len(goal),) * 2)
         weights[usable] = likely
         for where, block, bent in curved:
             matrix += over_outputs(block, loss.outputs).gram(_weighted(bent, weights[where]))
         return matrix
 
-    penalty = query.penalty * (count / total)
     choice = choose_rows(gradients[usable], curvature, share, min(count, len(usable)), penalty, draw)
-    carried = "carry" if choice.carried else "do not carry"
-    note = f"these rows {carried} the share of {count} rows: they miss it by {choice.missing:.2g}"
-    return np.sort(usable[choice.rows]), note
+    return choice._replace(rows=np.sort(usable[choice.rows]))
 
 
-def _terms(teacher: Teacher, query: Asked, loss: Loss) -> Iterator[tuple[Where, Block, Terms]]:
+def _terms(teacher: Teacher, loss: Loss, scaling: Scaling, goal: Array) -> Iterator[tuple[Where, Block, Terms]]:
     """Slope and curvature of every row's loss at the goal, block by block."""
     with np.errstate(over="ignore", invalid="ignore"):
-        for where, block in teacher.rows.blocks(Scaling(query.constant)):
-            at = over_outputs(block, loss.outputs).times(query.goal)
+        for where, block in teacher.rows.blocks(scaling):
+            at = over_outputs(block, loss.outputs).times(goal)
             terms = loss.terms(at, teacher.target[where])
             if teacher.weights is not None:
                 weight = teacher.weights[where]
@@ -112,7 +126,8 @@ def _gradients(
     teacher: Teacher, query: queries.CountMagnitudes | queries.SecondMoments
 ) -> Iterator[tuple[Where, Array]]:
     """g_j = −ℓ'(x_j'θ*) x_j of every row, block by block: what a row adds to the learner's condition at the goal."""
-    for where, block, terms in _terms(teacher, query, teacher.announced(query.loss)):
+    loss = teacher.announced(query.loss)
+    for where, block, terms in _terms(teacher, loss, Scaling(query.constant), query.goal):
         yield where, _outer(terms.slope, block)
 
 

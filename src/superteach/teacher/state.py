@@ -11,12 +11,11 @@ import numpy.typing as npt
 from superteach.exceptions import QueryRefused
 from superteach.losses.scalar import Loss
 from superteach.optim.problem import Scaling
-from superteach.selection.rounding import InPlay
 from superteach.teacher import ranks
 from superteach.types import Array
 
 if TYPE_CHECKING:
-    from superteach.teacher.play import Balancing, Drawing
+    from superteach.teacher.selection import Gradients, Sample, Undecided
 
 
 Known = TypeVar("Known")
@@ -37,13 +36,13 @@ class State:
     chosen: npt.NDArray[np.int64] | None = None
     best: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     """Choices remembered as the best of a search, and of a walk over sizes."""
-    balance: Balancing | None = None
-    drawing: Drawing | None = None
-    fractions: Array | None = None
-    """b_j of the rows drawn, at the prices taken last."""
-    play: InPlay | None = None
-    idle: npt.NDArray[np.int64] | None = None
-    """Rows that pull at nothing, while others are in play."""
+    random: npt.NDArray[np.int64] | None = None
+    """Rows drawn at random, to set a lesson beside."""
+    gradients: Gradients | None = None
+    sample: Sample | None = None
+    probabilities: Array | None = None
+    """b_j of the rows sampled."""
+    undecided: Undecided | None = None
     note: str = ""
     """What a choice came to, for the owner of the rows."""
 

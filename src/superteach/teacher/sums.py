@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -12,10 +12,9 @@ from superteach.exceptions import QueryRefused
 from superteach.losses.scalar import Logistic, Loss, Terms
 from superteach.optim.problem import Scaling
 from superteach.protocol import queries
-from superteach.teacher.play import pulled
 from superteach.teacher.rows import Block, LiftedBlock, SeveralBlock, over_outputs
 from superteach.teacher.state import State, known
-from superteach.types import Array
+from superteach.types import Array, Positions
 
 if TYPE_CHECKING:
     from superteach.teacher import Teacher
@@ -45,8 +44,6 @@ def _terms(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Terms:
     if query.function == "positive":
         on = (part.target > 0.0).astype(np.float64)
         return Terms(0.5 * t * t * on, t * on, np.broadcast_to(on, t.shape))
-    if query.function == "reach":
-        return Terms(np.maximum(t, 0.0), (t > 0.0).astype(np.float64), np.zeros_like(t))
     if query.function == "relax":
         value, slope, curvature = Logistic().terms(-(t + known(part.given, "log-odds")), np.ones_like(t))
         return Terms(value, -slope, curvature)
@@ -66,7 +63,7 @@ def _terms(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Terms:
 
 def _values(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Array:
     """Compute the same without derivatives, at a fraction of the cost."""
-    if query.function in ("square", "positive", "relax", "reach") or part.weight is not None:
+    if query.function in ("square", "positive", "relax") or part.weight is not None:
         return _terms(query, loss, part, t).value
     loss = known(loss, "loss")
     if query.function == "loss":
@@ -76,32 +73,53 @@ def _values(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Array:
 
 def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
     """Blocks of the rows a query asks about, lifted to (pull, 1) where it speaks of balance."""
-    if (query.rows == "drawn") != (query.function == "relax") or (query.rows == "priced" and query.function != "loss"):
+    if (query.rows == "sampled") != (query.function == "relax") or (query.rows == "likely" and query.function != "loss"):
         raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
     outputs = state.loss.outputs if state.loss is not None and query.function == "loss" else 1
-    if query.rows in ("drawn", "priced"):
-        drawing = known(state.drawing, "rows drawn")
-        weights = known(state.fractions, "prices") if query.rows == "priced" else None
-        target = teacher.target if drawing.index is None else teacher.target[drawing.index]
+    if query.rows in ("sampled", "likely"):
+        sample = known(state.sample, "rows sampled")
+        weights = known(state.probabilities, "inclusion probabilities") if query.rows == "likely" else None
+        target = teacher.target if sample.index is None else teacher.target[sample.index]
         if weights is not None and teacher.weights is not None:
-            weights = weights * (teacher.weights if drawing.index is None else teacher.weights[drawing.index])
-        for where, block in drawing.rows.blocks(state.scaling):
+            weights = weights * (teacher.weights if sample.index is None else teacher.weights[sample.index])
+        for where, block in sample.rows.blocks(state.scaling):
             if weights is None:
-                yield _Part(LiftedBlock(block, drawing.slope[..., where]), target[where], drawing.odds[where])
+                yield _Part(LiftedBlock(block, sample.slope[..., where]), target[where], sample.odds[where])
             else:
                 yield _Part(over_outputs(block, outputs), target[where], None, weights[where])
         return
-    if query.function == "reach":
-        if query.rows != "all":
-            raise QueryRefused(f"teacher {teacher.name} sums 'reach' over all rows, not {query.rows!r}")
-        for where, block, slope in pulled(teacher, state, known(state.balance, "pulls").model):
-            yield _Part(LiftedBlock(block, slope), teacher.target[where])
-        return
-    chosen = known(state.chosen, "chosen rows") if query.rows == "chosen" else None
+    chosen = rows_named(state, query.rows)
     for where, block in teacher.rows.blocks(state.scaling, chosen):
         given = state.threshold[where] if query.function == "dual" and state.threshold is not None else None
         weight = None if teacher.weights is None else teacher.weights[where]
         yield _Part(over_outputs(block, outputs), teacher.target[where], given, weight)
+
+
+def rows_named(state: State, rows: str) -> Positions | None:
+    """Return the positions of chosen or random rows; None: all rows."""
+    if rows == "chosen":
+        return known(state.chosen, "chosen rows")
+    return known(state.random, "random rows") if rows == "random" else None
+
+
+@dataclass(frozen=True, eq=False)
+class OwnSums:
+    """Σ f_j over this teacher's own rows, for its own use."""
+
+    teacher: Teacher
+    state: State
+    function: queries.RowFunction
+
+    def moments(self, point: Array, order: Literal[1, 2]) -> queries.Moments:
+        """Value, gradient and (order 2) curvature at a point."""
+        asked = queries.AskMoments(self.function, "all", point, order)
+        return asked.read(sum_moments(self.teacher, asked, self.state))
+
+    def values(self, point: Array, direction: Array, steps: Array) -> Array:
+        """Values at point + s·direction for every step s."""
+        return sum_values(
+            self.teacher, queries.AskValues(self.function, "all", point, direction, steps), self.state
+        )
 
 
 def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
@@ -138,13 +156,13 @@ def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Ar
 
 def _roughly(state: State, weights: Array, width: int) -> Array:
     """Σ w_j (g_j, 1)(g_j, 1)' of some rows, each as likely as it weighs: half by w_j‖g_j‖² in the metric, half by w_j."""
-    drawing, octave = known(state.drawing, "rows drawn"), known(state.balance, "pulls").octave
-    heavy = weights * 4.0 ** (octave if drawing.index is None else octave[drawing.index]).astype(np.float64)
+    sample, bins = known(state.sample, "rows sampled"), known(state.gradients, "gradients").bins
+    heavy = weights * 4.0 ** (bins if sample.index is None else bins[sample.index]).astype(np.float64)
     share = 0.5 * heavy / max(heavy.sum(), 1e-300) + 0.5 * weights / max(weights.sum(), 1e-300)
     chance = np.minimum(1.0, ROUGH * width * share)
     some = np.flatnonzero(np.diff(np.floor(np.cumsum(chance)), prepend=0.0))
-    parts = drawing.rows.blocks(state.scaling, some)
-    lifted = ((where, LiftedBlock(block, drawing.slope[..., where])) for where, block in parts)
+    parts = sample.rows.blocks(state.scaling, some)
+    lifted = ((where, LiftedBlock(block, sample.slope[..., where])) for where, block in parts)
     grams = (block.gram(weights[where] / chance[where]) for where, block in lifted)
     return np.asarray(sum(grams, start=np.zeros((width, width))))
 

@@ -107,8 +107,6 @@ def terms(kind: str, loss: Loss | None, t: Tensor, y: Tensor, given: Tensor | No
     if kind == "poisson":
         mean = torch.exp(t)
         return mean - torch.where(y == 0.0, 0.0, y * t), mean - y, mean
-    if kind == "reach":
-        return torch.clamp(t, min=0.0), (t > 0.0).double(), torch.zeros_like(t)
     on = (y > 0.0).double() if kind == "positive" else torch.ones_like(t)
     return 0.5 * t * t * on, t * on, on
 

@@ -10,9 +10,10 @@ from scipy.sparse.linalg import LinearOperator, minres
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.outcome import Outcome
 from superteach.optim import LBFGS, Block, Newton
+from superteach.optim.asynchronous import BlockSums, Offers
 from superteach.optim.function import Function
 from superteach.optim.problem import Certified, DualProblem
-from superteach.protocol.queries import AskMoments, Moments, RankRows, Weigh
+from superteach.protocol.queries import AskMoments, BlockOffer, BlockRound, Moments, RankRows, Weigh
 from superteach.types import Array
 
 
@@ -21,6 +22,34 @@ class Trace(Outcome):
     """Objective and certified gap after every step of a solver, why it stopped, and where."""
 
     point: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """All teachers' blocks, as Algorithm 1 asks them."""
+
+    federation: Federation
+    problem: DualProblem
+
+    def round(self, model: Array, beta: tuple[float, ...]) -> BlockSums:
+        problem = self.problem
+        return self.federation.sum(BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, beta))
+
+    def conjugate(self, point: Array) -> float:
+        return self.federation.over("dual", "all").moments(point, 1).value
+
+    def offers(self, model: Array, taken: tuple[float, ...]) -> Offers:
+        return self.federation.sum(self._question(model, taken))
+
+    def post(self, position: int, model: Array, taken: tuple[float, ...]) -> None:
+        self.federation.post(position, self._question(model, taken))
+
+    def arrival(self) -> tuple[int, Offers]:
+        return self.federation.arrival()
+
+    def _question(self, model: Array, taken: tuple[float, ...]) -> BlockOffer:
+        problem = self.problem
+        return BlockOffer(model, problem.goal, problem.ridge, problem.goal_weight, taken)
 
 
 def rank(federation: Federation, problem: DualProblem, sparsity: float, solver: Newton | LBFGS | Block) -> Trace:
@@ -76,9 +105,9 @@ def solve(federation: Federation, problem: DualProblem, solver: Newton | LBFGS |
         return None
 
     if isinstance(solver, Block):
-        solution = solver.solve(federation, problem, federation.teachers, record)
+        solution = solver.solve(_Blocks(federation, problem), problem, federation.teachers, record)
     else:
-        function = Function(federation.sum, "dual", "all", problem.smooth)
+        function = Function(federation.over("dual", "all"), problem.smooth, cautious=True)
         solution = solver.minimise(
             function,
             np.zeros_like(problem.goal),

@@ -24,13 +24,13 @@ class EachAlone(Search):
     """How a teacher chooses."""
     formulation = "stationary"
 
-    def __init__(self, room: FederatedProblem, goal: Array, settings: Settings) -> None:
-        super().__init__(room, goal, settings)
+    def __init__(self, problem: FederatedProblem, goal: Array, settings: Settings) -> None:
+        super().__init__(problem, goal, settings)
         self._seconds = settings.solver_seconds
 
     def choose(self, size: int) -> Size:
         """Deal the size out evenly, then let every teacher choose its share."""
-        federation, learner = self._room.federation, self._room.learner
+        federation, learner = self._problem.federation, self._problem.learner
         federation.stage = "shares"
         federation.sum(RankRows("even", seed=self._seed))
         federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
@@ -53,7 +53,7 @@ class EachAlone(Search):
 
     def ask(self, query: Alone) -> Solo:
         """Ask all teachers to choose."""
-        solo: Solo = self._room.federation.sum(query)
+        solo: Solo = self._problem.federation.sum(query)
         return solo
 
 

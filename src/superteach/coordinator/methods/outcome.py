@@ -35,8 +35,8 @@ class Outcome:
 class Search:
     """What every chooser that searches anew for each size has in common: it can go back to its best choice."""
 
-    def __init__(self, room: FederatedProblem, goal: Array, settings: Settings) -> None:
-        self._room, self._goal, self._seed = room, goal, settings.random_state
+    def __init__(self, problem: FederatedProblem, goal: Array, settings: Settings) -> None:
+        self._problem, self._goal, self._seed = problem, goal, settings.random_state
         self._best = self.outcome = Outcome("nothing was searched yet", False)
 
     @property
@@ -50,10 +50,10 @@ class Search:
 
     def remember(self) -> None:
         """Note that the choice just made is the best of a walk."""
-        self._room.federation.sum(Recall("walk", True))
+        self._problem.federation.sum(Recall("walk", True))
         self._best = self.outcome
 
     def go_back(self) -> None:
         """Return to the best of a walk."""
-        self._room.federation.sum(Recall("walk", False))
+        self._problem.federation.sum(Recall("walk", False))
         self.outcome = self._best

@@ -41,10 +41,10 @@ class Match(Method):
     def sizes(self, settings: Settings, room: FederatedProblem) -> list[int]:
         """Look at other sizes where a search sees all rows: at all sizes at once, or from several starts."""
         from superteach.coordinator import selection
-        from superteach.coordinator.methods.match import SMALL
+        from superteach.coordinator.methods.match import DEFAULT
         from superteach.selection.polish import FEW
 
-        if settings.budget != "best" or settings.rounding != "together" or room.rows > SMALL:
+        if settings.budget != "best" or settings.rounding != "together" or room.rows > DEFAULT.small:
             return super().sizes(settings, room)
         if room.rows <= FEW and room.learner.outputs == 1:
             return [1, room.rows]

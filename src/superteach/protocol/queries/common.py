@@ -10,36 +10,34 @@ from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar, da
 import numpy as np
 import numpy.typing as npt
 
+from superteach.optim.function import Blocks, Moments
+from superteach.selection.relaxation import BINS
 from superteach.types import Array, Mask
 
 __all__ = [
-    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Behind", "Blocks", "Census", "ClassCounts",
+    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Blocks", "Census", "ChosenCost",
     "ColumnSums", "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall",
     "RowFunction", "RowSet", "Sample", "Size", "Sized", "upper_triangle",
 ]  # fmt: skip
 
-RowFunction = Literal["loss", "dual", "square", "positive", "relax", "reach"]
+RowFunction = Literal["loss", "dual", "square", "positive", "relax"]
 """What each row adds at t = x_j'p: its loss, its h* (see losses), or ½t² (whose curvature is the Gram matrix);
 "positive" is the same ½t² where the label is positive, else 0.
-The last two look at t = u'(g_j, 1), with g_j the row's pull (see methods.match): "relax" adds
-log(1 + exp(z_j + t)) with z_j the row's log-odds, "reach" adds max(0, t)."""
-RowSet = Literal["all", "chosen", "drawn", "priced"]
-"""Which rows are summed: all rows, the chosen ones, the rows drawn to take part in the prices (for "relax" alone), or
-these weighted by their fractions b_j at the present prices."""
-Behind = Literal[RowSet, "in play"]
-"""A set of rows that a reply runs over: a `RowSet`, or the rows in play of a rounding."""
-Over = Literal[Behind, "as asked"]
+"relax" looks at t = u'(g_j, 1), with g_j the row's gradient (see `selection.relaxation`), and adds log(1 + exp(z_j + t)) with
+z_j the row's log-odds."""
+RowSet = Literal["all", "chosen", "random", "sampled", "likely"]
+"""Which rows are summed: all rows, the chosen ones, those that `Sample` drew, those sampled for the relaxed problem (for
+"relax" alone), or these weighted by their inclusion probabilities b_j."""
+Over = Literal[RowSet, "as asked"]
 EVERYTHING = ("everything",)
 """What `Prepare` changes: a teacher forgets all it remembered."""
 HISTOGRAM_BINS = 256
-OCTAVES = 96
-"""Classes of length in a reply to `Balance`: class k holds lengths from 2^(k − 72) on, class 0 all shorter ones."""
 SHAPES = {
     "centre": "x", "scale": "x", "model": "d", "goal": "d", "point": "d", "direction": "d", "metric": "m", "measure": "m",
-    "tilt": "p", "residual": "p", "root": "q", "width": "d", "odds": "o", "shares": "k", "reach": "r",
+    "dual": "p", "width": "d", "odds": "o", "shares": "k", "reach": "r", "models": "n",
 }  # fmt: skip
-"""Shapes of fields by their names: x raw columns, d coefficients, p = d + 1 prices, q p × p, m d or d × d, r the same
-for the coefficients of one output, o octaves, k teachers × d."""
+"""Shapes of fields by their names: x raw columns, d coefficients, p = d + 1 dual variables, m d or d × d (or fewer rows), r the
+same for the coefficients of one output, o bins of length, k teachers × d, n models × d."""
 
 Read = TypeVar("Read", covariant=True)
 
@@ -97,17 +95,17 @@ class Query(Generic[Read]):
         return sum(part if isinstance(part, int) else len(part) for part in parts)
 
     @property
-    def behind(self) -> tuple[Behind, ...]:
+    def behind(self) -> tuple[RowSet, ...]:
         """Sets of rows that this reply runs over."""
         return (vars(self)["rows"] if self.over == "as asked" else self.over,)
 
     listed: ClassVar[tuple[str, ...]] = ()
     """Fields that are lists of any length, whatever others of their name are."""
 
-    @property
-    def priced(self) -> tuple[str, ...]:
-        """Fields that are as long as prices, where others of their names are as long as models."""
-        return ()
+    lifted: ClassVar[tuple[str, ...]] = ()
+    """Fields that are as long as dual variables, where others of their names are as long as models."""
+    varies: ClassVar[bool] = False
+    """Whether the length of a reply depends on the rows; such a query is gathered, not summed."""
 
     def keeps(self, privacy: str) -> bool:
         """Tell whether the query is answered in a privacy mode."""
@@ -116,6 +114,10 @@ class Query(Generic[Read]):
     def read(self, total: Array) -> Read:
         """Return the summed reply in the form the coordinator works with."""
         raise NotImplementedError
+
+    def fits(self, reply: Array) -> bool:
+        """Tell whether a reply is as long as declared."""
+        return reply.shape == (self.reply_length,)
 
     def wrong(self, reply: Array) -> Mask:
         """Mark numbers that no honest reply has."""
@@ -132,17 +134,19 @@ class Query(Generic[Read]):
             "x": [(columns,)],
             "d": [(width,)],
             "p": [(width + 1,)],
-            "q": [(width + 1,) * 2],
             "m": [(width,), (width, width)],
             "r": [shape for own in (columns, columns + 1) if width % own == 0 for shape in ((own,), (own, own))],
-            "o": [(OCTAVES,)],
+            "o": [(BINS,)],
             "k": [(teachers, width)],
+            "n": [(len(value), width) for name, value in vars(self).items() if name == "models"],
         }
         for name, value in vars(self).items():
-            shape = "p" if name in self.priced else "" if name in self.listed else SHAPES.get(name, "")
+            shape = "p" if name in self.lifted else "" if name in self.listed else SHAPES.get(name, "")
             wanted = sizes.get(shape, [])
             if isinstance(value, tuple) and name in ("beta", "counts", "idle"):
                 wanted = [(teachers,)]
+            if shape == "m" and isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1:] == (width,):
+                wanted = [value.shape] if len(value) <= width else wanted  # fewer rows where some directions are flat
             if isinstance(value, np.ndarray):
                 # What no table names, steps and radii, is a list of any length.
                 if value.shape not in wanted and (wanted or value.ndim != 1):
@@ -206,10 +210,11 @@ class Counts(Query[npt.NDArray[np.int64]]):
 
 
 class Size(NamedTuple):
-    """How many rows, and how many of them carry a positive label or target."""
+    """How many rows, how many of them carry a positive label or target, and (where asked) how many each class has."""
 
     rows: int
     positive: int
+    classes: tuple[int, ...] = ()
 
 
 class Sized(Query[Size]):
@@ -223,28 +228,35 @@ class Sized(Query[Size]):
     length = (2,)
 
     def read(self, total: Array) -> Size:
-        return Size(round(total[0]), round(total[1]))
+        rows, positive, *classes = (round(number) for number in total.tolist())
+        return Size(rows, positive, tuple(classes))
 
 
 class Census(Sized):
-    """How many rows are there (or chosen), and how many with a positive label or target?"""
+    """How many rows are there (or chosen), and how many with a positive label or target; of many classes, in each."""
 
-    rows: Literal["all", "chosen"] = "all"
-    broadcast = "which rows"
-    exposure = "rows; rows with a positive label or target"
+    rows: Literal["all", "chosen", "random"] = "all"
+    classes: int = 0
+    broadcast = "which rows, how many classes there are"
+    reply = "2 counts, one more per class"
+    exposure = "rows; rows with a positive label or target; rows of each class"
     over = "as asked"
     changes = ()
+    length = (2, "classes")
 
 
-class ClassCounts(Counts):
-    """How many of the chosen rows belong to each of many classes?"""
+class ChosenCost(Query[float | None]):
+    """What do the chosen rows cost their owners, all together?"""
 
-    classes: int
-    broadcast = "how many classes there are"
-    reply = "one count per label"
-    exposure = "chosen rows of each class"
+    broadcast = "nothing"
+    reply = "1 sum, 1 count"
+    exposure = "the chosen rows' costs together; whether any teacher has costs"
     over = "chosen"
-    length = ("classes",)
+    sensitivity = Sensitivity(None, "costs are not capped")
+    length = (2,)
+
+    def read(self, total: Array) -> float | None:
+        return float(total[0]) if total[1] else None
 
 
 class ColumnSums(Numbers):
@@ -265,7 +277,15 @@ class Announced(Protocol):
         """Return its `name` and its parameters."""
 
 
-class Prepare(Number):
+class Prepared(NamedTuple):
+    """How many rows there are, Σ‖x_j‖² over scaled columns, and whether any teacher has costs."""
+
+    size: Size
+    squares: float
+    costs: bool
+
+
+class Prepare(Query[Prepared]):
     """Use this loss, this constant column (0: none) and this scaling from now on; start afresh."""
 
     loss: Announced
@@ -273,26 +293,13 @@ class Prepare(Number):
     centre: Array | None = None
     scale: Array | None = None
     broadcast = "loss, constant column, scaling"
-    exposure = "the sum of squares over all rows and columns, as scaled"
+    reply = "3 counts, 1 sum"
+    exposure = "rows; rows with a positive label; the sum of squares over all scaled numbers; how many owners have costs"
     changes = EVERYTHING
+    length = (4,)
 
-
-class Blocks(NamedTuple):
-    """The curvature of each output by itself, as if the others stood still; and that of the price of a row."""
-
-    own: Array
-    """Outputs × width × width."""
-    last: Array
-    """None or one number."""
-
-
-class Moments(NamedTuple):
-    """Σ_j f_j(x_j'p), its gradient and (order 2) its curvature, whole or output by output."""
-
-    value: float
-    gradient: Array
-    curvature: Array | None
-    blocks: Blocks | None = None
+    def read(self, total: Array) -> Prepared:
+        return Prepared(Size(round(total[0]), round(total[1])), float(total[2]), total[3] > 0.0)
 
 
 class _Asked(Query[Read]):
@@ -304,8 +311,8 @@ class _Asked(Query[Read]):
     over = "as asked"
 
     @property
-    def priced(self) -> tuple[str, ...]:
-        return ("point", "direction") if self.function in ("relax", "reach") else ()
+    def lifted(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("point", "direction") if self.function == "relax" else ()
 
     def wrong(self, reply: Array) -> Mask:
         """Let overflows pass: a solver looks at them. A NaN comes from an infinity, and never alone."""
@@ -416,44 +423,53 @@ class Keep(Sized):
 
 
 class Sample(Sized):
-    """Choose each of your rows at random with this probability: a baseline to set lessons beside."""
+    """Draw each of your rows at random with this probability: a baseline to set lessons beside."""
 
     probability: float
     seed: int
     broadcast = "a probability and a seed"
+    exposure = "rows drawn; those of them with a positive label or target"
+    over = "random"
+    changes = ("random",)
 
 
 class Recall(Sized):
     """Remember the present choice as the best so far, of a search, a walk over sizes or a set of goals; or go back to it."""
 
-    of: Literal["rounding", "search", "walk", "goal"]
+    of: Literal["search", "walk", "goal"]
     remember: bool
     broadcast = "yes or no: remember this choice, or go back to the one remembered"
     changes = ("chosen", "best")
 
 
 class Comparison(NamedTuple):
-    """How two models agree on the rows: labels in common, or the sums of an r²."""
+    """How models agree with a goal on the rows: labels in common, and the sums of an r²."""
 
     rows: int
-    same_label: int
-    error: float
+    same_label: Array
+    """One count per model."""
+    error: Array
+    """Σ‖Θx − Θ*x‖², one number per model."""
     total: Array
-    """One sum per output."""
+    """Σ of the goal's predictions, one per output."""
     spread: float
+    """Σ‖Θ*x − centre‖²."""
 
 
 class Compare(Query[Comparison]):
-    """How do a model and the goal agree on all rows? `centre` is the mean prediction of each output, once known."""
+    """How do models and the goal agree on all rows? `centre` is the mean prediction of each output, once known."""
 
-    model: Array
+    models: Array
+    """One per line."""
     goal: Array
     centre: Array
     listed = ("centre",)
-    broadcast = "two models"
-    reply = "2 counts, 2 sums, one sum per output"
-    exposure = "how often and how far the two differ on the rows"
-    length = (4, "centre")
+    broadcast = "some models and a goal"
+    reply = "2 sums, 2 per model, one per output"
+    exposure = "how often and how far models differ on the rows"
+    length = (2, "models", "models", "centre")
 
     def read(self, total: Array) -> Comparison:
-        return Comparison(round(total[0]), round(total[1]), float(total[2]), total[3:-1], float(total[-1]))
+        count = len(self.models)
+        same, error, rest = np.split(total[1:-1], [count, 2 * count])
+        return Comparison(round(total[0]), same, error, rest, float(total[-1]))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from superteach.optim.asynchronous import BlockSums, Offers
 from superteach.protocol.queries.common import COUNTED, Query, Read
 from superteach.types import Array, Mask
 
@@ -41,14 +40,6 @@ class _Block(Query[Read]):
         return odd
 
 
-class BlockSums(NamedTuple):
-    """What one round of Algorithm 1 sums: Σh* at the broadcast, Σh at the new α, Σ α_j x_j."""
-
-    conjugate: float
-    objective: float
-    aggregate: Array
-
-
 class BlockRound(_Block[BlockSums]):
     """One round of the paper's Algorithm 1: solve your own block, move by β_i/K, answer Σ α_j x_j."""
 
@@ -61,16 +52,6 @@ class BlockRound(_Block[BlockSums]):
 
     def read(self, total: Array) -> BlockSums:
         return BlockSums(float(total[0]), float(total[1]), total[2:])
-
-
-class Offers(NamedTuple):
-    """Σh* at the broadcast, Σh at α and at the offered α, Σ α_j x_j of both."""
-
-    conjugate: float
-    objective: float
-    offered: float
-    aggregate: Array
-    offer: Array
 
 
 class BlockOffer(_Block[Offers]):
