@@ -182,7 +182,9 @@ def _asked(teacher: DeviceTeacher, query: queries.AskMoments | queries.AskValues
     few = query.rows in ("chosen", "random")
     if query.function == "dual" or (few and teacher._home is not None):
         return None
-    if (query.rows == "sampled") != (query.function == "relax") or (query.rows == "likely" and query.function != "loss"):
+    if (query.rows == "sampled") != (query.function == "relax") or (
+        query.rows == "likely" and query.function != "loss"
+    ):
         raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
     kind = query.function if query.function != "loss" else known(state.loss, "loss").name
     asked = Sought(teacher.rows, teacher.target, kind, state.scaling, state.loss)
@@ -193,7 +195,7 @@ def _asked(teacher: DeviceTeacher, query: queries.AskMoments | queries.AskValues
         if query.rows == "likely":
             return replace(asked, weight=known(state.probabilities, "inclusion probabilities"))
         return replace(asked, lift=drawn.slope, given=drawn.odds)
-    return replace(asked, index=teacher.rows.tensor(rows_named(state, query.rows))) if few else asked
+    return replace(asked, index=teacher.rows.tensor(known(rows_named(state, query.rows), "rows"))) if few else asked
 
 
 def _moments(teacher: DeviceTeacher, query: queries.AskMoments, state: OnDevice, turn: Turn) -> Answer:

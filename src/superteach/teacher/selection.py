@@ -303,9 +303,7 @@ def _undecided(
         certain, some, likely = np.concatenate([certain, some[falls]]), some[stays], likely[stays]
     vectors = _vectors(sample, state, metric, some)
     total = _sum_of(sample, state, metric, certain, np.ones(len(certain)))
-    rest = Undecided(
-        sample.positions(some), sample.positions(certain), np.flatnonzero(everywhere < idle)
-    )
+    rest = Undecided(sample.positions(some), sample.positions(certain), np.flatnonzero(everywhere < idle))
     return rest, vectors, likely, total
 
 

@@ -73,7 +73,9 @@ def _values(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Array:
 
 def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
     """Blocks of the rows a query asks about, lifted to (pull, 1) where it speaks of balance."""
-    if (query.rows == "sampled") != (query.function == "relax") or (query.rows == "likely" and query.function != "loss"):
+    if (query.rows == "sampled") != (query.function == "relax") or (
+        query.rows == "likely" and query.function != "loss"
+    ):
         raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
     outputs = state.loss.outputs if state.loss is not None and query.function == "loss" else 1
     if query.rows in ("sampled", "likely"):
@@ -117,9 +119,7 @@ class OwnSums:
 
     def values(self, point: Array, direction: Array, steps: Array) -> Array:
         """Values at point + s·direction for every step s."""
-        return sum_values(
-            self.teacher, queries.AskValues(self.function, "all", point, direction, steps), self.state
-        )
+        return sum_values(self.teacher, queries.AskValues(self.function, "all", point, direction, steps), self.state)
 
 
 def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
