@@ -62,7 +62,7 @@ ALLOWED = {"cryptography": ("federated",), "fsspec": ("federated.box",), "nvflar
 
 def test_nothing_but_the_federation_loads_its_extras_and_nothing_loads_the_laboratory():
     """All of the product but the federation and its commands, in one interpreter."""
-    theirs = ("federated", "cli.site", "cli.federation", "cli.federated", "cli.lessons")
+    theirs = ("federated", "cli.site", "cli.federation", "cli.federated")
     names = [name for name in PRODUCT if not inside(name, ("__main__", *theirs, *FOREIGN))]
     found = loaded_by(tuple(names))
     assert not {name for name in found if name.split(".")[0] in {*FEDERATED, "superteach_lab"}}

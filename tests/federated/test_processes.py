@@ -120,10 +120,10 @@ def test_nvflare_carries_documents_in_its_own_simulator(tmp_path):
         box.mkdir(parents=True)
     home = found(tmp_path, boxes)
     (workspace / "local").mkdir()
-    allowed = {"format_version": 2, "class_allow_list": ["superteach.federated.nvflare.carrier"]}
+    allowed = {"format_version": 2, "class_allow_list": ["superteach.federated.nvflare"]}
     (workspace / "local" / "resources.json").write_text(json.dumps(allowed))
     code = (
-        "from superteach.federated.nvflare.carrier import make_job\n"
+        "from superteach.federated.nvflare import make_job\n"
         f"make_job({str(home / 'box')!r}, 60.0).simulator_run({str(workspace)!r}, n_clients=3, log_config='error')"
     )
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

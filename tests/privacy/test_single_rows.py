@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from superteach.protocol.queries.match import OCTAVES
 
 import superteach as st
 from superteach.losses import Logistic
 from superteach.protocol.queries import Balance, Draw, Gather, Play, Prepare, Price, Show
-from superteach.protocol.queries.match import OCTAVES
 from tests.privacy.canaries import numbers_found
 
 WIDTH, ROWS = 3, 120

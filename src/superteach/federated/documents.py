@@ -10,12 +10,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -224,24 +223,6 @@ def _moment(text: str) -> datetime:
 
 def _written(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def from_numbers(values: Sequence[Any]) -> list[Any]:
-    """Write numbers as JSON has them; infinities and NaN as texts."""
-    if values and isinstance(values[0], list):
-        return [from_numbers(one) for one in values]
-    return [one if math.isfinite(one) else repr(one) for one in values]
-
-
-def to_numbers(values: object) -> list[Any]:
-    """Read such numbers, or lists of them, or raise ValueError."""
-    if type(values) is not list:
-        raise ValueError(values)
-    if any(type(one) is list for one in values):
-        return [to_numbers(one) for one in values]
-    if not all(type(one) in (int, float) or one in ("inf", "-inf", "nan") for one in values):
-        raise ValueError(values)
-    return [float(one) for one in values]
 
 
 def public_of(key: Ed25519PrivateKey) -> str:

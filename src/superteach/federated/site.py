@@ -2,7 +2,7 @@
 
 What a site says is a function of its policy, its rows and the documents it was sent, and all of these are files. It is asked
 a question twice and gives the same bytes twice; it is killed anywhere and goes on from its files. Nothing here needs NumPy,
-so that a site that waits stays small; `answering` has what looks at rows.
+so that a site that waits stays small; `runner` has what looks at rows.
 
     FOLDER/site.toml     name, file of rows, target, box; written once by `superteach site new`
     FOLDER/policy.toml   what the owner allows; read anew whenever it changes
@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import time
 import tomllib
 from collections.abc import Callable
@@ -42,7 +41,7 @@ from superteach.federated.documents import (
     shown,
     sign,
 )
-from superteach.io.atomic import stamp, write_bytes
+from superteach.io.atomic import stamp, write_bytes, write_durably
 from superteach.versions import VERSION
 
 if TYPE_CHECKING:
@@ -52,16 +51,6 @@ PARTS = ("lessons", "outbox", "ledger", "chosen")
 MOST_TRIES = 12
 """Looks at a file that is no document, each twice as late as the one before: a carrier may still be writing it."""
 MOST_NOTICES = 20
-
-
-def keep(path: Path, data: bytes) -> None:
-    """Write a file for its owner alone, whole or not at all, on the disk when this returns."""
-    write_bytes(path, data, private=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 @dataclass
@@ -133,7 +122,7 @@ class Site:
                 lesson.questions[one.body["number"]] = one
 
     def rules(self) -> Json:
-        """Return the policy's plain entries, read anew when the file has changed; `answering` checks all of it."""
+        """Return the policy's plain entries, read anew when the file has changed; `runner` checks all of it."""
         path = self.folder / "policy.toml"
         now = stamp(path)
         if self._policy[0] != now:
@@ -206,7 +195,7 @@ class Site:
             known = lesson.questions.setdefault(document.body["number"], document)
             if known.id != document.id:
                 raise QueryRefused(f"lesson {lesson.name} has another question {document.body['number']} already")
-        keep(lesson.folder / file_name(document), document.data)
+        write_durably(lesson.folder / file_name(document), document.data)
         return True
 
     def _take_order(self, document: Document) -> None:
@@ -218,7 +207,7 @@ class Site:
         self._check_number(document)
         folder = self.folder / "lessons" / document.id
         folder.mkdir(mode=0o700, exist_ok=True)
-        keep(folder / file_name(document), document.data)
+        write_durably(folder / file_name(document), document.data)
         asked = {document.body["number"]: document} if self.name in document.body["to"] else {}
         self.lessons[document.id] = SiteLesson(folder, document, asked)
 
@@ -265,9 +254,9 @@ class Site:
         if status != "ok":
             (lesson.folder / "refused").write_text(self.conditions)
         elif self.rules().get("review", False):
-            keep(self.folder / "outbox" / file_name(document), document.data)
+            write_durably(self.folder / "outbox" / file_name(document), document.data)
         old = lesson.replies.get(number)
-        keep(lesson.folder / file_name(document), document.data)
+        write_durably(lesson.folder / file_name(document), document.data)
         lesson.replies[number] = document
         if old is not None:  # a refusal that no longer holds
             (lesson.folder / file_name(old)).unlink(missing_ok=True)
@@ -288,14 +277,14 @@ class Site:
                 f"the box holds a reply of this site to lesson {lesson.name} that its folder does not know, so an older "
                 "copy of the folder was put back; the reply was taken over, and what it cost is charged"
             )
-            keep(lesson.folder / "charge", b"")
-            keep(lesson.folder / file_name(document), document.data)
+            write_durably(lesson.folder / "charge", b"")
+            write_durably(lesson.folder / file_name(document), document.data)
             lesson.replies[number] = document
         return True
 
     def close(self, lesson: SiteLesson) -> None:
         """Note that a lesson is over."""
-        keep(lesson.folder / "done", b"")
+        write_durably(lesson.folder / "done", b"")
         self.over.add(lesson.order.id)
         del self.lessons[lesson.order.id]
 
@@ -322,7 +311,7 @@ class Site:
             if known.body == body and known.author == self.public:
                 return known
         document = sign(self.key, "membership", body, self.invitation.id, days=3650)
-        keep(path, document.data)
+        write_durably(path, document.data)
         return document
 
     def sync(self, box: Box) -> bool:

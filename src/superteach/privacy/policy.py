@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Sequence
@@ -33,11 +32,6 @@ class Declared:
     labels: tuple[Label, ...] | None = None
     """The two label values, where the target is one of a classification."""
 
-    def schema(self, classifies: bool) -> Json:
-        """Write all of it in the form of a hello."""
-        text = self.labels is not None and isinstance(self.labels[0], str)
-        return schema_of(self.columns, self.target, text, list(self.labels or ()) if classifies else None, self.rows)
-
 
 @dataclass(frozen=True)
 class Policy:
@@ -62,14 +56,6 @@ class Policy:
     declared: Declared | None = None
     write: Literal["numbers", "rows", "nothing"] = "numbers"
     folder: Path = Path("chosen")
-
-
-def schema_of(columns: Sequence[str], target: str, text: bool, labels: list[Label] | None, rows: int) -> Json:
-    """List the facts of a hello: columns, the target and its kind, a hash of these, the labels and the number of rows."""
-    kind = "text" if text else "number"
-    shape = {"columns": sorted(columns), "target": target, "target_kind": kind}
-    mark = hashlib.sha256(json.dumps(shape).encode()).hexdigest()
-    return {**shape, "columns": list(columns), "labels": labels, "rows": rows, "hash": mark}
 
 
 def read_policy(path: str | Path) -> Policy:
