@@ -125,7 +125,7 @@ class RemoteBox:
             else:
                 self._files, self._root = fsspec.core.url_to_fs(url, skip_instance_cache=True)
             self._files.makedirs(self._root, exist_ok=True)
-            self._files.ls(self._root.partition("/")[0])
+            self._files.ls(self._root.partition("/")[0] or self._root)  # of S3 the bucket, for folders are not there
         except Exception as error:  # every service has errors of its own
             raise SettingError(f"box {url!r} cannot be reached: {reason_of(error)}") from None
 

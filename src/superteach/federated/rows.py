@@ -136,9 +136,7 @@ def canonical(cell: object) -> str:
     """Write one cell such that the same value has the same text whatever type, spelling or column around it."""
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8", errors="backslashreplace")
-    if isinstance(cell, bool | np.bool_):
-        return f"{float(cell)!r}"
-    if isinstance(cell, Real):
+    if isinstance(cell, Real | np.bool_):
         number = float(cell) + 0.0
         if math.isnan(number):
             return ""
