@@ -18,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 from superteach.coordinator import metrics, proofs
 from superteach.coordinator.budget import lesson_sizes
 from superteach.coordinator.methods.base import Method, Outcome, Search
+from superteach.coordinator.path import last_ranks
 from superteach.coordinator.problem import FederatedProblem
 from superteach.coordinator.proofs import Proof
 from superteach.lesson import Certificate
@@ -165,6 +166,10 @@ class Matcher(Search):
             if enough:
                 break
         assert best is not None
+        if best[0] == np.inf:  # the goal wants no row of a class that the learner needs
+            self.outcome = replace(best[2], reason="no search found rows of every class; the lesson is random rows")
+            federation.sum(queries.RankRows("random", seed=self._seed))
+            return federation.sum(queries.Keep(last_ranks(federation, [size])[0]))
         federation.sum(queries.Recall("search", False))
         self.outcome = best[2]
         return best[1]
