@@ -13,7 +13,7 @@ from superteach.coordinator import selection
 from superteach.coordinator.methods import find
 from superteach.exceptions import BudgetError, SettingError
 from superteach.goals import PerturbedFit
-from tests.selection.test_prices import can_be_balanced, pulls_of
+from tests.selection.oracle import can_be_met, gradients_of
 
 ROWS = 800
 LARGE = 1_200
@@ -115,7 +115,7 @@ def test_smallest_for_a_goal_out_of_reach(pool, factor, target):
     goal = far_goal(pool, factor)
     teacher, X, y = taught(pool, "smallest", goal=goal, risk_target=target)
     lesson = teacher.lesson_
-    within = can_be_balanced(pulls_of("squared", X, y, goal), np.append(goal, lesson.size))
+    within = can_be_met(gradients_of("squared", X, y, goal), np.append(goal, lesson.size))
     assert (lesson.certificate is None) == within
     assert not within or factor < 6.0
     assert lesson.lower_bound <= lesson.prediction_distance
