@@ -82,11 +82,11 @@ class Town:
         if name not in self.sites:
             site = Site(self.site(name))
             self.sites[name] = site, Runner(site)
-        site, answering = self.sites[name]
+        site, runner = self.sites[name]
         site.sync(self.carrier)
-        answering.work()
+        runner.work()
         site.sync(self.carrier)
-        answering.finish()
+        runner.finish()
 
     def step_all(self) -> None:
         for name in SITES:

@@ -174,7 +174,7 @@ def test_an_order_for_a_path_outside_writes_nothing_there(town, order):
 def test_a_name_with_escape_sequences_does_not_reach_a_terminal(town, order):
     site = Site(town.site("north"))
     heard: list[str] = []
-    site.heard = heard.append
+    site.on_notice = heard.append
     respond(site, forged(order, Coordinator(town.home).key, target="\x1b]0;owned\x07\x1b[2J").data)
     assert heard
     assert not any("\x1b" in text or "\x07" in text for text in (*heard, *site.notices, json.dumps(site.status())))
@@ -243,7 +243,7 @@ def test_an_invitation_cannot_be_accepted_by_whoever_reads_the_box(town, order):
     false = sign(STRANGER, "membership", {**seen.body, "rows": 1_000_000}, seen.answers)
     (town.place / "members" / f"north-{false.id[:32]}.json").write_bytes(false.data)
     members, strange = Coordinator(town.home).members(LocalBox(town.place))
-    assert members["north"].document.author == public_of(own_key(town.site("north")))
+    assert members["north"].author == public_of(own_key(town.site("north")))
     assert strange == []
 
 

@@ -45,8 +45,10 @@ def with_people(town, name="north", most=3):
     """Give a site's rows a column that says whose they are, ten rows each, and the policy a bound."""
     path = town.files[name]
     header, *lines = path.read_text().split()
-    path.write_text("\n".join([f"{header},who", *(f"{line},p{place // 10}" for place, line in enumerate(lines))]) + "\n")
-    town.edit(name, "# identity = \"patient\" ", 'identity = "who" ')
+    path.write_text(
+        "\n".join([f"{header},who", *(f"{line},p{place // 10}" for place, line in enumerate(lines))]) + "\n"
+    )
+    town.edit(name, '# identity = "patient" ', 'identity = "who" ')
     town.edit(name, "# rows_per_person = 10 ", f"rows_per_person = {most} ")
     site = town.site(name) / "site.toml"
     site.write_text(site.read_text() + 'features = ["a", "b", "c", "d"]\n')

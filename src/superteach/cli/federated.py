@@ -24,7 +24,8 @@ from superteach.coordinator.federation import Federation
 from superteach.coordinator.teach import teach
 from superteach.exceptions import GoalError, SettingError
 from superteach.federated.box import Box, Pause, open_box
-from superteach.federated.coordinator import Coordinator, LessonRecord, Member, Terms, agree
+from superteach.federated.coordinator import Coordinator, LessonRecord, Terms, agree
+from superteach.federated.documents import Document
 from superteach.federated.engine import SOON, DocumentEngine, Unanswered
 from superteach.goals import check_goal
 from superteach.goals.parse import positive_label
@@ -90,7 +91,7 @@ def fetch(coordinator: Coordinator, lesson: LessonRecord, out: Path, place: Path
     """Go on with a lesson as it was asked for, up to its result in a folder."""
     assert lesson.order is not None
     stored = {name: lesson.request[name] for name in ASKED}
-    request = Request(out=out, box=coordinator.folder, settings=lesson.request["given"], as_json=as_json, **stored)
+    request = Request(out=out, box=coordinator.folder, settings=lesson.request["settings"], as_json=as_json, **stored)
     finish(request, place, coordinator, open_box(coordinator.url), lesson, Terms.of_order(lesson.order.body), wait)
 
 
@@ -151,12 +152,12 @@ def _left(lesson: LessonRecord) -> str:
 def _asked(request: Request, settings: Settings) -> Json:
     """Write down what is asked for, so that the lesson can go on without this command; equal requests have one digest."""
     asked: Json = {name: getattr(request, name) for name in ASKED}
-    given = {one.name: request.settings[one.name] for one in fields(Settings) if one.name in request.settings}
+    settings_given = {one.name: request.settings[one.name] for one in fields(Settings) if one.name in request.settings}
     stored = load_goal(request.goal) if is_file(request.goal) else None
-    asked |= {"goal_file": stored.tolist() if isinstance(stored, np.ndarray) else stored, "given": given}
+    asked |= {"goal_file": stored.tolist() if isinstance(stored, np.ndarray) else stored, "settings": settings_given}
     if request.goal.startswith(FROM_DATA):
         asked["goal_data"] = hashlib.sha256(Path(request.goal.removeprefix(FROM_DATA)).read_bytes()).hexdigest()
-    text = json.dumps({**asked, "settings": settings.as_dict()}, sort_keys=True)
+    text = json.dumps({**asked, "all_settings": settings.as_dict()}, sort_keys=True)
     return {**asked, "digest": hashlib.sha256(text.encode()).hexdigest()}
 
 
@@ -166,12 +167,11 @@ def _student(request: Request) -> Learner:
 
 def _unfinished(coordinator: Coordinator, asked: Json) -> LessonRecord | None:
     """Find a lesson that the same request began and nobody has fetched or given up."""
-    found = [one for one in LessonRecord.all(coordinator) if one.request["digest"] == asked["digest"]]
-    found = [one for one in found if not one.fetched and not one.aborted]
-    return found[-1] if found else None
+    same = [one for one in LessonRecord.all(coordinator) if one.request["digest"] == asked["digest"]]
+    return next((one for one in reversed(same) if not one.fetched and not one.aborted), None)
 
 
-def _members(coordinator: Coordinator, box: Box, wanted: list[str] | None, wait: float) -> list[Member]:
+def _members(coordinator: Coordinator, box: Box, wanted: list[str] | None, wait: float) -> list[Document]:
     """Find the sites to teach with; wait, and say for whom, where none of them has joined yet."""
     started, said, pause = time.monotonic(), False, Pause(box.patience)
     while True:

@@ -224,12 +224,12 @@ def _in_child(site: Site, box: Box) -> Site:
             os.kill(child, signal.SIGTERM)
             os.waitpid(child, 0)
         raise
-    found = Site(site.folder)
-    found.heard = site.heard
+    anew = Site(site.folder)
+    anew.on_notice = site.on_notice
     if status:
-        found.notice(f"the process that answers ended with status {status}; it is started again")
+        anew.notice(f"the process that answers ended with status {status}; it is started again")
         time.sleep(1.0)
-    return found
+    return anew
 
 
 def _look(site: Site, box: Box) -> bool:
@@ -257,7 +257,7 @@ def _alone(folder: Path) -> Iterator[Site]:
     handle, other = hold(folder / "lock")
     if handle < 0:
         raise SettingError(f"{str(folder)!r} is run by another process ({other}): one is enough")
-    site.heard = lambda text: say(f"{site.name}: {text}")
+    site.on_notice = lambda text: say(f"{site.name}: {text}")
     try:
         yield site
     finally:

@@ -85,24 +85,6 @@ def create_federation(folder: Path, sites: Sequence[str], box: str | None = None
     return coordinator
 
 
-@dataclass(frozen=True)
-class Member:
-    """A site that accepted its invitation: what it says of its rows."""
-
-    document: Document
-
-    @property
-    def name(self) -> str:
-        """The site."""
-        return str(self.document.body["site"])
-
-    @property
-    def seat(self) -> Json:
-        """Its place in a roster."""
-        body = self.document.body
-        return {"name": self.name, "key": self.document.author, "rows": body["rows"], "share": body["share"]}
-
-
 class Coordinator:
     """A coordinator's folder."""
 
@@ -129,12 +111,12 @@ class Coordinator:
             write_durably(path, sign(self.key, "invitation", body, days=YEARS).data)
         return path
 
-    def members(self, box: Box) -> tuple[dict[str, Member], list[str]]:
+    def members(self, box: Box) -> tuple[dict[str, Document], list[str]]:
         """Return the sites that have joined, by name, and what is to be said of those that have not.
 
         The first key that proves to know a site's invitation is entered in federation.toml; from then on it is the site's.
         """
-        found: dict[str, Member] = {}
+        members: dict[str, Document] = {}
         strange: dict[str, str] = {}
         for document in _memberships(box):
             site, author = document.body["site"], document.author
@@ -148,10 +130,10 @@ class Coordinator:
                         f"{self.folder / 'federation.toml'}"
                     )
                 continue
-            if site not in found or found[site].document.issued <= document.issued:
-                found[site] = Member(document)
-        order = {name: found[name] for name in sorted(found)}  # the order in which sites joined changes no lesson
-        return order, [text for site, text in strange.items() if site not in found]
+            if site not in members or members[site].issued <= document.issued:
+                members[site] = document
+        joined = {name: members[name] for name in sorted(members)}  # the order in which sites joined changes no lesson
+        return joined, [text for site, text in strange.items() if site not in members]
 
     def invited(self) -> list[str]:
         """List sites with an invitation."""
@@ -313,10 +295,10 @@ class Terms:
 
 
 def agree(
-    members: Sequence[Member], learner: Learner, features: Sequence[str] | None, privacy: str, positive: PositiveLabel
+    members: Sequence[Document], learner: Learner, features: Sequence[str] | None, privacy: str, positive: PositiveLabel
 ) -> Terms:
     """Find what all sites have in common, from what they declare; or say who differs in what, before anybody is asked."""
-    said = {member.name: member.document.body for member in members}
+    said = {member.body["site"]: member.body for member in members}
     for name, theirs in said.items():
         if odd := misfit("the coordinator", VERSION, f"site {name}", theirs["version"]):
             raise QueryRefused(odd)
@@ -328,7 +310,13 @@ def agree(
             )
     columns, target = _columns(said, features)
     classes = positive.last(_classes(said) if learner.loss.classifies else None)
-    return Terms(columns, target, classes, tuple(member.seat for member in members))
+    return Terms(columns, target, classes, tuple(_seat(member) for member in members))
+
+
+def _seat(membership: Document) -> Json:
+    """Return a site's place in a roster."""
+    body = membership.body
+    return {"name": body["site"], "key": membership.author, "rows": body["rows"], "share": body["share"]}
 
 
 def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[tuple[str, ...], str]:

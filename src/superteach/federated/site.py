@@ -96,8 +96,8 @@ class Site:
         self.over: set[str] = set()
         """Lessons that are over, or not this site's."""
         self.notices = self._old_notices()
-        self.heard: Callable[[str], None] = lambda text: None
-        """Who hears notices as they come."""
+        self.on_notice: Callable[[str], None] = lambda text: None
+        """Called with every new notice."""
         self._seen: set[str] = set()
         self._tries: dict[str, tuple[int, float]] = {}
         self._policy: tuple[object, Json] = (None, {})
@@ -156,7 +156,7 @@ class Site:
             return
         line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}"
         self.notices = [*self.notices, line][-MOST_NOTICES:]
-        self.heard(text)
+        self.on_notice(text)
         with suppress(OSError), (self.folder / "notices.log").open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
@@ -192,8 +192,8 @@ class Site:
             return True
         else:
             self._check_number(document)
-            known = lesson.questions.setdefault(document.body["number"], document)
-            if known.id != document.id:
+            first = lesson.questions.setdefault(document.body["number"], document)
+            if first.id != document.id:
                 raise QueryRefused(f"lesson {lesson.name} has another question {document.body['number']} already")
         write_durably(lesson.folder / file_name(document), document.data)
         return True
@@ -218,13 +218,12 @@ class Site:
 
     def pending(self) -> list[tuple[SiteLesson, int]]:
         """List questions that wait for a reply, in order; refusals wait again once policy or rows have changed."""
-        found = []
-        for lesson in self.lessons.values():
-            for number in sorted(lesson.questions):
-                reply = lesson.replies.get(number)
-                if lesson.receipt is None and (reply is None or (self.mended(lesson, reply))):
-                    found.append((lesson, number))
-        return found
+        return [
+            (lesson, number)
+            for lesson in self.lessons.values()
+            for number in sorted(lesson.questions)
+            if lesson.receipt is None and (number not in lesson.replies or self.mended(lesson, lesson.replies[number]))
+        ]
 
     def mended(self, lesson: SiteLesson, reply: Document) -> bool:
         """Tell whether a refusal may no longer hold."""
@@ -271,8 +270,8 @@ class Site:
         )
         if lesson is None:
             return False
-        known = lesson.replies.get(number)
-        if document.body["status"] == "ok" and (known is None or known.id != document.id):
+        kept = lesson.replies.get(number)
+        if document.body["status"] == "ok" and (kept is None or kept.id != document.id):
             self.notice(
                 f"the box holds a reply of this site to lesson {lesson.name} that its folder does not know, so an older "
                 "copy of the folder was put back; the reply was taken over, and what it cost is charged"
@@ -307,9 +306,9 @@ class Site:
             "share": rules.get("share", 1.0),
         }
         with suppress(OSError, QueryRefused):
-            known = read(path.read_bytes())
-            if known.body == body and known.author == self.public:
-                return known
+            last = read(path.read_bytes())
+            if last.body == body and last.author == self.public:
+                return last
         document = sign(self.key, "membership", body, self.invitation.id, days=3650)
         write_durably(path, document.data)
         return document
@@ -374,15 +373,15 @@ class Site:
     def approve(self, name: str) -> int:
         """Let replies in the outbox go whose lesson or file begins with `name` ("all": every one); return how many."""
         waiting = self.waiting()
-        found = [
+        chosen = [
             one for one in waiting if name == "all" or one.answers.startswith(name) or file_name(one).startswith(name)
         ]
-        if not found:
+        if not chosen:
             listed = ", ".join(file_name(one) for one in waiting) or "none"
             raise SettingError(f"no reply that waits for approval is named {name!r}; there are {listed}")
-        for one in found:
+        for one in chosen:
             (self.folder / "outbox" / file_name(one)).unlink()
-        return len(found)
+        return len(chosen)
 
     def waiting(self) -> list[Document]:
         """List replies that wait for a person."""
