@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -99,6 +100,28 @@ def test_processes_that_are_killed_outright_lose_nothing(tmp_path, seed):
     assert [path.name for path in (tmp_path / "clinic" / "lessons").glob("[!.]*")] == [lesson]
     for name in SITES:
         assert [one["lesson"] for one in Ledger(tmp_path / name / "ledger", 1.0, 1e-6).entries()] == [lesson]
+
+
+def test_the_page_works_word_by_word_in_a_fresh_folder(tmp_path):
+    """The first lesson of docs/federation.md: every command that it shows, as a person would type them."""
+    page = (Path(__file__).parents[2] / "docs" / "federation.md").read_text("utf-8")
+    part = page.partition("## A first lesson")[2].partition("\n## ")[0]
+    lines = re.findall(r"^    (?:\$ )?(.*)$", part, re.MULTILINE)
+    shown = [line for line in lines if not line.startswith(("clinic/", "…"))]  # the rest is what a command prints
+    (tmp_path / "superteach").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m superteach "$@"\n')
+    (tmp_path / "superteach").chmod(0o755)
+    (tmp_path / "python").symlink_to(sys.executable)
+    (tmp_path / "work").mkdir()
+    script = "\n".join(["set -me", *shown, "kill %1 %2 %3", "wait || true"])
+    environment = ENV | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path / "work", env=environment, capture_output=True, text=True, timeout=170
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "work" / "lesson" / "report.html").exists()
+    for name in SITES:
+        (note,) = (tmp_path / "work" / name / "chosen").glob("*.txt")
+        assert "carry the share" in note.read_text()
 
 
 def test_two_processes_do_not_run_one_site(tmp_path):

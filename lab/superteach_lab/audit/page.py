@@ -179,8 +179,8 @@ def _epsilon(page: Page, epsilon_report: EpsilonReport) -> None:
     section.prose(strong(f"{guarantee['sentence']}."))
     section.prose(
         f"A claim like this can be tested. The audit made up a row that shows itself as much as a row can "
-        f"({epsilon_report.row}), ran many lessons with it and without it, in the very way that real lessons run, and tried to "
-        "tell them apart, knowing all other rows. How well that works proves that at least so much ε was spent. "
+        f"({epsilon_report.row}), ran many lessons with it and without it, in the very way that real lessons run, and tried "
+        "to tell them apart, knowing all other rows. How well that works proves that at least so much ε was spent. "
         "Where that is more than was claimed, the claim is false."
     )
     rows = [

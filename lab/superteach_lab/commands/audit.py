@@ -307,15 +307,16 @@ def _show(result: Audit) -> None:
                 say(in_options(f"{one.mode}: {finding.attack}: {finding.said}"))
     if result.unmeasured:
         say(in_options(f"ε was not measured: {result.unmeasured}"))
-    if result.epsilon_report is not None:
-        least = max(one.epsilon for one in result.epsilon_report.measured)
-        runs = max(one.runs for one in result.epsilon_report.measured)
-        missed = [one.variant for one in result.epsilon_report.variants if one.caught is False]
-        unsure = [one.variant for one in result.epsilon_report.variants if one.caught is None]
+    report = result.epsilon_report
+    if report is not None:
+        least = max(one.epsilon for one in report.measured)
+        runs = max(one.runs for one in report.measured)
+        missed = [one.variant for one in report.variants if one.caught is False]
+        unsure = [one.variant for one in report.variants if one.caught is None]
         outcome = "NOT found out: " + ", ".join(missed) if missed else "all found out"
         say(
-            f"ε claimed {result.epsilon_report.mode.epsilon:g}, measured at least {least:.3g} (95% confidence, {runs:,} runs), "
-            f"{'nothing speaks' if result.epsilon_report.honest else 'the measurements SPEAK'} against the claim; "
+            f"ε claimed {report.mode.epsilon:g}, measured at least {least:.3g} (95% confidence, {runs:,} runs), "
+            f"{'nothing speaks' if report.honest else 'the measurements SPEAK'} against the claim; "
             f"modes broken on purpose {outcome}"
             + (f" but for those that could not be run: {', '.join(unsure)}" if unsure else "")
         )
