@@ -197,6 +197,13 @@ def test_a_refusal_with_escape_sequences_is_shown_without(town, order, capsys):
     assert "\x1b[2J" not in err
 
 
+def test_a_version_with_escape_sequences_is_no_version(town, order):
+    """It would be shown where two versions do not work together."""
+    for kind, body in (("order", order.body), ("membership", Site(town.site("north")).membership().body)):
+        with pytest.raises(QueryRefused, match="'version' does not fit"):
+            sign(STRANGER, kind, {**body, "version": "9.\x1b[2J"})
+
+
 def test_a_document_of_ten_megabytes_is_not_read(town, order, monkeypatch):
     read_bytes: list[int] = []
     plain = LocalBox.get

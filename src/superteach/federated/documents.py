@@ -44,6 +44,8 @@ SKEW = timedelta(hours=1)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 ID = re.compile(r"[0-9a-f]{64}")
 KEY = re.compile(r"ed25519:[A-Za-z0-9+/]{43}=")
+RELEASE = re.compile(r"[0-9A-Za-z.+!-]{1,60}")
+"""A version of superteach: it is shown on terminals."""
 Check = Callable[[Any], bool]
 
 
@@ -83,9 +85,9 @@ def _price(value: Any) -> bool:
 _QUESTION = {"number": _is(int), "to": _texts, "query": _is(dict)}
 KINDS: dict[str, dict[str, Check]] = {
     "invitation": {"federation": _fits(NAME), "site": _fits(NAME), "box": _is(str), "secret": _fits(ID)},
-    "membership": {"site": _fits(NAME), "proof": _fits(ID), "version": _is(str), "rows": _is(int), "columns": _texts,
+    "membership": {"site": _fits(NAME), "proof": _fits(ID), "version": _fits(RELEASE), "rows": _is(int), "columns": _texts,
                    "target": _is(str), "labels": _labels, "privacy": _texts, "share": _part},
-    "order": {"nonce": _fits(ID), "version": _is(str), "learner": _is(dict), "columns": _texts, "target": _is(str),
+    "order": {"nonce": _fits(ID), "version": _fits(RELEASE), "learner": _is(dict), "columns": _texts, "target": _is(str),
               "classes": _labels, "roster": _seats, "privacy": _is(str), "size": _is(int), "price": _price, **_QUESTION},
     "question": _QUESTION,
     "reply": {"site": _fits(NAME), "number": _is(int), "status": lambda value: value in ("ok", "refused", "failed"),

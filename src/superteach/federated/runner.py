@@ -175,7 +175,7 @@ class Runner:
         if session is not None and session.guard.policy == policy:
             return session
         body = lesson.order.body
-        if odd := misfit(f"site {self.site.name}", VERSION, "the coordinator", body["version"][:40]):
+        if odd := misfit(f"site {self.site.name}", VERSION, "the coordinator", body["version"]):
             raise QueryRefused(odd)
         try:
             learner = Learner.from_dict(body["learner"])
