@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
-from superteach.coordinator import selection
+from superteach.coordinator.budget import PATH_FRACTIONS
 from superteach.coordinator.methods import find
 from superteach.exceptions import BudgetError, SettingError
 from superteach.goals import PerturbedFit
@@ -204,7 +204,7 @@ def test_one_class_alone_is_refused_or_passed_over(pool):
 
 def test_match_walks_fewer_sizes_than_the_others():
     """Each size costs it a whole search."""
-    assert len(find("match").fractions) < len(find("dual").fractions) == len(selection.PATH_FRACTIONS)
+    assert len(find("match").fractions) < len(find("dual").fractions) == len(PATH_FRACTIONS)
 
 
 def test_a_goal_that_puts_all_rows_into_one_class_is_named():
