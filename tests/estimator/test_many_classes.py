@@ -243,18 +243,6 @@ def test_curvature_of_each_output_by_itself(outputs):
         teacher.answer(AskMoments("loss", "all", point, 2, 2), state, turn)
 
 
-def test_rows_weighted_alike_are_fitted_as_scikit_learn_does():
-    """The model that all rows balance when they count as few: where it is nearer, lessons out of reach go on from it."""
-    X, y = pool(400, classes=3)
-    codes = np.searchsorted(NAMES, y).astype(float)
-    learner = Learner(Softmax(3), 1.0, "free")
-    room = setup(Federation(Threads([Teacher("all", X, codes)])), learner, None, False)
-    found = room.fit_evenly(40, np.zeros(room.width)).reshape(3, -1)
-    theirs = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, y, sample_weight=np.full(400, 0.1))
-    np.testing.assert_allclose(found[:, :-1], theirs.coef_, atol=1e-6)
-    assert np.abs(found[:, :-1] - LogisticRegression(tol=1e-12).fit(X, y).coef_).max() > 0.05
-
-
 def test_rough_curvatures_are_near_the_whole_one():
     """Summed over a part of the rows, weighted by how likely they were: no direction bends twice or half as much."""
     X, y = pool(6000, classes=3)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Literal
 
 import numpy as np
 
 from superteach.coordinator import metrics
-from superteach.coordinator.federation import Federation
 from superteach.learner import Learner, fit
 from superteach.losses import Logistic, Loss, Squared
 from superteach.optim import Newton
+from superteach.optim.function import Moments
 from superteach.optim.problem import ridge_penalty
-from superteach.protocol.queries import AskMoments, AskValues, Moments, Query
 from superteach.types import Array, Positions
 
 
@@ -80,9 +79,8 @@ class Programme:
         """The learner's model on these rows, by the fit that every method is scored with."""
         X, y = self.X[rows], self.y[rows]
         learner = Learner(self.loss, self.ridge, "free" if self.free_intercept else "none")
-        held = cast(Federation, _Held(X, y, self.loss))
         square = float(np.square(X).sum()) / len(rows)
-        return fit(held, learner, len(rows), "chosen", Newton(), np.zeros(self.width), square).model
+        return fit(_Rows(X, y, self.loss), learner, len(rows), Newton(), np.zeros(self.width), square).model
 
     def risk(self, rows: Positions) -> float:
         """‖θ_S − θ*‖, refitted."""
@@ -93,20 +91,20 @@ class Programme:
         return len(np.unique(rows)) == len(rows) and self.least <= len(rows) <= self.most
 
 
-class _Held:
-    """Rows in hand, which answer the two questions a fit asks."""
+class _Rows:
+    """Rows in hand, and their sums."""
 
     def __init__(self, X: Array, y: Array, loss: Loss) -> None:
         self._X, self._y, self._loss = X, y, loss
 
-    def sum(self, query: Query[object]) -> Any:
-        if isinstance(query, AskMoments):
-            terms = self._loss.terms(self._X @ query.point, self._y)
-            curvature = (self._X.T * terms.curvature) @ self._X if query.order == 2 else None
-            return Moments(float(terms.value.sum()), self._X.T @ terms.slope, curvature)
-        assert isinstance(query, AskValues)
-        at, along = self._X @ query.point, self._X @ query.direction
-        return np.array([self._loss.value(at + step * along, self._y).sum() for step in query.steps])
+    def moments(self, point: Array, order: Literal[1, 2]) -> Moments:
+        terms = self._loss.terms(self._X @ point, self._y)
+        curvature = (self._X.T * terms.curvature) @ self._X if order == 2 else None
+        return Moments(float(terms.value.sum()), self._X.T @ terms.slope, curvature)
+
+    def values(self, point: Array, direction: Array, steps: Array) -> Array:
+        at, along = self._X @ point, self._X @ direction
+        return np.array([self._loss.value(at + step * along, self._y).sum() for step in steps])
 
 
 def slope(loss: Loss, eta: Any, y: Any, exp: Callable[[Any], Any]) -> Any:
