@@ -13,8 +13,7 @@ from scipy.special import softmax
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import LinearSVC
 
-from superteach import Federation, Learner, Lesson, SuperTeacher, Threads, losses
-from superteach.coordinator.problem import setup
+from superteach import Learner, Lesson, SuperTeacher, losses
 from superteach.exceptions import BudgetError, DataError, GoalError, LearnerError, QueryRefused, SettingError
 from superteach.goals import MaxAUC, PerturbedFit
 from superteach.losses.multioutput import Softmax
