@@ -8,6 +8,7 @@ import sys
 from benchmarks import (
     asynchronous,
     bounds,
+    core,
     drop,
     dual,
     federation,
@@ -41,6 +42,9 @@ def main() -> None:
     """Run what is named, or everything; `scale` has cases and options of its own, and is run by that name alone."""
     if sys.argv[1:2] == ["scale"]:
         scale.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["core"]:
+        core.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
