@@ -5,8 +5,8 @@
     python -m benchmarks core --cases all --against ../other-checkout      # 500,000 rows, 100 columns, many classes as well
 
 Both codes teach the same pools, in turns, in processes of their own with one thread for linear algebra (--threads). Medians
-over seeds; ratios are to the other code, medians over seeds too. Wall time is what a user waits, processor time what it costs
-on a machine that others use. Seeds start at 1,000: nothing was tuned on them.
+over seeds; ratios are to the other code. Wall time is what a user waits, processor time what it costs on a machine that
+others use. Seeds start at 1,000: nothing was tuned on them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,11 @@ class Server:
             text=True,
         )
 
-    def lesson(self, task: Path) -> dict[str, Any]:
-        """Teach one task that lies in a file."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        print(task, file=self._process.stdin, flush=True)
+    def lesson(self, task: Path, numbers: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Teach one task that lies in a file, with some of the code's numbers changed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps({"task": str(task), "numbers": numbers or {}}), file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
         if not answer:
             raise SystemExit(f"the process that teaches {task.stem} died with code {self._process.wait()}")
