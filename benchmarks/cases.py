@@ -92,6 +92,17 @@ def _classes(case: Case, seed: int) -> tuple[Any, ...]:
     return X[: case.rows], label[: case.rows], draw.integers(0, 5, case.rows), estimator, goal
 
 
+def _rare(case: Case, seed: int) -> tuple[Any, ...]:
+    """Four numbers and dummies of forty categories, most of them rare, beside an intercept: a direction no row sees."""
+    draw = np.random.default_rng(seed)
+    kinds = draw.choice(40, 2 * case.rows, p=(odds := 1.0 / np.arange(1, 41)) / odds.sum())
+    X = np.column_stack([draw.standard_normal((2 * case.rows, 4)), np.eye(40)[kinds]])
+    score = X @ draw.standard_normal(44)
+    y = (score + draw.logistic(size=2 * case.rows) > np.median(score)).astype(int)
+    goal = LogisticRegression(max_iter=1_000).fit(X[case.rows :], y[case.rows :])
+    return X[: case.rows], y[: case.rows], draw.integers(0, 5, case.rows), LogisticRegression(), goal
+
+
 def _digits(case: Case, seed: int) -> tuple[Any, ...]:
     """Ten classes, 64 pixels from 0 to 1: 650 coefficients."""
     X, y = load_digits(return_X_y=True)
@@ -138,6 +149,7 @@ KINDS: dict[str, Callable[[Case, int], tuple[Any, ...]]] = {
     "ridge": _ridge,
     "ridge without noise": _unreachable,
     "classes": _classes,
+    "rare categories": _rare,
     "digits": _digits,
     "Fashion-MNIST": _fashion,
     "like covertype": _covertype,
@@ -154,12 +166,19 @@ CASES = {
     "r5k10": Case("ridge", 5_000, 10),
     "r20k50": Case("ridge", 20_000, 50, budget=0.1, moved=0.3),
     "h20k30": Case("squared hinge", 20_000, 30, budget=0.1),
+    "h5k10": Case("squared hinge", 5_000, 10, budget=0.1),
+    "alone5k10": Case("logistic", 5_000, 10, settings=_ALONE),
+    "isolated5k10": Case("logistic", 5_000, 10, settings=_ISOLATED),
     "alone50k10": Case("logistic", 50_000, 10, settings=_ALONE),
     "alone100k50": Case("logistic", 100_000, 50, moved=0.3, settings=_ALONE, slow=True),
     "isolated50k10": Case("logistic", 50_000, 10, settings=_ISOLATED),
     "isolated100k50": Case("logistic", 100_000, 50, moved=0.3, settings=_ISOLATED, slow=True),
     "unreachable5k10": Case("ridge without noise", 5_000, 10, budget=100),
     "few400": Case("logistic", 400, 5, budget=0.1),
+    "few60": Case("logistic", 60, 3, budget=8),
+    "few28": Case("ridge", 28, 2, budget=5),
+    "rare8k": Case("rare categories", 8_000, budget=400),
+    "rare8k isolated": Case("rare categories", 8_000, budget=400, settings=_ISOLATED),
     "classes4k8": Case("classes", 4_000, 8, budget=400),
     "digits300": Case("digits", budget=300),
     "digits900": Case("digits", budget=900, slow=True),

@@ -12,6 +12,8 @@ import warnings
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+
 from superteach import SuperTeacher
 
 warnings.simplefilter("ignore")
@@ -27,7 +29,14 @@ def change(name, value):
     before = getattr(owner, last)
     if isinstance(before, tuple):  # JSON has no tuples
         value = tuple(value)
-    object.__setattr__(owner, last, value) if objects else setattr(owner, last, value)
+    if isinstance(before, np.ndarray):
+        value = np.array(value)
+    if objects:
+        object.__setattr__(owner, last, value)
+        return before
+    for other in [one for key, one in sys.modules.items() if key.startswith("superteach")]:
+        if vars(other).get(last) is before:  # modules that import a number have it under the same name
+            setattr(other, last, value)
     return before
 
 
@@ -39,7 +48,9 @@ for line in sys.stdin:
         started, busy = time.perf_counter(), time.process_time()
         teacher = SuperTeacher(estimator, goal, **settings).fit(X, y, groups=owner)
         seconds, processor = time.perf_counter() - started, time.process_time() - busy
-        lesson = getattr(teacher, "measured_", teacher.lesson_)  # modes that refit no model leave that to the owner of all
+        lesson = getattr(
+            teacher, "measured_", teacher.lesson_
+        )  # modes that refit no model leave that to the owner of all
         answer = {
             "seconds": seconds,
             "processor": processor,
