@@ -14,7 +14,7 @@ from superteach.losses.multioutput import EVERY_LOSS, spread
 from superteach.losses.scalar import Huber
 from superteach.optim.problem import Scaling
 from superteach.selection.prices import SKETCHED, contrasts, sketch
-from superteach.teacher.rows import LiftedBlock, Rows, SeveralBlock, pull_squares, pulls_mapped
+from superteach.teacher.rows import LiftedBlock, Rows, SeveralBlock, gradient_squares, mapped_gradients
 
 CLASSES, ROWS, WIDTH = 4, 9, 3
 LOSSES = [Softmax(CLASSES), SquaredLabels(CLASSES), SquaredHinges(CLASSES), SquaredTargets(CLASSES)]
@@ -103,8 +103,8 @@ def test_sums_by_factors_are_those_of_built_pulls(loss, form):
     assert lifted.gram(weights) == pytest.approx((rows.T * weights) @ rows)
     for metric in (rng.standard_normal((70, len(model))), rng.random(len(model))):
         moved = pulls * metric if metric.ndim == 1 else pulls @ metric.T
-        assert pulls_mapped(block, terms.slope, metric) == pytest.approx(moved)
-        assert pull_squares(block, terms.slope, metric) == pytest.approx(np.square(moved).sum(axis=1))
+        assert mapped_gradients(block, terms.slope, metric) == pytest.approx(moved)
+        assert gradient_squares(block, terms.slope, metric) == pytest.approx(np.square(moved).sum(axis=1))
 
 
 def test_a_sketch_keeps_lengths_within_an_octave():
