@@ -42,6 +42,7 @@ class Case:
     budget: Any = 0.04
     moved: float = 1.0
     settings: dict[str, Any] = field(default_factory=dict)
+    teachers: int = 10
     slow: bool = False
 
     def task(self, seed: int) -> Task:
@@ -51,21 +52,21 @@ class Case:
 
 
 def _logistic(case: Case, seed: int) -> tuple[Any, ...]:
-    X, y, owner = pools.classification(case.rows, case.width, seed=seed)
+    X, y, owner = pools.classification(case.rows, case.width, case.teachers, seed)
     ridge = pools.RIDGE_PER_ROW * case.rows
     estimator = LogisticRegression(C=1.0 / ridge, fit_intercept=False, solver="newton-cholesky", tol=1e-10)
     return X, y, owner, estimator, _moved(estimator.fit(X, y), case.moved, seed)
 
 
 def _hinge(case: Case, seed: int) -> tuple[Any, ...]:
-    X, y, owner = pools.classification(case.rows, case.width, seed=seed)
+    X, y, owner = pools.classification(case.rows, case.width, case.teachers, seed)
     ridge = pools.RIDGE_PER_ROW * case.rows
     estimator = LinearSVC(C=1.0 / ridge, fit_intercept=False, tol=1e-8, max_iter=100_000)
     return X, y, owner, estimator, _moved(estimator.fit(X, y), case.moved, seed)
 
 
 def _ridge(case: Case, seed: int, noise: float = 20.0) -> tuple[Any, ...]:
-    X, y, owner = pools.regression(case.rows, case.width, seed=seed, noise=noise)
+    X, y, owner = pools.regression(case.rows, case.width, case.teachers, seed, noise)
     estimator = Ridge(alpha=case.rows / 5_000, fit_intercept=False)
     return X, y, owner, estimator, _moved(estimator.fit(X, y), case.moved, seed)
 
@@ -89,7 +90,17 @@ def _classes(case: Case, seed: int) -> tuple[Any, ...]:
     X = draw.standard_normal((2 * case.rows, case.width)) + centre[label]
     estimator = LogisticRegression(C=1.0, tol=1e-8, max_iter=5_000)
     goal = LogisticRegression(C=1.0, tol=1e-8, max_iter=5_000).fit(X[case.rows :], label[case.rows :])
-    return X[: case.rows], label[: case.rows], draw.integers(0, 5, case.rows), estimator, goal
+    return X[: case.rows], label[: case.rows], draw.integers(0, case.teachers, case.rows), estimator, goal
+
+
+def _unbalanced(case: Case, seed: int) -> tuple[Any, ...]:
+    """One row in a hundred is positive; the goal is the fit on other rows."""
+    draw = np.random.default_rng(seed)
+    y = np.where(draw.random(2 * case.rows) < 0.01, 1.0, -1.0)
+    X = draw.standard_normal((2 * case.rows, case.width)) + 0.5 * y[:, None]
+    estimator = LogisticRegression(C=1.0, tol=1e-8, max_iter=5_000)
+    goal = LogisticRegression(C=1.0, tol=1e-8, max_iter=5_000).fit(X[case.rows :], y[case.rows :])
+    return X[: case.rows], y[: case.rows], draw.integers(0, case.teachers, case.rows), estimator, goal
 
 
 def _rare(case: Case, seed: int) -> tuple[Any, ...]:
@@ -100,7 +111,7 @@ def _rare(case: Case, seed: int) -> tuple[Any, ...]:
     score = X @ draw.standard_normal(44)
     y = (score + draw.logistic(size=2 * case.rows) > np.median(score)).astype(int)
     goal = LogisticRegression(max_iter=1_000).fit(X[case.rows :], y[case.rows :])
-    return X[: case.rows], y[: case.rows], draw.integers(0, 5, case.rows), LogisticRegression(), goal
+    return X[: case.rows], y[: case.rows], draw.integers(0, case.teachers, case.rows), LogisticRegression(), goal
 
 
 def _digits(case: Case, seed: int) -> tuple[Any, ...]:
@@ -149,6 +160,7 @@ KINDS: dict[str, Callable[[Case, int], tuple[Any, ...]]] = {
     "ridge": _ridge,
     "ridge without noise": _unreachable,
     "classes": _classes,
+    "unbalanced": _unbalanced,
     "rare categories": _rare,
     "digits": _digits,
     "Fashion-MNIST": _fashion,
@@ -175,10 +187,15 @@ CASES = {
     "isolated100k50": Case("logistic", 100_000, 50, moved=0.3, settings=_ISOLATED, slow=True),
     "unreachable5k10": Case("ridge without noise", 5_000, 10, budget=100),
     "few400": Case("logistic", 400, 5, budget=0.1),
-    "few60": Case("logistic", 60, 3, budget=8),
-    "few28": Case("ridge", 28, 2, budget=5),
+    "few100": Case("logistic", 100, 8, budget=14),
+    "few64": Case("ridge", 64, 2, budget="best"),
+    "few28": Case("ridge", 28, 6, budget=12),
+    "restarts200": Case("logistic", 200, 4, budget=10, settings={"restarts": 4}),
+    "unbalanced2k": Case("unbalanced", 2_000, 3, budget=20),
     "rare8k": Case("rare categories", 8_000, budget=400),
-    "rare8k isolated": Case("rare categories", 8_000, budget=400, settings=_ISOLATED),
+    "rare8k isolated": Case("rare categories", 8_000, budget=800, settings=_ISOLATED, teachers=20),
+    "isolated60k5": Case("logistic", 60_000, 5, settings=_ISOLATED, teachers=2),
+    "isolated5k10 by 50": Case("logistic", 5_000, 10, settings=_ISOLATED, teachers=50),
     "classes4k8": Case("classes", 4_000, 8, budget=400),
     "digits300": Case("digits", budget=300),
     "digits900": Case("digits", budget=900, slow=True),
