@@ -11,6 +11,7 @@ import time
 import warnings
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from superteach import SuperTeacher
 warnings.simplefilter("ignore")
 
 
-def change(name, value):
+def change(name: str, value: Any) -> Any:
     """Set module:NAME, or module:OPTIONS.field of a frozen dataclass; returns what it was before."""
     module, _, path = name.partition(":")
     *objects, last = path.split(".")
@@ -51,7 +52,7 @@ for line in sys.stdin:
         lesson = getattr(
             teacher, "measured_", teacher.lesson_
         )  # modes that refit no model leave that to the owner of all
-        answer = {
+        answer: dict[str, Any] = {
             "seconds": seconds,
             "processor": processor,
             "risk": float(lesson.risk),
