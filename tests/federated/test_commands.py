@@ -243,6 +243,24 @@ def test_site_new_says_what_is_wrong(town, fails, tmp_path):
     )
 
 
+def test_a_site_that_joins_a_little_late_takes_part(town, capsys):
+    """Sites are started in some order, and the coordinator need not know in which."""
+    town.away = {"north", "south", "west"}
+    late, plain = iter(["north", "south", "west"]), town.step_all
+
+    def one_by_one():
+        town.away.discard(next(late, ""))
+        plain()
+
+    town.step_all = one_by_one
+    assert town.teach("out", "--wait", 30) == 0
+    assert {entry["teacher"] for entry in town.lesson("out")["files"]} == set(SITES)
+    assert town.call("federation", "new", town.home, "--site", "east") == 0
+    capsys.readouterr()
+    assert town.teach("new", "--wait", 0.2) == 0
+    assert "east was invited and has not joined" in capsys.readouterr().err
+
+
 def test_further_sites_are_invited_later(town, capsys):
     assert town.teach("out") == 0
     assert town.call("federation", "new", town.home, "--site", "east") == 0

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 WAIT = 600.0
 """Seconds without any reply after which a command gives up waiting; the lesson goes on."""
+JOINING = 10.0
+"""Seconds for which sites are waited for that were invited and have not joined; then the lesson is without them."""
 ROUND = 0.1
 """Seconds of a round in a rehearsal."""
 ASKED = ("learner", "goal", "goal_seed", "C", "alpha", "intercept", "positive", "features", "staleness", "teachers")
@@ -172,38 +174,39 @@ def _unfinished(coordinator: Coordinator, asked: Json) -> LessonRecord | None:
 
 
 def _members(coordinator: Coordinator, box: Box, wanted: list[str] | None, wait: float) -> list[Document]:
-    """Find the sites to teach with; wait, and say for whom, where none of them has joined yet."""
-    started, said, pause = time.monotonic(), False, Pause(box.patience)
+    """Find the sites to teach with; wait, and say for whom, where some have not joined yet."""
+    started, said, pause = time.monotonic(), set[str](), Pause(box.patience)
+
+    def once(text: str) -> None:
+        if text not in said:
+            warn(text)
+        said.add(text)
+
     while True:
         members, strange = coordinator.members(box)
         for text in strange:
-            warn(text)
-        names = list(members) if wanted is None else wanted
-        missing = [name for name in names if name not in members] if names else coordinator.invited()
-        unknown = [name for name in names if name not in members and name not in coordinator.invited()]
-        if unknown:
-            invited = ", ".join(coordinator.invited()) or "nobody"
-            raise SettingError(f"--teachers names {unknown[0]!r}, which was never invited; invited are {invited}")
-        if not missing and names:
-            for name in coordinator.invited():
-                if name not in members and wanted is None:
-                    warn(f"{name} was invited and has not joined; the lesson is without it")
-            return [members[name] for name in names]
-        if not coordinator.invited():
-            raise SettingError(f"nobody is invited yet: superteach federation new {coordinator.folder} --site NAME")
+            once(text)
+        invited, waited = coordinator.invited(), time.monotonic() - started
+        everybody = sorted({*members, *(name for name in invited if coordinator.sites.get(name) != "revoked")})
+        names = everybody if wanted is None else wanted
+        if unknown := [name for name in names if name not in members and name not in invited]:
+            listed = ", ".join(invited) or "nobody"
+            raise SettingError(f"--teachers names {unknown[0]!r}, which was never invited; invited are {listed}")
+        if not names:
+            raise SettingError(f"nobody is invited: superteach federation new {coordinator.folder} --site NAME")
+        missing = [name for name in names if name not in members]
         revoked = [name for name in missing if coordinator.sites.get(name) == "revoked"]
-        if revoked or time.monotonic() - started > wait:
-            why = (
-                "sent away in federation.toml"
-                if revoked
-                else "not there yet: its owner runs  superteach site run FOLDER"
-            )
-            raise SettingError(
-                f"{', '.join(revoked or missing)} {'is' if len(revoked or missing) == 1 else 'are'} {why}"
-            )
-        if not said and time.monotonic() - started > SOON:
-            warn(f"waiting for {', '.join(missing)} to join")
-            said = True
+        enough = wanted is None and members and waited > min(wait, JOINING)
+        if not missing or enough:
+            for name in missing:
+                warn(f"{name} was invited and has not joined; the lesson is without it")
+            return [members[name] for name in names if name in members]
+        if revoked:
+            raise SettingError(f"sent away in federation.toml: {', '.join(revoked)}; name others with --teachers")
+        if waited > wait:
+            raise SettingError(f"not there yet: {', '.join(missing)}; its owner runs  superteach site run FOLDER")
+        if waited > SOON:
+            once(f"waiting for {', '.join(missing)} to join")
         pause(False)
 
 
