@@ -208,13 +208,12 @@ def test_match_walks_fewer_sizes_than_the_others():
 
 
 def test_a_goal_that_puts_all_rows_into_one_class_is_taught_by_random_rows():
-    """No search brings the other class then: it ends after two, and the lesson says so."""
+    """No search brings the other class then, and the lesson says so."""
     draw = np.random.default_rng(0)
     X = draw.standard_normal((1_500, 3))
     y = (X[:, 0] + draw.standard_normal(1_500) > 0.0).astype(int)
-    teacher = st.SuperTeacher(LogisticRegression(), [1.0, 0.0, 0.0, -30.0], budget=150)
-    teacher.fit(X, y)
-    assert len(np.unique(teacher.sample_indices_)) == teacher.lesson_.size == 150
+    teacher = st.SuperTeacher(LogisticRegression(), [1.0, 0.0, 0.0, -30.0], budget=20).fit(X, y)
+    assert len(np.unique(teacher.sample_indices_)) == teacher.lesson_.size == 20
     assert set(y[teacher.sample_indices_]) == {0, 1}
-    assert sum(entry.query == "Candidates" for entry in teacher.lesson_.ledger) == 2
+    assert sum(entry.query == "Candidates" for entry in teacher.lesson_.ledger) > 1
     assert "random rows" in teacher.lesson_.reason
