@@ -42,7 +42,7 @@ output, as large as Newton's largest. On digits lessons take half the time that 
 DEPENDENT = 1e-11
 """Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
 
-ROUGHLY = 1e-3
+ROUGHLY = 1e-2
 """Tolerance of fits that a lesson is only compared with."""
 STILL = 1e-7
 """Share of the length of predictions by which a goal may move them where it is moved along directions that no row sees."""
