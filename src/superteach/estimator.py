@@ -29,6 +29,7 @@ from superteach.io.frames import (
     check_container,
     check_numbers,
     index_of,
+    load,
     name_row,
     our_errors,
     refuse_text,
@@ -131,7 +132,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
         `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. `sample_weight` is what
         the learner will be given for the chosen rows: a row of weight 2 counts twice in its loss, and once in the budget.
-        X may be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and
+        X may be an array, a sparse matrix, or a table of pandas, polars, pyarrow or Hugging Face's datasets; a polars LazyFrame
+        is collected. X may be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and
         so does a memory-mapped array that fills a quarter of the memory that is free.
         """
         student = _student(self.estimator)
@@ -190,6 +192,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         watch: Callable[[Entry], None] | None,
     ) -> tuple[Taught, pipelines.Prepared | None]:
         before, last, estimator = pipelines.split(_given(self.estimator))
+        X, y = load(X), load(y)
         X_checked, y_checked = self._checked(X, y, before is not None)
         count = len(y_checked)
         if groups is None:
@@ -279,7 +282,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         """Return the accuracy of a classifier, r² of a regression."""
         predicted = self.predict(X)
         with our_errors():
-            return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
+            return float((accuracy_score if self._classifies() else r2_score)(load(y), predicted))
 
     def _classifies(self) -> bool:
         return _student(self.estimator).loss.classifies
@@ -328,6 +331,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: object) -> Array:
         check_is_fitted(self)
+        X = load(X)
         check_container(X)
         if self.transformer_ is not None:
             self._outline(X, False)

@@ -13,6 +13,7 @@ from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
 from superteach.exceptions import GoalError, SettingError, listed
 from superteach.goals.base import find_column
 from superteach.goals.parse import same_labels
+from superteach.io.frames import load
 from superteach.learner import Learner, fit
 from superteach.losses.scalar import Loss, Poisson
 from superteach.optim import LBFGS, Newton
@@ -135,7 +136,7 @@ class FromData:
         width = features.shape[1]
         if width != len(columns):
             raise GoalError(f"{_SET} has {width} columns, the rows have {len(columns)}; give it the same columns")
-        for theirs, ours in zip(getattr(self.X, "columns", columns), columns, strict=True):
+        for theirs, ours in zip(getattr(load(self.X), "columns", columns), columns, strict=True):
             if isinstance(theirs, str) and isinstance(ours, str) and theirs != ours:
                 raise GoalError(
                     f"{_SET} has column {theirs!r} where the rows have {ours!r}; "
@@ -169,8 +170,8 @@ def _usable(X: object, y: object, loss: Loss) -> tuple[Raw | sparse.csr_matrix, 
     from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
     try:
-        features = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
-        target = column_or_1d(y)
+        features = check_array(load(X), accept_sparse="csr", dtype=np.float64, input_name="X")
+        target = column_or_1d(load(y))
         check_consistent_length(features, target)
         if not loss.classifies:
             target = check_array(target, ensure_2d=False, dtype=np.float64, input_name="y")

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 
-from superteach.exceptions import DataError, DataTypeError, counted, shorten
+from superteach.exceptions import DataError, DataTypeError, counted, listed, shorten
 from superteach.io.validation import find_missing
 from superteach.types import Foreign, Raw
 
@@ -43,10 +43,36 @@ def our_errors(table: object = None) -> Iterator[None]:
         raise kind(shorten(" ".join(text.split()), 400)) from error
 
 
-def check_container(table: object, what: str = "X") -> None:
+def load(table: Foreign) -> Foreign:
+    """Bring rows into memory that polars' LazyFrame or a Hugging Face Dataset holds back; return other tables as they are."""
+    if _is_lazy(table):
+        return table.collect()
+    return table.to_pandas() if _is_dataset(table) else table
+
+
+def _is_lazy(table: object) -> bool:
+    return hasattr(table, "collect") and hasattr(table, "lazy") and not hasattr(table, "shape")
+
+
+def _is_dataset(table: object) -> bool:
+    return type(table).__module__.startswith("datasets.") and hasattr(table, "to_pandas") and hasattr(table, "select")
+
+
+def check_container(table: Foreign, what: str = "X") -> None:
     """Refuse tables without rows at hand, and such with two columns of one name."""
-    if hasattr(table, "collect") and hasattr(table, "lazy"):
-        raise DataTypeError(f"{what} is a {type(table).__name__}, which holds no rows yet; call its collect() first")
+    kind = type(table).__name__
+    if hasattr(table, "compute") and hasattr(table, "dask"):
+        raise DataTypeError(f"{what} is a {kind} of dask, which holds no rows yet; call its compute() first")
+    if type(table).__module__.startswith("datasets."):
+        if isinstance(table, dict):
+            splits = listed(list(table))
+            raise DataTypeError(
+                f"{what} is a {kind} with the splits {splits}; give one of them, such as {what}[{next(iter(table))!r}]"
+            )
+        if "Iterable" in kind:
+            raise DataTypeError(
+                f"{what} is a {kind}, which streams its rows; give a Dataset, loaded with streaming=False"
+            )
     if what == "X" and (table is None or (isinstance(table, dict | set | frozenset) and not sparse.issparse(table))):
         raise DataTypeError(f"{what} is a {type(table).__name__}; give rows × columns, as an array or a data frame")
     if getattr(getattr(table, "dtype", None), "names", None):
@@ -118,6 +144,12 @@ def index_of(table: object) -> Raw | None:
 
 def take_rows(table: Rows, rows: Raw) -> Rows:
     """Take rows of an array, a sparse matrix, a data frame, a series, an Arrow table or a list."""
+    if _is_lazy(table):
+        lazy: Rows = take_rows(load(table), rows).lazy()
+        return lazy
+    if _is_dataset(table):
+        selected: Rows = table.select(rows)  # type: ignore[attr-defined]
+        return selected
     if hasattr(table, "take") and hasattr(table, "schema") and not hasattr(table, "iloc"):
         with suppress(TypeError):
             taken: Rows = table.take(rows)
