@@ -207,7 +207,7 @@ def _drawn_instead(room: FederatedProblem, walk: path.Walk, raw_goal: Array, set
     drawn = methods.find("random").start(room, room.scaling.inside(raw_goal), settings)
     try:
         found = path.lowest(room, drawn, [walk.point.size], raw_goal)
-    except BudgetError:  # a class is missing among them
+    except (BudgetError, NotConverged):  # a class is missing among them, or a plane separates them
         found = walk
     if found.point.distance < walk.point.distance:
         others = tuple(point for point in walk.points if point.size != found.point.size)
