@@ -10,7 +10,7 @@ from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,18 @@ from superteach.pipelines import prepare as pipelines
 from superteach.settings import Given, Settings, check_whole
 from superteach.types import Array, Foreign, Raw, is_number
 
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """What scikit-learn's own would add."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Leave a method as it is."""
+        return method
+
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
     from sklearn.utils import Tags
@@ -69,7 +81,7 @@ _DECIDES = available_if(lambda teacher: teacher._classifies())
 _PROBABLE = available_if(lambda teacher: isinstance(_student(teacher.estimator).loss, Logistic))
 
 
-class SuperTeacher(BaseEstimator):  # type: ignore[misc]
+class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """Choose rows from which a learner, trained on nothing else, learns a given model.
 
     Parameters
@@ -120,6 +132,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         copied.goal = deepcopy(self.goal)
         return copied
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self,
         X: object,
@@ -132,15 +145,29 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
         `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. `sample_weight` is what
         the learner will be given for the chosen rows: a row of weight 2 counts twice in its loss, and once in the budget.
-        X may be an array, a sparse matrix, or a table of pandas, polars, pyarrow or Hugging Face's datasets; a polars LazyFrame
-        is collected. X may be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and
-        so does a memory-mapped array that fills a quarter of the memory that is free.
+        X may be an array, a sparse matrix, or a table of pandas, polars (a LazyFrame is collected), pyarrow or Hugging Face's
+        datasets. X may also be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay
+        on disk, and so does a memory-mapped array that fills a quarter of the memory that is free. Callbacks of scikit-learn
+        1.9 or newer (set_callbacks) see every round as a task.
         """
         student = _student(self.estimator)
         before, _, estimator = pipelines.split(_given(self.estimator))
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
-        watch = _tell if check_whole(0)("verbose", self.verbose) else None
+        loud = bool(check_whole(0)("verbose", self.verbose))
         _warn_of_epsilon(settings)
+        # A task for scikit-learn's callbacks; how many rounds it has is not known before.
+        task = self._init_callback_context(max_subtasks=None) if hasattr(self, "_skl_callbacks") else None
+        if task is not None:
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+        def watch(entry: Entry) -> None:
+            if loud:
+                _tell(entry)
+            if task is not None:
+                part = task.subcontext(task_name=entry.stage)
+                part.call_on_fit_task_begin(estimator=self)
+                part.call_on_fit_task_end(estimator=self)
+
         if (large := find_large(X, y, groups, costs)) is not None:
             check_none(settings)
             if before is not None or sample_weight is not None or getattr(estimator, "class_weight", None) is not None:
@@ -178,6 +205,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.coef_ = coef if classes is None or coef.ndim == 2 else coef[None, :]
         self.intercept_: Array | float = offset if classes is None else np.array(offset, ndmin=1)
         self.n_iter_ = max(1, len(measured.objective))
+        if task is not None:
+            task.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
 
     def _taught_in_memory(
@@ -189,7 +218,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         sample_weight: npt.ArrayLike | None,
         student: Learner,
         settings: Settings,
-        watch: Callable[[Entry], None] | None,
+        watch: Callable[[Entry], None],
     ) -> tuple[Taught, pipelines.Prepared | None]:
         before, last, estimator = pipelines.split(_given(self.estimator))
         X, y = load(X), load(y)
