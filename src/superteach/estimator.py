@@ -145,10 +145,10 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
         `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. `sample_weight` is what
         the learner will be given for the chosen rows: a row of weight 2 counts twice in its loss, and once in the budget.
-        X may be an array, a sparse matrix, or a table of pandas, polars (a LazyFrame is collected), pyarrow or Hugging Face's
-        datasets. X may also be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay
-        on disk, and so does a memory-mapped array that fills a quarter of the memory that is free. Callbacks of scikit-learn
-        1.9 or newer (set_callbacks) see every round as a task.
+        X may be an array, a sparse matrix, or a table of pandas, polars (a LazyFrame is collected), pyarrow or Hugging
+        Face's datasets. X may also be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such
+        rows stay on disk, and so does a memory-mapped array that fills a quarter of the memory that is free. Callbacks of
+        scikit-learn 1.9 or newer (set_callbacks) see every round as a task.
         """
         student = _student(self.estimator)
         before, _, estimator = pipelines.split(_given(self.estimator))
