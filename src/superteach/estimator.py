@@ -28,6 +28,7 @@ from superteach.goals.parse import positive_label
 from superteach.io.frames import (
     check_container,
     check_numbers,
+    find_missing,
     index_of,
     load,
     name_row,
@@ -35,7 +36,7 @@ from superteach.io.frames import (
     refuse_text,
     take_rows,
 )
-from superteach.io.validation import Part, find_missing, split_by_owner
+from superteach.io.validation import Part, split_by_owner
 from superteach.labels import PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Entry, Taught

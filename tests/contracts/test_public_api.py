@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pkgutil
+import re
 import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -86,27 +89,60 @@ def test_unknown_names_are_refused():
     assert not hasattr(superteach, "numpy")
 
 
+def imported(statement: str) -> set[str]:
+    """The modules in a fresh interpreter after a statement."""
+    script = f"import sys; {statement}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
 def test_import_stays_light():
     """`import superteach` brings in none of the packages that take time to start."""
-    script = f"import sys, superteach; print([name for name in {HEAVY!r} if name in sys.modules])"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    assert not imported("import superteach") & {*HEAVY, "numpy"}
 
 
 def test_the_estimator_brings_no_files_or_figures():
-    """The scikit-learn face needs neither data files nor the command line nor figures."""
-    parts = (
-        "superteach.io.tables",
-        "superteach.cli",
-        "superteach.report.png",
-        "matplotlib",
-        "typer",
-    )
-    script = (
-        f"import sys; from superteach import SuperTeacher; print([name for name in {parts!r} if name in sys.modules])"
-    )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    """The estimator needs neither data files nor the command line nor figures."""
+    parts = {"superteach.io.tables", "superteach.cli", "superteach.report.png", "matplotlib", "typer"}
+    assert not imported("from superteach import SuperTeacher") & parts
+
+
+EXTRAS = (
+    "pandas",
+    "polars",
+    "matplotlib",
+    "mlflow",
+    "cryptography",
+    "dp_accounting",
+    "fsspec",
+    "nvflare",
+    "pyspark",
+    "torch",
+)
+NEEDS_EXTRAS = re.compile(
+    r"superteach\.(__main__|federated|teacher\.fused|cli\.(site|federation|federated|lessons))(\.|$)"
+)
+"""Modules that come with an extra: federations, and Triton's kernels."""
+
+
+def test_the_product_works_without_extras_and_without_the_laboratory():
+    """All other modules, in an interpreter that has none of them."""
+    modules = [module.name for module in pkgutil.walk_packages(superteach.__path__, "superteach.")]
+    plain = [name for name in modules if not NEEDS_EXTRAS.match(name)]
+    block = f"sys.modules.update(dict.fromkeys({(*EXTRAS, 'superteach_lab')!r}))"
+    loaded = imported(f"{block}; import importlib; [importlib.import_module(name) for name in {plain!r}]")
+    assert set(plain) <= loaded
+
+
+def test_every_public_name_is_in_the_reference():
+    """docs/api.md describes what `superteach` and its public modules export."""
+    page = (Path(__file__).parents[2] / "docs/api.md").read_text(encoding="utf-8")
+    described = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", page, re.MULTILINE)}
+    public = {name for name in NAMES if not isinstance(getattr(superteach, name), ModuleType)}
+    for module in (superteach.goals, superteach.losses, superteach.optim):
+        public |= set(module.__all__)
+    public |= {name for name in vars(superteach.datasets) if name.startswith("make_")} | {"log_lesson", "exceptions"}
+    assert public - described - {"SuperteachError"} == set()  # with all of `exceptions`
 
 
 def test_version_is_the_installed_one():

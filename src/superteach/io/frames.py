@@ -9,11 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import _safe_indexing
 
 from superteach.exceptions import DataError, DataTypeError, counted, listed, shorten
-from superteach.io.validation import find_missing
-from superteach.types import Foreign, Raw
+from superteach.types import Foreign, Mask, Raw
 
 Rows = TypeVar("Rows")
 _REMEDY = {
@@ -44,7 +42,7 @@ def our_errors(table: object = None) -> Iterator[None]:
 
 
 def load(table: Foreign) -> Foreign:
-    """Bring rows into memory that polars' LazyFrame or a Hugging Face Dataset holds back; return other tables as they are."""
+    """Bring rows into memory that a polars LazyFrame or a Hugging Face Dataset holds back; return others as they are."""
     if _is_lazy(table):
         return table.collect()
     return table.to_pandas() if _is_dataset(table) else table
@@ -126,6 +124,20 @@ def check_numbers(table: object) -> None:
                 ) from None
 
 
+def find_missing(values: Raw) -> Mask:
+    """Mark entries that are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
+    return np.array([_is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
+
+
+def _is_missing(value: object) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
 def name_row(table: object, row: int) -> str:
     """Call a row what its owner calls it."""
     index = index_of(table)
@@ -156,6 +168,8 @@ def take_rows(table: Rows, rows: Raw) -> Rows:
             return taken
     if sparse.issparse(table) and not hasattr(table, "indptr"):
         return table.tocsr()[rows].asformat(table.format)  # type: ignore[no-any-return,attr-defined]
+    from sklearn.utils import _safe_indexing  # takes a second to load, which the command line does not spend
+
     taken = _safe_indexing(table, rows)
     return taken
 
