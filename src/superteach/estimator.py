@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from superteach.coordinator import methods
 from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
@@ -27,7 +27,9 @@ from superteach.goals import FromData
 from superteach.goals.parse import positive_label
 from superteach.io.frames import (
     check_container,
+    check_lengths,
     check_numbers,
+    check_targets,
     find_missing,
     index_of,
     load,
@@ -310,9 +312,10 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: object, y: object) -> float:
         """Return the accuracy of a classifier, r² of a regression."""
-        predicted = self.predict(X)
+        predicted, y = self.predict(X), load(y)
+        check_targets(y)
         with our_errors():
-            return float((accuracy_score if self._classifies() else r2_score)(load(y), predicted))
+            return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
 
     def _classifies(self) -> bool:
         return _student(self.estimator).loss.classifies
@@ -324,9 +327,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_container(X)
         check_container(y, "y")
-        if y is None:
-            raise DataError("SuperTeacher requires y to be passed, but the target y is None")
-        refuse_text(y, "y", "the target of each row")
+        check_targets(y)
         if raw:
             self._outline(X, True)
         else:
@@ -343,7 +344,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 target = column_or_1d(y, warn=True)
             target = _plain(target)
-            check_consistent_length(features, target)
+            check_lengths(features, target)
         return features, target
 
     def _outline(self, X: object, reset: bool) -> None:

@@ -255,7 +255,7 @@ def setup(federation: Federation, learner: Learner, solver: object, standardize:
     if not learner.ridge:
         if problem.wide:
             raise DataError(
-                f"a learner without a penalty has too many coefficients, {problem.width}, to see whether its model is unique; "
+                f"a learner without a penalty has too many coefficients, {problem.width}, to see if its model is unique; "
                 "leave columns out, or give it a penalty (Ridge, a finite C)"
             )
         dependent = problem.dependent("all")

@@ -60,6 +60,9 @@ class Without:
         """Name or number one column or several."""
         if not columns:
             raise GoalError("goals.Without names no column; name one, or several")
+        for one in columns:
+            if isinstance(one, list | tuple | set):
+                raise GoalError(f"goals.Without takes columns one by one, such as Without('age', 'sex'), got {one!r}")
         object.__setattr__(self, "columns", columns)
 
     def __repr__(self) -> str:
@@ -169,6 +172,8 @@ def _usable(X: object, y: object, loss: Loss) -> tuple[Raw | sparse.csr_matrix, 
     """Return rows as float64 (csr where sparse) and labels or targets, as scikit-learn's own estimators take them."""
     from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
+    if y is None:
+        raise GoalError(f"{_SET} has no targets, y is None; give goals.FromData(X, y)")
     try:
         features = check_array(load(X), accept_sparse="csr", dtype=np.float64, input_name="X")
         target = column_or_1d(load(y))

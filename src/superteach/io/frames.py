@@ -71,8 +71,8 @@ def check_container(table: Foreign, what: str = "X") -> None:
             raise DataTypeError(
                 f"{what} is a {kind}, which streams its rows; give a Dataset, loaded with streaming=False"
             )
-    if what == "X" and (table is None or (isinstance(table, dict | set | frozenset) and not sparse.issparse(table))):
-        raise DataTypeError(f"{what} is a {type(table).__name__}; give rows × columns, as an array or a data frame")
+    if what == "X":
+        _check_table(table)
     if getattr(getattr(table, "dtype", None), "names", None):
         raise DataTypeError(f"{what} is a structured array; give rows × columns, such as pandas.DataFrame({what})")
     if isinstance(table, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(table).sum())):
@@ -88,6 +88,42 @@ def check_container(table: Foreign, what: str = "X") -> None:
     twice = next((name for name in seen if isinstance(name, str) and seen.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{what} has {seen.count(twice)} columns named {twice!r}; give every column a name of its own")
+
+
+def _check_table(table: Foreign) -> None:
+    """Refuse what has no rows and columns: readers, groups, expressions, one column alone, rows and targets in one."""
+    kind = type(table)
+    arrays = hasattr(kind, "shape") or hasattr(table, "__array__") or hasattr(table, "__dataframe__")
+    if not (arrays or isinstance(table, list | tuple | int | float)):
+        raise DataTypeError(f"X is a {kind.__name__}; give rows × columns, as an array or a data frame")
+    if kind.__name__ == "Series":
+        raise DataTypeError("X is a Series, one column of a table; give rows × columns, such as X.to_frame()")
+    if isinstance(table, tuple) and len(table) == 2 and getattr(table[0], "ndim", 0) == 2:
+        raise DataTypeError("X is a pair of a table and something else; give rows and targets apart, as fit(X, y)")
+    if getattr(getattr(table, "columns", None), "nlevels", 1) > 1:
+        raise DataError(
+            f"X has column names of {table.columns.nlevels} levels; join them first: "
+            "X.columns = ['_'.join(map(str, name)) for name in X.columns]"
+        )
+
+
+def check_targets(y: object) -> None:
+    """Refuse a target that is no sequence of values."""
+    if y is None:
+        raise DataError("SuperTeacher requires y to be passed, but the target y is None; give one value for each row")
+    refuse_text(y, "y", "the target of each row")
+    if isinstance(y, dict | set) or not (hasattr(y, "__len__") or hasattr(y, "__array__")):
+        raise DataTypeError(
+            f"y is a {type(y).__name__}; give the label or target of each row, as a list, an array or a Series"
+        )
+
+
+def check_lengths(features: Foreign, targets: Raw) -> None:
+    """Refuse a table and targets of different lengths."""
+    rows, columns = features.shape
+    if rows != len(targets):
+        hint = "; X looks transposed: give X.T" if columns == len(targets) else "; give one for each row"
+        raise DataError(f"X has {rows} rows and y has {len(targets)} values, inconsistent numbers of samples{hint}")
 
 
 def refuse_text(values: object, name: str, needed: str) -> None:
@@ -118,6 +154,8 @@ def check_numbers(table: object) -> None:
                 kind = type(value).__name__
                 what = "text" if isinstance(value, str) else f"a value of type {kind} ({error})"
                 remedy = _REMEDY["times" if "date" in kind or "Time" in kind else "text"]
+                if isinstance(value, str) and re.fullmatch(r"[\s+-]*\d[\d.,\s]*[%€$£]?\s*", value):
+                    remedy = "it looks like a number in another notation: convert it first (1,5 to 1.5, 5% to 0.05)"
                 shown, place = shorten(repr(value), 40), name_row(table, int(row))
                 raise DataTypeError(
                     f"column {name!r} holds {what}, such as {shown} in {place}; numbers are needed: {remedy}"
