@@ -11,19 +11,39 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, PoissonRegressor, Ridge, SGDClassifier
+from sklearn.linear_model import (
+    ElasticNet,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    PoissonRegressor,
+    Ridge,
+    SGDClassifier,
+)  # fmt: skip
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from superteach import Federation, Learner, Lesson, SuperTeacher, Teacher, Threads, datasets, drop, teach
-from superteach.goals import FromData, MaxAUC, PerturbedFit, Within
+from superteach import Federation, Learner, Lesson, SuperTeacher, Teacher, Threads, datasets, drop, optim, teach
+from superteach.exceptions import (
+    BudgetError,
+    DataError,
+    DataTypeError,
+    GoalError,
+    LearnerError,
+    SettingError,
+    SuperteachError,
+)  # fmt: skip
+from superteach.goals import FromData, MaxAUC, PerturbedFit, Within, Without
 from superteach.losses import Huber, Logistic
 
 Call = Callable[[Path], object]
@@ -383,6 +403,193 @@ SETS_PIPELINES_AND_DROPS: list[tuple[str, Call]] = [
     (r"no row of .* of the 3 classes", lambda folder: fit(
         y=np.where(np.arange(ROWS) == 7, 2, Y), goal=np.ones((3, 4)), method="random", budget=4)),
 ]  # fmt: skip
+
+MORE: list[tuple[type[SuperteachError], str, Call]] = [
+    (DataTypeError, "X|column", lambda folder: fit(X=X.groupby(OWNER))),
+    (DataTypeError, "X|column", lambda folder: fit(X=pd.Series([[1.0, 2.0, 3.0]] * ROWS))),
+    (DataTypeError, "X|column", lambda folder: fit(X=(r for r in X.to_numpy()))),
+    (DataTypeError, "X|column", lambda folder: fit(X=X.assign(dose=["5%"] * ROWS))),
+    (DataTypeError, "X|column", lambda folder: fit(X=X.assign(dose=["1,5"] * ROWS))),
+    (DataError, "X|column", lambda folder: fit(X=X.assign(dose=pd.array([True, None] * 20, dtype="boolean")))),
+    (DataError, "X|column", lambda folder: fit(X=X.assign(dose=pd.array([1, None] * 20, dtype="Int64")))),
+    (DataError, "X|column", lambda folder: fit(X=X.assign(dose=pd.array([1.5, None] * 20, dtype="Float64")))),
+    (
+        DataError,
+        "X|column",
+        lambda folder: fit(
+            X=pd.DataFrame(X.to_numpy(), columns=pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]))
+        ),
+    ),
+    (DataTypeError, "X|column", lambda folder: fit(X=pa.table({"a": X["age"].to_numpy(), "t": ["u"] * ROWS}))),
+    (DataError, "X|column", lambda folder: fit(X=pa.table({"a": pa.array([None] + [1.0] * (ROWS - 1))}))),
+    (DataError, "X|column", lambda folder: fit(X=pl.DataFrame({"a": [None] + [1.0] * (ROWS - 1)}))),
+    (DataTypeError, "X|column", lambda folder: fit(X=pl.col("a"))),
+    (DataError, "X|column", lambda folder: fit(X=X.to_numpy().T)),
+    (DataTypeError, "X|column", lambda folder: fit(X=Y, y=X)),
+    (DataTypeError, "X|column", lambda folder: fit(X=(X, Y))),
+    (
+        DataError,
+        "a.csv",
+        lambda folder: ((folder / "a.csv").write_text("a,b\n1,2\n"), fit(X=folder / "a.csv", y="b", groups=None)),
+    ),
+    (GoalError, "y |label|target", lambda folder: fit(y=["yes", "no", "maybe"] * 13 + ["no"])),
+    (DataError, "y |label|target", lambda folder: fit(y=[True, None] * 20)),
+    (DataTypeError, "y |label|target", lambda folder: fit(y={"label": Y})),
+    (DataTypeError, "y |label|target", lambda folder: fit(y=len)),
+    (DataError, "y |label|target", lambda folder: fit(y=["age"])),
+    (DataTypeError, "y |label|target", lambda folder: fit(y=1)),
+    (DataTypeError, "y |label|target", lambda folder: fit(y=(v for v in Y))),
+    (DataError, "y |label|target", lambda folder: fit(y=pd.Series(pd.Categorical(["a", None] * 20)))),
+    (DataError, "y |label|target", lambda folder: fit(y=pd.array([1, None] * 20, dtype="Int64"))),
+    (DataTypeError, "y |label|target", lambda folder: fit(y=["1.5"] * 39 + ["abc"], estimator=Ridge())),
+    (DataError, "y |label|target", lambda folder: fit(y=np.full(ROWS, np.nan), estimator=PoissonRegressor())),
+    (DataError, "y |label|target", lambda folder: fit(y=spoilt(T, 3, None, np.inf), estimator=Ridge())),
+    (DataTypeError, "y |label|target", lambda folder: fit(y=(DAYS - DAYS[0]).to_numpy(), estimator=Ridge())),
+    (DataTypeError, "y |label|target", lambda folder: fit(y=np.array([object()] * ROWS), estimator=Ridge())),
+    (DataError, "targets", lambda folder: fit(y=np.zeros(ROWS), estimator=PoissonRegressor(), method="match")),
+    (
+        BudgetError,
+        "budget=",
+        lambda folder: fit(y=np.full(ROWS, 5.0), estimator=Ridge(), goal=np.ones(4), method="match", budget=1.5),
+    ),
+    (DataError, "groups", lambda folder: fit(groups=X)),
+    (DataError, "groups", lambda folder: fit(groups={1, 2})),
+    (DataError, "groups", lambda folder: fit(groups=3)),
+    (DataError, "groups", lambda folder: fit(groups=["age", "bmi"])),
+    (DataError, "groups", lambda folder: fit(groups={"a": [1]})),
+    (DataError, "groups", lambda folder: fit(groups=[pd.NaT] * ROWS)),
+    (DataError, "cost", lambda folder: fit(costs=np.full(ROWS, np.inf), method="match")),
+    (DataError, "cost", lambda folder: fit(costs=X, method="match")),
+    (DataError, "cost", lambda folder: fit(costs=[None] * ROWS, method="match")),
+    (DataTypeError, "sample_weight", lambda folder: fit(sample_weight={0: 1})),
+    (DataError, "sample_weight", lambda folder: fit(sample_weight=True)),
+    (GoalError, "goal", lambda folder: fit(goal=SuperTeacher())),
+    (GoalError, "goal", lambda folder: fit(goal=GridSearchCV(LogisticRegression(), {"C": [1]}))),
+    (GoalError, "goal", lambda folder: fit(goal="lesson/lesson.json")),
+    (GoalError, "goal", lambda folder: fit(goal="perturbed")),
+    (GoalError, "goal", lambda folder: fit(goal={"coef": {"age": 1.0, "bmi": 1.0, "dose": 1.0}})),
+    (GoalError, "goal", lambda folder: fit(goal={"coef": {"age": "1,5", "bmi": 1.0, "dose": 1.0}, "intercept": 0})),
+    (GoalError, "goal", lambda folder: fit(goal={"coef": [1.0, 2.0, 3.0], "intercept": [0.0, 1.0]})),
+    (GoalError, "goal", lambda folder: fit(goal=LogisticRegression().fit(X.to_numpy()[:, :2], Y))),
+    (GoalError, "goal", lambda folder: fit(goal=(X, Y))),
+    (GoalError, "goal", lambda folder: fit(goal=X)),
+    (GoalError, "goal", lambda folder: fit(goal=lambda room: np.ones(4))),
+    (GoalError, "goal", lambda folder: fit(goal={1.0, 2.0})),
+    (GoalError, "goal", lambda folder: fit(goal=np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[0, 1, 0, 0]))),
+    (GoalError, "Without", lambda folder: fit(goal=Without("agee"), method="match")),
+    (GoalError, "Without", lambda folder: fit(goal=Without(7), method="match")),
+    (GoalError, "Without", lambda folder: fit(goal=Without(["age", "bmi", "dose"]), method="match")),
+    (GoalError, "Without", lambda folder: fit(goal=Without([]), method="match")),
+    (GoalError, "Within", lambda folder: fit(goal=Within(), method="match")),
+    (GoalError, "FromData", lambda folder: fit(goal=FromData)),
+    (GoalError, "FromData", lambda folder: fit(goal=FromData(X, None))),
+    (SettingError, "PerturbedFit", lambda folder: fit(goal=PerturbedFit("1"))),
+    (BudgetError, "budget=", lambda folder: fit(budget="12")),
+    (BudgetError, "budget=", lambda folder: fit(budget="10%")),
+    (BudgetError, "budget=", lambda folder: fit(budget=np.array([1, 2]))),
+    (BudgetError, "budget=", lambda folder: fit(budget=12.5)),
+    (BudgetError, "budget=", lambda folder: fit(budget=float("nan"))),
+    (SettingError, "delta=", lambda folder: fit(privacy="dp", delta=2.0, method="match")),
+    (SettingError, "delta=", lambda folder: fit(privacy="dp", delta=0.0, method="match")),
+    (SettingError, "privacy=", lambda folder: fit(privacy="DP")),
+    (SettingError, "privacy=", lambda folder: fit(privacy="epsilon")),
+    (SettingError, "method=", lambda folder: fit(method="macth")),
+    (SettingError, "measure=", lambda folder: fit(measure="risk")),
+    (SettingError, "positive=", lambda folder: fit(positive="yes")),
+    (SettingError, "positive=", lambda folder: fit(positive=1, estimator=Ridge(), y=T)),
+    (SettingError, "solver=", lambda folder: fit(solver=optim.Newton)),
+    (
+        LearnerError,
+        "cannot be taught|no steps",
+        lambda folder: fit(estimator=GridSearchCV(LogisticRegression(), {"C": [1]})),
+    ),
+    (LearnerError, "cannot be taught|no steps", lambda folder: fit(estimator=Pipeline([]))),
+    (LearnerError, "cannot be taught|no steps", lambda folder: fit(estimator=LogisticRegressionCV())),
+    (LearnerError, "cannot be taught|no steps", lambda folder: fit(estimator=[LogisticRegression()])),
+    (LearnerError, "cannot be taught|no steps", lambda folder: fit(estimator=Ridge(alpha=[1, 2, 3]), y=T)),
+    (LearnerError, "cannot be taught|no steps", lambda folder: fit(estimator=ElasticNet(), y=T)),
+    (DataError, "X|[Ff]eature", lambda folder: fit().predict(X.rename(columns={"age": "Age"}))),
+    (DataError, "X|[Ff]eature", lambda folder: fit().predict(X.assign(z=1.0))),
+    (DataTypeError, "X|[Ff]eature", lambda folder: fit().predict(X.iloc[0])),
+    (DataTypeError, "X|[Ff]eature", lambda folder: fit().predict("rows.csv")),
+    (DataError, "y |label", lambda folder: fit().score(X, np.where(Y, "a", "b"))),
+    (DataError, "y |label", lambda folder: fit().score(X, None)),
+    (SettingError, "engine=", lambda folder: fit(engine=3)),
+    (GoalError, "coefficient", lambda folder: drop(X, Y)),
+    (DataError, "y ", lambda folder: drop(X, None, coefficient="age")),
+    (SettingError, "most=", lambda folder: drop(X, Y, coefficient="age", most="ten")),
+    (GoalError, "coefficient", lambda folder: drop(X, Y, coefficient=[np.nan] * 4)),
+    (
+        LearnerError,
+        "taught",
+        lambda folder: teach(Federation(Threads([Teacher("a", X.to_numpy(), T)])), None, np.ones(4), budget=20),
+    ),
+    (DataError, "lesson", lambda folder: Lesson.load({"a": 1})),
+    (DataError, "lesson", lambda folder: ((folder / "a.csv").write_text("a,b\n1,2\n"), Lesson.load(folder / "a.csv"))),
+    (LearnerError, "loss", lambda folder: Learner(LogisticRegression())),
+    (SettingError, "what=", lambda folder: _lesson().to_frame(3)),
+    (
+        GoalError,
+        "goal",
+        lambda folder: teach(Federation(Threads([Teacher("a", X.to_numpy(), T)])), Ridge(), np.ones(2), budget=20),
+    ),
+    (
+        GoalError,
+        "goal",
+        lambda folder: teach(Federation(Threads([Teacher("a", X.to_numpy(), T)])), Ridge(), None, budget=20),
+    ),
+    (DataError, "[Tt]hreads", lambda folder: Threads("abc")),
+    (DataError, "[Tt]hreads", lambda folder: Threads(Teacher("a", X.to_numpy(), T))),
+    (SettingError, "[Tt]hreads", lambda folder: Threads([Teacher("a", X.to_numpy(), T)], threads=-1)),
+    (SettingError, "risk_target=", lambda folder: fit(budget="smallest", risk_target="small")),
+    (BudgetError, "budget=", lambda folder: fit(budget=(20, 5))),
+    (BudgetError, "budget=", lambda folder: fit(budget=(5, 0.5))),
+    (BudgetError, "budget=", lambda folder: fit(budget=("5", "9"))),
+    (SettingError, "method=", lambda folder: fit(privacy="isolated")),
+    (SettingError, "standardize=", lambda folder: fit(privacy="isolated", method="match", standardize=True)),
+    (GoalError, "MaxAUC", lambda folder: fit(privacy="isolated", method="match", goal=MaxAUC())),
+    (BudgetError, "budget=", lambda folder: fit(privacy="isolated", method="match", budget="best")),
+    (BudgetError, "budget=", lambda folder: fit(privacy="isolated", method="match", budget=40)),
+    (SettingError, "Block", lambda folder: fit(method="match", solver=optim.Block())),
+    (SettingError, "tolerance=", lambda folder: optim.Newton(tolerance=-1)),
+    (SettingError, "max_steps=", lambda folder: optim.LBFGS(max_steps=0.5)),
+    (SettingError, "Block", lambda folder: fit(solver=optim.Block(beta=9.0))),
+    (SettingError, "restarts=", lambda folder: fit(method="match", restarts=None)),
+    (SettingError, "random_state=", lambda folder: fit(random_state=np.random.default_rng(0))),
+    (SettingError, "random_state=", lambda folder: fit(random_state=10**20)),
+    (SettingError, "verbose=", lambda folder: fit(verbose=None)),
+    (SettingError, "standardize=", lambda folder: fit(standardize=None)),
+    (SettingError, "rows=", lambda folder: datasets.make_classification_pool(3, 2, 1)),
+    (SettingError, "rows=", lambda folder: datasets.make_classification_pool(100.0)),
+    (SettingError, "features=", lambda folder: datasets.make_regression_pool(100, "3")),
+    (GoalError, "FromData", lambda folder: fit(goal=FromData(X, Y[:, None] if False else np.column_stack([Y, Y])))),
+    (GoalError, "FromData", lambda folder: fit(goal=FromData(X.assign(age="u"), Y))),
+    (GoalError, "FromData", lambda folder: fit(goal=FromData(X[["dose", "bmi", "age"]], Y))),
+    (SettingError, "ridge", lambda folder: MaxAUC("1")),
+    (GoalError, "Within", lambda folder: within(at_most={9: 0.0})),
+    (GoalError, "Within", lambda folder: within(at_most={"age": None})),
+    (GoalError, "Within", lambda folder: within(equal=[("age", "agee")])),
+    (GoalError, "goal", lambda folder: fit(X=X.rename(columns={"age": 1, "bmi": 2, "dose": 3}), goal=GOAL)),
+    (GoalError, "goal", lambda folder: piped(WARD.assign(ward=None))),
+    (
+        DataError,
+        "weight",
+        lambda folder: fit(
+            X=WARD,
+            estimator=make_pipeline(make_column_transformer((StandardScaler(), ["weight"])), LogisticRegression()),
+        ),
+    ),
+    (
+        DataError,
+        "ward",
+        lambda folder: fit(X=WARD, estimator=make_pipeline(StandardScaler(), LogisticRegression()), method="match"),
+    ),
+    (SettingError, "value=", lambda folder: drop(X, Y, coefficient="age", value="zero")),
+    (GoalError, "coefficient=", lambda folder: drop(X.to_numpy(), T, coefficient="age")),
+    (DataTypeError, "X", lambda folder: drop({"a": [1]}, T, coefficient="age")),
+    (SettingError, "seconds=", lambda folder: drop(X, Y, coefficient="age", seconds=-1)),
+]
+"""A hundred more: the class of the error, and what it must name."""
 
 PYTHON: list[tuple[str, Call]] = [
     *[(words, lambda folder, table=table: fit(X=table)) for words, table in TABLES],
