@@ -35,9 +35,6 @@ from superteach.types import Array
 _LOG = logging.getLogger(__name__)
 MOVES = 6
 """Points of a set that are aimed at after the first, where a proof says that it cannot be taught."""
-LEAST_MOVE = 0.02
-"""Share of the distance to the set that a further point must take away."""
-
 SHIFTED = 1e-6
 """Share of its length by which a goal must be moved along directions that no row sees before a lesson speaks of it."""
 
@@ -280,7 +277,7 @@ def _moved(
         problem.federation.sum(Recall("goal", True))
         nearer = wanted.moved_to(problem, walk.model)
         found, tried = walked(nearer)
-        if tried.point.distance >= (1.0 - LEAST_MOVE) * walk.point.distance:
+        if tried.point.distance >= walk.point.distance:
             problem.federation.sum(Recall("goal", False))
             break
         chooser, walk, goal = found, tried, nearer

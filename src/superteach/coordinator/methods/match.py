@@ -48,14 +48,10 @@ class MatchOptions:
     half and all of what rounding leaves, in the same time."""
     whole: int = 30
     """Rows of a pool up to which lessons of one size are searched as a whole."""
-    approaches: int = 12
+    approaches: int = 8
     """Models that are tried for a goal out of reach, at most; three to five are usual."""
     gain: float = 0.01
-    """Part of the distance that another one must gain."""
-    near: float = 0.002
-    """Part of the goal's own length at which no nearer model is looked for: rounding leaves as much."""
-    shortest: float = 0.05
-    """Part of the way to the goal below which no shorter step is tried."""
+    """Part of the distance that another one must gain for one more to be tried."""
     close: float = 1e-6
     """Part of the goal's own length at which no other search is tried."""
     unlucky: int = 8
@@ -63,8 +59,6 @@ class MatchOptions:
 
 
 DEFAULT = MatchOptions()
-IN_VAIN = 200
-"""Where this many rows were chosen in vain no chance brings the other class: such a goal puts all rows into one."""
 _GOLDEN = 0x9E3779B97F4A7C15
 """2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated numbers."""
 
@@ -150,7 +144,7 @@ class Matcher(Search):
     def _best_search(self, size: int) -> Size:
         """Search as often as the settings say, and keep the nearest lesson."""
         federation, tries = self._problem.federation, self._settings.restarts
-        most = tries + min(self._options.unlucky, IN_VAIN // size)
+        most = tries + self._options.unlucky
         best: tuple[float, Size, Outcome] | None = None
         for attempt in range(most):
             if attempt and (attempt >= tries or self._problem.late):
@@ -312,22 +306,25 @@ class Matcher(Search):
         at = problem.fit_likely(size, self._goal)
         goal = self._within(at)
         risks = [self._apart(at, goal)]
-        length = problem.distance(0.0 * self._goal, self._goal)
         best: tuple[Array, Array, float] | None = None
-        step, full = 1.0, True
+        found, step, full = relaxed, 1.0, True
         for _ in range(options.approaches):
             problem.federation.note(risks[-1])
-            if problem.late or step < options.shortest or risks[-1] <= options.near * length:
+            if problem.late:
                 break
-            self._towards(at, goal, step, size, seed)
+            found = self._towards(at, goal, step, size, seed)
             after = problem.fit_likely(size, at)
             distance = self._apart(after, self._within(after))
-            if distance > (1.0 - options.gain) * risks[-1]:  # too far for the linearised model: aim at a nearer point
+            if distance >= risks[-1]:  # too far for the linearised model: aim at a nearer point
                 step, full = 0.5 * step, False
                 continue
             best, at, goal = (at, goal, step), after, self._within(after)
             step, full = min(1.0, 2.0 * step) if full else step, True
             risks.append(distance)
+            if distance > (1.0 - options.gain) * risks[-2]:
+                break
+        if full:  # teachers have the probabilities of the nearest model
+            return found, risks
         if best is not None:
             return self._towards(*best, size, seed), risks
         found = self._relax(self._goal, self._target(self._goal, size), relaxed.metric, size, seed)
@@ -429,13 +426,16 @@ class FederatedRows:
     """Whether lengths may be a quarter off: one number more or less in a bin of a factor of two hardly matters."""
 
     def lengths(self) -> Counts:
+        """How many rows are in each bin of length; gradients are taken anew."""
         metric = relaxation.sketch(self.metric) if self.sketched else self.metric
         return self.federation.sum(queries.Gradients(self.model, metric))
 
     def thin(self, log_odds: Array, least: float) -> int:
+        """Give rows log-odds by their bin, and sample those that take part; how many stay."""
         return round(self.federation.sum(queries.Thin(log_odds, least, self.seed)))
 
     def sums(self, rough: bool = False) -> Sums:
+        """Sums over the rows that stay: each call is one round."""
         return replace(self.federation.over("relax", "sampled", self.outputs), rough=rough)
 
 
