@@ -10,7 +10,7 @@ from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from superteach.coordinator import methods
 from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
@@ -27,14 +27,18 @@ from superteach.goals import FromData
 from superteach.goals.parse import positive_label
 from superteach.io.frames import (
     check_container,
+    check_lengths,
     check_numbers,
+    check_targets,
+    find_missing,
     index_of,
+    load,
     name_row,
     our_errors,
     refuse_text,
     take_rows,
 )
-from superteach.io.validation import Part, find_missing, split_by_owner
+from superteach.io.validation import Part, split_by_owner
 from superteach.labels import PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Entry, Taught
@@ -44,6 +48,18 @@ from superteach.pipelines import goals as pipeline_goals
 from superteach.pipelines import prepare as pipelines
 from superteach.settings import Given, Settings, check_whole
 from superteach.types import Array, Foreign, Raw, is_number
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """What scikit-learn's own would add."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Leave a method as it is."""
+        return method
+
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -68,7 +84,7 @@ _DECIDES = available_if(lambda teacher: teacher._classifies())
 _PROBABLE = available_if(lambda teacher: isinstance(_student(teacher.estimator).loss, Logistic))
 
 
-class SuperTeacher(BaseEstimator):  # type: ignore[misc]
+class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """Choose rows from which a learner, trained on nothing else, learns a given model.
 
     Parameters
@@ -119,6 +135,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         copied.goal = deepcopy(self.goal)
         return copied
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self,
         X: object,
@@ -131,14 +148,29 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
         `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. `sample_weight` is what
         the learner will be given for the chosen rows: a row of weight 2 counts twice in its loss, and once in the budget.
-        X may be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and
-        so does a memory-mapped array that fills a quarter of the memory that is free.
+        X may be an array, a sparse matrix, or a table of pandas, polars (a LazyFrame is collected), pyarrow or Hugging
+        Face's datasets. X may also be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such
+        rows stay on disk, and so does a memory-mapped array that fills a quarter of the memory that is free. Callbacks of
+        scikit-learn 1.9 or newer (set_callbacks) see every round as a task.
         """
         student = _student(self.estimator)
         before, _, estimator = pipelines.split(_given(self.estimator))
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
-        watch = _tell if check_whole(0)("verbose", self.verbose) else None
+        loud = bool(check_whole(0)("verbose", self.verbose))
         _warn_of_epsilon(settings)
+        # A task for scikit-learn's callbacks; how many rounds it has is not known before.
+        task = self._init_callback_context(max_subtasks=None) if hasattr(self, "_skl_callbacks") else None
+        if task is not None:
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+        def watch(entry: Entry) -> None:
+            if loud:
+                _tell(entry)
+            if task is not None:
+                part = task.subcontext(task_name=entry.stage)
+                part.call_on_fit_task_begin(estimator=self)
+                part.call_on_fit_task_end(estimator=self)
+
         if (large := find_large(X, y, groups, costs)) is not None:
             check_none(settings)
             if before is not None or sample_weight is not None or getattr(estimator, "class_weight", None) is not None:
@@ -176,6 +208,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.coef_ = coef if classes is None or coef.ndim == 2 else coef[None, :]
         self.intercept_: Array | float = offset if classes is None else np.array(offset, ndmin=1)
         self.n_iter_ = max(1, len(measured.objective))
+        if task is not None:
+            task.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
 
     def _taught_in_memory(
@@ -187,9 +221,10 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         sample_weight: npt.ArrayLike | None,
         student: Learner,
         settings: Settings,
-        watch: Callable[[Entry], None] | None,
+        watch: Callable[[Entry], None],
     ) -> tuple[Taught, pipelines.Prepared | None]:
         before, last, estimator = pipelines.split(_given(self.estimator))
+        X, y = load(X), load(y)
         X_checked, y_checked = self._checked(X, y, before is not None)
         count = len(y_checked)
         if groups is None:
@@ -277,7 +312,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: object, y: object) -> float:
         """Return the accuracy of a classifier, r² of a regression."""
-        predicted = self.predict(X)
+        predicted, y = self.predict(X), load(y)
+        check_targets(y)
         with our_errors():
             return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
 
@@ -291,9 +327,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         """
         check_container(X)
         check_container(y, "y")
-        if y is None:
-            raise DataError("SuperTeacher requires y to be passed, but the target y is None")
-        refuse_text(y, "y", "the target of each row")
+        check_targets(y)
         if raw:
             self._outline(X, True)
         else:
@@ -310,7 +344,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             else:
                 target = column_or_1d(y, warn=True)
             target = _plain(target)
-            check_consistent_length(features, target)
+            check_lengths(features, target)
         return features, target
 
     def _outline(self, X: object, reset: bool) -> None:
@@ -328,6 +362,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: object) -> Array:
         check_is_fitted(self)
+        X = load(X)
         check_container(X)
         if self.transformer_ is not None:
             self._outline(X, False)

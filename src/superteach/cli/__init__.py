@@ -94,7 +94,7 @@ def _status_of(command: Callable[[], object], given: Sequence[str] = ()) -> int:
 
 def _usage(error: Any, given: Sequence[str]) -> str:
     """Say what Typer found wrong and in which value, and which page of the help to see where that says not what to do."""
-    text = str(error.format_message()).rstrip(".")
+    text = str(error.format_message()).rstrip(".").replace("Value error, ", "")
     for name in getattr(getattr(error, "param", None), "opts", ()):
         seen = [value for option, value in pairwise(given) if option == name]
         if text.startswith("Invalid value") and seen and repr(seen[-1]) not in text:

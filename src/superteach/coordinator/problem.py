@@ -196,7 +196,7 @@ class FederatedProblem:
             if missing:
                 return f"{kept.rows} sample(s) have no row of {missing} of the {learner.outputs} classes"
         if not learner.ridge and (dependent := self.dependent(rows)):
-            return f"{kept.rows} sample(s) leave least squares undetermined (columns {listed(dependent)})"
+            return f"{kept.rows} sample(s) leave the model undetermined (columns {listed(dependent)})"
         return learner.refuses(kept.rows, kept.positive)
 
     def dependent(self, rows: RowSet) -> list[object]:
@@ -255,14 +255,14 @@ def setup(federation: Federation, learner: Learner, solver: object, standardize:
     if not learner.ridge:
         if problem.wide:
             raise DataError(
-                f"LinearRegression with {problem.width} coefficients is too wide to see whether it is determined; "
-                "leave columns out, or use Ridge(alpha)"
+                f"a learner without a penalty has too many coefficients, {problem.width}, to see if its model is unique; "
+                "leave columns out, or give it a penalty (Ridge, a finite C)"
             )
         dependent = problem.dependent("all")
         if dependent:
             raise DataError(
-                f"LinearRegression has no unique model on these {rows} rows: columns {listed(dependent)} are linearly "
-                "dependent; leave one of them out, or use Ridge(alpha)"
+                f"without a penalty no unique model belongs to these {rows} rows: columns {listed(dependent)} are linearly "
+                "dependent; leave one of them out, or give the learner a penalty (Ridge, a finite C)"
             )
     return problem
 

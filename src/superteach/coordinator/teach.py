@@ -201,7 +201,7 @@ def _drawn_instead(problem: FederatedProblem, walk: path.Walk, raw_goal: Array, 
     drawn = methods.find("random").start(problem, problem.scaling.inside(raw_goal), settings)
     try:
         found = path.lowest(problem, drawn, [walk.point.size], raw_goal)
-    except BudgetError:  # a class is missing among them
+    except (BudgetError, NotConverged):  # a class is missing among them, or a plane separates them
         found = walk
     if found.point.distance < walk.point.distance:
         others = tuple(point for point in walk.points if point.size != found.point.size)
