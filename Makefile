@@ -86,7 +86,7 @@ $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 
 .venv-demo/.ready: pyproject.toml constraints.txt
 	$(NEW_VENV)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[plot]'
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
 $(FEDERATION): $(READY)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import SuperTeacher, last_layer
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 
 SIZES, FILES = (1000, 4000), ("images-idx3", "labels-idx1")
 images = Path(sys.argv[2] if len(sys.argv) > 2 else "/usr/share/datasets/fashion-mnist")

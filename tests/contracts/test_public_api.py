@@ -98,7 +98,6 @@ def test_the_estimator_brings_no_files_or_figures():
     parts = (
         "superteach.io.tables",
         "superteach.cli",
-        "superteach.report.png",
         "matplotlib",
         "typer",
     )

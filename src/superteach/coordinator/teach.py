@@ -173,6 +173,7 @@ def _with_sums(
         cost=cost,
         delivered=True,
         pool_model=room.scaling.raw(pool),
+        column_spread=room.column_spread(),
     )
 
 
