@@ -160,12 +160,13 @@ class Lesson:
         return notebook_html(self)
 
     def plot(self) -> Foreign:
-        """Draw distances to the goal, and coefficients beside the goal's; return matplotlib's figure."""
+        """Draw the distance to the goal by size, and coefficients beside the goal's; return matplotlib's figure."""
         if not self.delivered:
             raise SettingError(
                 "the model was not refitted in this privacy mode, so there is nothing to draw; see verdict"
             )
-        return plots.figure_of([plots.distances_plot(self), plots.coefficients_plot(self, self._names)])
+        sizes = plots.sizes_plot({self.words.label: self})
+        return plots.figure_of([*([sizes] if sizes else []), plots.coefficients_plot(self, self._names)])
 
     def to_frame(self, what: str = "coefficients") -> Foreign:
         """Return "coefficients" (goal, all rows, taught), "path" (sizes and risks) or "ledger" (rounds) as a data frame.
@@ -238,6 +239,14 @@ class Lesson:
     def coef(self) -> Array:
         """Coefficients without the intercept; one row for each output where there are several."""
         return self.model[..., :-1] if self.intercept else self.model
+
+    @property
+    def spread_of_coefficients(self) -> Array | None:
+        """For every coefficient the spread of its column, NaN for intercepts: coefficients times it are standardised."""
+        if self.column_spread is None:
+            return None
+        own = np.append(self.column_spread, [np.nan] * self.intercept)
+        return np.tile(own, self.goal.size // len(own))
 
     @property
     def offset(self) -> float | Array:

@@ -65,6 +65,19 @@ def size(count: int) -> Markup:
     return _data(size_text(count).replace(" ", "\u202f"), int(count))
 
 
+def setting(value: object) -> object:
+    """Write the value of a setting."""
+    if value is None:
+        return "default"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return " to ".join(short(end, 6) for end in value)
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) < 10_000_000):  # longer ones are seeds
+        return number(value, 6)
+    return str(value)
+
+
 def short(value: float | int, digits: int = 4) -> str:
     """Write a number as a person does: 1,234, 0.1235, 8.1 × 10⁻⁷."""
     if isinstance(value, int):

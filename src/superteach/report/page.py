@@ -30,31 +30,6 @@ from superteach.report.plots import DARK, LIGHT, Plot
 from superteach.types import is_number
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table whose first column names its rows; `folded`: words that hide it until a reader opens it."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    caption: str = ""
-    folded: str = ""
-
-    @property
-    def kinds(self) -> list[str]:
-        """Tell of each column how it is set: as numbers, as long texts, or as words; names are words."""
-        columns = [
-            [row[place] for row in self.rows if row[place] not in (None, "–")] for place in range(len(self.headings))
-        ]
-        return ["text", *map(_kind, columns[1:])]
-
-
-def _kind(cells: Sequence[object]) -> str:
-    shows_number = [(isinstance(cell, Markup) and cell.startswith("<data ")) or is_number(cell) for cell in cells]
-    if cells and all(shows_number):
-        return "n"
-    return "wide" if any(isinstance(cell, str) and len(Markup(cell).striptags()) > 40 for cell in cells) else "text"
-
-
 @dataclass
 class Section:
     """One heading and what stands under it; every call appends, in order."""
@@ -85,7 +60,7 @@ class Section:
         self, headings: Sequence[str], rows: Sequence[Sequence[object]], caption: str = "", folded: str = ""
     ) -> None:
         """Add a table; its first column names the rows. `folded`: words that hide it until a reader opens it."""
-        self.parts.append(("table", Table(headings, rows, caption, folded), ""))
+        self.parts.append(("table", (headings, rows, caption, folded), ""))
 
     def figure(self, plot: Plot, caption: object = "") -> None:
         """Add a figure."""
@@ -159,27 +134,33 @@ def render(template: str, **context: object) -> str:
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("superteach.report", ""),
+        extensions=["jinja2.ext.do"],
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    for write in (
-        markup.agreement,
-        markup.code,
-        markup.name,
-        markup.number,
-        markup.percent,
-        markup.size,
-        counted,
-        _cell,
-    ):
-        environment.filters[write.__name__.strip("_")] = write
+    written = (markup.agreement, markup.code, markup.name, markup.number, markup.percent, markup.setting, markup.size)
+    for write in (*written, counted, cell, kinds):
+        environment.filters[write.__name__] = write
     return environment
 
 
-def _cell(value: object) -> object:
+def cell(value: object) -> object:
+    """Write a cell of a table: numbers short, with the exact one behind."""
     return markup.number(value) if value is None or is_number(value) else value
+
+
+def kinds(rows: Sequence[Sequence[object]]) -> list[str]:
+    """Tell of each column of a table how it is set: as numbers, as long texts, or as words; the first has names."""
+    columns = list(zip(*rows, strict=True))[1:]
+    return ["text", *(_kind([value for value in column if value not in (None, "–")]) for column in columns)]
+
+
+def _kind(cells: Sequence[object]) -> str:
+    if cells and all(is_number(one) or (isinstance(one, Markup) and one.startswith("<data ")) for one in cells):
+        return "n"
+    return "wide" if any(isinstance(one, str) and len(Markup(one).striptags()) > 40 for one in cells) else "text"
 
 
 @cache

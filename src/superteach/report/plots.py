@@ -208,14 +208,19 @@ def _plain(text: str, most: int = 80) -> str:
 
 def round_ticks(axis: Axis, *, percent: bool = False, integer: bool = False, most: int = 6) -> None:
     """Put round numbers along an axis, about `most` of them, and nothing between them."""
-    from matplotlib.ticker import MaxNLocator, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     low, high = sorted(map(float, axis.get_view_interval()))
     log = axis.get_scale() == "log"
-    places = _decades(low, high, most) if log else []
-    if len(places) < 2:  # within one step of a decade even steps are as good
-        places = list(map(float, MaxNLocator(most, integer=integer).tick_values(low, high)))
-    places = [place for place in places if low <= place <= high]
+    ways = (
+        [LogLocator(subs=factors, numticks=most + 1) for factors in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))]
+        if log
+        else []
+    )
+    for locator in (*ways, MaxNLocator(most, integer=integer)):  # within one step of a decade even steps are as good
+        places = [float(place) for place in locator.tick_values(low, high) if low <= place <= high]
+        if 2 <= len(places) <= most + 1:
+            break
 
     def words(value: float) -> str:
         if percent:
@@ -226,18 +231,6 @@ def round_ticks(axis: Axis, *, percent: bool = False, integer: bool = False, mos
 
     axis.set_minor_locator(NullLocator())
     axis.set_ticks(places, labels=list(map(words, places)))
-
-
-def _decades(low: float, high: float, most: int) -> list[float]:
-    """Return powers of ten, thinned where there are many, with 2 and 5 between them where there are few."""
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for factors in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
-        places = [factor * 10.0**exponent for exponent in exponents for factor in factors]
-        places = [place for place in places if low <= place <= high]
-        if len(places) <= most:
-            return places
-    stride = math.ceil(len(places) / most)
-    return [10.0**exponent for exponent in exponents if exponent % stride == 0]
 
 
 def _legend(axes: Axes) -> None:
@@ -275,7 +268,7 @@ def _line(axes: Axes, place: int, x: Sequence[float], y: Sequence[float] | Array
         "lw": 2.0,
         "ms": 5.0,
     }
-    axes.plot(x, np.maximum(y, _LEAST), label=_plain(label, _LONGEST["legend"]), **usual | look)
+    axes.plot(x, np.maximum(y, _LEAST), label=_plain(label, _LONGEST["legend"]), **{**usual, **look})
 
 
 def _rows(axes: Axes, names: Sequence[str]) -> None:
@@ -389,26 +382,6 @@ def rounds_of(lesson: Lesson) -> list[int] | None:
     return places if len(places) == steps else None
 
 
-def approach_plot(lessons: Mapping[str, Lesson]) -> Plot | None:
-    """Draw how near the models came that "match" tried on the way to a goal out of reach."""
-    tried = {
-        name: lesson.objective[np.isfinite(lesson.objective)]
-        for name, lesson in lessons.items()
-        if not is_solved(lesson) and np.isfinite(lesson.objective).sum() > 1
-    }
-    if not tried:
-        return None
-    places = {name: place for place, name in enumerate(lessons)}
-
-    def draw(axes: Axes) -> None:
-        axes.set_yscale("log")
-        for name, distances in tried.items():
-            _line(axes, places[name], range(1, len(distances) + 1), distances, name)
-        _lines(axes, "model tried", "distance to the goal", integer=True)
-
-    return Plot("approach", "How the lesson comes near a goal out of reach", draw, 300.0, "One point for each model.")
-
-
 def farthest(lesson: Lesson) -> list[int]:
     """Return the positions of the coefficients to show: all, or the ones that miss the goal most."""
     miss = np.abs(lesson.model - lesson.goal).ravel()
@@ -441,32 +414,6 @@ def coefficients_plot(lesson: Lesson, names: Sequence[str], scale: Array | None 
     kind = "Coefficients" if scale is None else "Standardised coefficients"
     name = "coefficients" if scale is None else "standardised"
     return Plot(name, kind, draw, 90.0 + 22.0 * len(shown), f"{', '.join(values)}, for {len(shown)} columns.")
-
-
-def distances_plot(lesson: Lesson) -> Plot:
-    """Draw how far the lesson, all rows and random rows end from the goal."""
-    predictions = math.isfinite(lesson.prediction_distance)
-    if predictions:
-        found = [lesson.prediction_distance, lesson.pool_distance, lesson.random_distance]
-    else:
-        found = [lesson.risk, lesson.pool_risk, math.nan]
-    named = dict(zip((f"{lesson.size:,} chosen", "all rows", f"{lesson.size:,} random"), found, strict=True))
-    named = {name: value for name, value in named.items() if math.isfinite(value)}
-
-    def draw(axes: Axes) -> None:
-        axes.set_xscale("log")
-        for row, (place, value) in enumerate(zip((0, 5, 2), named.values(), strict=False)):
-            axes.plot([max(value, _LEAST)], [row], ls="none", color=SERIES[place], marker=MARKERS[place], ms=8.0)
-            text = f" {short(value, 3)} "
-            axes.annotate(text, (max(value, _LEAST), row), (0, 9), textcoords="offset points", ha="center")
-        axes.margins(x=0.2)
-        _rows(axes, list(named))
-        axes.set_ylim(len(named) - 0.4, -0.8)
-        axes.set_xlabel(f"distance of {'predictions' if predictions else 'coefficients'}")
-        round_ticks(axes.xaxis, most=4)
-
-    about = "; ".join(f"{name}: {short(value, 3)}" for name, value in named.items())
-    return Plot("distances", "Distance to the goal", draw, 60.0 + 40.0 * len(named), f"{about}.")
 
 
 def teachers_plot(names: Sequence[str], chosen: Sequence[int], held: Sequence[int] | None) -> Plot:

@@ -6,14 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from superteach.exceptions import counted
 from superteach.losses.multioutput import EVERY_LOSS
 from superteach.protocol.queries import QUERIES, AskMoments, AskValues
 from superteach.report.markup import decimals, percent_of, percent_text
-from superteach.types import Json
+from superteach.types import Array, Json
 
 if TYPE_CHECKING:
-    from superteach.lesson import Certificate, Lesson
+    from superteach.lesson import Certificate, Entry, Lesson
 
 LEARNERS = {
     "logistic": "a logistic regression",
@@ -153,6 +155,19 @@ def budget(asked: int | float | str | list[float] | tuple[float, float] | None) 
     if isinstance(asked, int):
         return f"The lesson was to have {counted(asked, 'rows')}."
     return "" if asked is None else f"The lesson was to have {percent_text(float(asked))} of the rows."
+
+
+def length(vector: Array) -> float:
+    """Return the length of a vector of coefficients."""
+    return float(np.linalg.norm(vector))
+
+
+def by_stage(lesson: Lesson) -> dict[tuple[str, str], list[Entry]]:
+    """Group the ledger by stage and query, in the order in which they came first."""
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in lesson.ledger:
+        groups.setdefault((entry.stage, entry.query), []).append(entry)
+    return groups
 
 
 def by_dots(settings: Mapping[str, object], before: str = "") -> dict[str, object]:
