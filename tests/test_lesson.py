@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from html import escape
 
 import numpy as np
 import pytest
+from markupsafe import escape
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.svm import LinearSVC
 

@@ -186,9 +186,7 @@ _VARIABLES = {colour: f"var(--{name})" for name, colour in LIGHT.items()}
 
 def _for_page(tag: re.Match[str], name: str) -> str:
     """Rewrite one tag of an SVG: the page's colours and font, names of its own, a hundredth of a pixel at most."""
-    text = tag[0]
-    if text.startswith("<g "):
-        return re.sub(r' id="[^"]*"', "", text)
+    text = re.sub(r'^<g id="[^"]*"', "<g", tag[0])
     text = re.sub(r"#[0-9a-f]{6}\b(?=[;\"])", lambda colour: _VARIABLES.get(colour[0], colour[0]), text)
     text = re.sub(r"font: ([0-9.]+px) [^;\"]*|font-family: [^;\"]*;? ?", lambda font: _size_of(font[1]), text)
     text = re.sub(r'(?:xlink:)?href="#|id="|url\(#', lambda start: start[0].replace("xlink:", "") + f"{name}-", text)
@@ -234,19 +232,21 @@ def round_ticks(axis: Axis, *, percent: bool = False, integer: bool = False, mos
 
 
 def _legend(axes: Axes) -> None:
-    """Name the series above the axes, in as many columns as there is room for."""
+    """Name the series above the axes, from the left end of the figure, in as many columns as there is room for."""
+    from matplotlib.transforms import blended_transform_factory
+
     handles, labels = axes.get_legend_handles_labels()
-    labels = [_plain(label, _LONGEST["legend"]) for label in labels]
-    need = 38.0 + 6.6 * max(map(len, labels))
-    columns = max(1, min(len(labels), int((WIDTH - 70.0) / need)))
+    need = 46.0 + 7.2 * max(map(len, labels))
     axes.legend(
         handles,
         labels,
         loc="lower left",
-        bbox_to_anchor=(-0.02, 1.0),
-        ncols=columns,
+        bbox_to_anchor=(0.0, 1.0),
+        bbox_transform=blended_transform_factory(axes.figure.transSubfigure, axes.transAxes),
+        ncols=max(1, min(len(labels), int(WIDTH / need))),
         borderaxespad=0.3,
         handlelength=1.8,
+        columnspacing=1.2,
     )
 
 
@@ -421,7 +421,7 @@ def teachers_plot(names: Sequence[str], chosen: Sequence[int], held: Sequence[in
     shown = sorted(sorted(range(len(names)), key=lambda place: -chosen[place])[:MOST_NAMES])
 
     def label(place: int) -> str:
-        text = f" {chosen[place]:,}"
+        text = f"{chosen[place]:,}"
         return (
             f"{text} of {held[place]:,} ({percent_text(chosen[place] / held[place], 2)})"
             if held and held[place]
@@ -430,7 +430,7 @@ def teachers_plot(names: Sequence[str], chosen: Sequence[int], held: Sequence[in
 
     def draw(axes: Axes) -> None:
         bars = axes.barh(range(len(shown)), [chosen[place] for place in shown], color=SERIES[0], height=0.62)
-        axes.bar_label(bars, labels=list(map(label, shown)))
+        axes.bar_label(bars, labels=list(map(label, shown)), padding=4)
         axes.margins(x=0.6 if held else 0.2)
         _rows(axes, [names[place] for place in shown])
         axes.set_xlabel("rows in the lesson")
