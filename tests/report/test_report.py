@@ -65,9 +65,7 @@ def test_every_number_is_the_lessons_own(case, taught, tmp_path):
     assert [int(row[0]) for row in path if row[4]] == [stored["size"]]
 
     same = "same labels as the goal" if lesson.classifies else "r² with the goal"
-    own, everything, drawn = reader.table(
-        "trained on", "rows", same, "predictions apart", "coefficients apart"
-    )
+    own, everything, drawn = reader.table("trained on", "rows", same, "predictions apart", "coefficients apart")
     assert list(map(float, own[1:])) == [stored[key] for key in ("size", "agreement", "prediction_distance", "risk")]
     beside = ("pool_rows", "pool_agreement", "pool_distance", "pool_risk")
     assert list(map(float, everything[1:])) == [stored[key] for key in beside]
@@ -298,3 +296,25 @@ def test_an_open_lesson_is_not_said_to_keep_rows_at_home(taught, tmp_path):
     assert "no row may leave" not in page
     assert "of sums and counts<" not in page
     assert "rows can be read from them" in page
+
+
+@pytest.mark.parametrize("privacy", ["isolated", "dp"])
+def test_nothing_measured_stands_beside_a_private_lesson(privacy, pool):
+    """Neither models, distances and agreements nor the spread of columns: each of them is a fact about all rows."""
+    X, y = pool("logistic", 400, 3, 0)
+    mode = {"privacy": privacy, "epsilon": 1.0, "delta": 1e-6} if privacy == "dp" else {"privacy": privacy}
+    goal = [0.4, -0.3, 0.2, 0.1]
+    lesson = st.SuperTeacher(LogisticRegression(), goal, budget=60, **mode).fit(X, y, np.arange(400) % 2).lesson_
+    assert lesson.column_spread is None
+    page = page_of(lesson, columns=["a", "b", "c"])
+    reader = read(page.html())
+    assert page.plots == []
+    assert reader.headings == [
+        "What was asked", "What is proved", "Who contributed", "What left each teacher", "How to repeat it",
+    ]  # fmt: skip
+    tiles = [text for place, text in reader.texts if "dt" in place]
+    assert tiles == ["rows asked for", "positive label", "rounds", "left each teacher"]
+    measured = {f"{value:.3g}" for value in (*X.std(axis=0), *X.mean(axis=0))}
+    assert not measured & {shown_text for _, shown_text in reader.data}
+    assert "not refitted" in lesson._repr_html_()
+    assert "all rows" not in lesson._repr_html_()
