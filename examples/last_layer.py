@@ -1,7 +1,7 @@
 """A network's last layer from few images: 784 pixels, 16 learned features, ten kinds of clothes.
 
 A small network learns Fashion-MNIST for some epochs. Its last layer is a plain softmax regression over 16 features, and
-that can be taught: how few of 20,000 images lead it to where all of them do? Needs superteach[torch,plot], and the images
+that can be taught: how few of 20,000 images lead it to where all of them do? Needs superteach[torch], and the images
 of Debian's package dataset-fashion-mnist (or their four .gz files in a folder).
 
 python examples/last_layer.py [folder] [folder of images]
