@@ -297,8 +297,8 @@ def sizes_plot(lessons: Mapping[str, Lesson]) -> Plot | None:
             chosen = lesson.prediction_distance if predictions else lesson.risk
             label = f"{name}: {short(chosen, 3)} at {percent_text(lesson.fraction)}"
             _line(axes, place, [point.fraction for point in lesson.path], distances, label)
-            ring = {"ls": "none", "marker": "o", "ms": 12.0, "mfc": "none", "mew": 1.8, "color": SERIES[place % 6]}
-            axes.plot([lesson.fraction], [max(chosen, _LEAST)], **ring)
+            ring = SERIES[place % len(SERIES)]
+            axes.plot([lesson.fraction], [max(chosen, _LEAST)], "o", ms=12.0, mfc="none", mew=1.8, mec=ring)
         everything = own.pool_distance if predictions else own.pool_risk
         levels = [("all rows", everything, "--")]
         if own.lower_bound and own.measure == measure:
