@@ -64,7 +64,7 @@ def test_every_number_is_the_lessons_own(case, taught, tmp_path):
     ]
     assert [int(row[0]) for row in path if row[4]] == [stored["size"]]
 
-    same = "same labels as the goal" if lesson.classifies else "r² with the goal"
+    same = "agreement" if lesson.classifies else "r²"
     own, everything, drawn = reader.table("trained on", "rows", same, "predictions apart", "coefficients apart")
     assert list(map(float, own[1:])) == [stored[key] for key in ("size", "agreement", "prediction_distance", "risk")]
     beside = ("pool_rows", "pool_agreement", "pool_distance", "pool_risk")
