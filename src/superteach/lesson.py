@@ -241,11 +241,13 @@ class Lesson:
         return self.model[..., :-1] if self.intercept else self.model
 
     @property
-    def spread_of_coefficients(self) -> Array | None:
-        """For every coefficient the spread of its column, NaN for intercepts: coefficients times it are standardised."""
-        if self.column_spread is None:
-            return None
-        own = np.append(self.column_spread, [np.nan] * self.intercept)
+    def spread_of_coefficients(self) -> Array:
+        """For every coefficient the spread of its column, NaN for intercepts and where it is not known.
+
+        Coefficients times it are standardised.
+        """
+        columns = np.full(self.coef.shape[-1], np.nan) if self.column_spread is None else self.column_spread
+        own = np.append(columns, [np.nan] * self.intercept)
         return np.tile(own, self.goal.size // len(own))
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from superteach.exceptions import SettingError, counted, shorten
 from superteach.report import plots, words
 from superteach.report.markup import unlike
@@ -50,7 +52,7 @@ def page_of(
             "sizes": plots.sizes_plot(lessons),
             "objective": plots.objective_plot(lessons),
             "coefficients": plots.coefficients_plot(lesson, names),
-            "standardised": None if spread is None else plots.coefficients_plot(lesson, names, spread),
+            "standardised": plots.coefficients_plot(lesson, names, spread) if np.isfinite(spread).any() else None,
         }
     drawn["teachers"] = None if chosen is None else plots.teachers_plot(lesson.teachers, chosen, owned)
     page.context = {
