@@ -28,6 +28,7 @@ def drawings(html: str) -> dict[str, ElementTree.Element]:
 
 
 SIZES, SPEED = "Distance to the goal by size of the lesson", "How fast the teaching problem is solved"
+APPROACH = "How the lesson comes near a goal out of reach"
 MODELS, TEACHERS_ROWS = {"Coefficients", "Standardised coefficients"}, "Rows chosen from each teacher"
 
 
@@ -38,7 +39,7 @@ def test_every_kind_of_lesson_has_its_figures(case, taught):
     html = page_of(lesson, contributions={str(i): lesson.size * (i == 0) for i in range(TEACHERS)}).html()
     wanted = {*MODELS, TEACHERS_ROWS}
     wanted |= {SIZES} if len(lesson.path) > 1 else set()
-    wanted |= {SPEED} if len(lesson.gap) > 1 else set()
+    wanted |= {SPEED} if len(lesson.gap) > 1 else {APPROACH} if len(lesson.objective) > 1 else set()
     assert set(drawings(html)) == wanted
     for tree in drawings(html).values():
         assert tree.get("role") == "img"

@@ -51,6 +51,7 @@ def page_of(
         drawn = {
             "sizes": plots.sizes_plot(lessons),
             "objective": plots.objective_plot(lessons),
+            "approach": plots.approach_plot(lessons),
             "coefficients": plots.coefficients_plot(lesson, names),
             "standardised": plots.coefficients_plot(lesson, names, spread) if np.isfinite(spread).any() else None,
         }

@@ -382,6 +382,23 @@ def rounds_of(lesson: Lesson) -> list[int] | None:
     return places if len(places) == steps else None
 
 
+def approach_plot(lessons: Mapping[str, Lesson]) -> Plot | None:
+    """Draw how near the models come that are tried on the way to a goal out of reach; None where there were not two."""
+    tried = {name: lesson.objective for name, lesson in lessons.items() if not is_solved(lesson)}
+    if max(map(len, tried.values()), default=0) < 2:
+        return None
+    places = {name: place for place, name in enumerate(lessons)}
+
+    def draw(axes: Axes) -> None:
+        axes.set_yscale("log")
+        for name, distances in tried.items():
+            if len(distances):
+                _line(axes, places[name], range(1, len(distances) + 1), distances, name)
+        _lines(axes, "model tried", "distance to the goal", integer=True)
+
+    return Plot("approach", "How the lesson comes near a goal out of reach", draw, 300.0, "One point for each model.")
+
+
 def farthest(lesson: Lesson) -> list[int]:
     """Return the positions of the coefficients to show: all, or the ones that miss the goal most."""
     miss = np.abs(lesson.model - lesson.goal).ravel()
