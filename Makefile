@@ -83,12 +83,12 @@ endef
 
 $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	$(NEW_VENV)
-	$(BIN)/$(INSTALL) --group dev -e '.[federated,frame,mlflow,plot]' -e 'lab[minlp]'
+	$(BIN)/$(INSTALL) --group dev -e '.[federated,frame,mlflow]' -e 'lab[minlp]'
 	@touch $(READY)
 
 .venv-demo/.ready: pyproject.toml constraints.txt
 	$(NEW_VENV)
-	$(@D)/bin/$(INSTALL) -e '.[plot]'
+	$(@D)/bin/$(INSTALL) -e .
 	@touch $@
 
 $(FEDERATION): $(READY)

@@ -107,8 +107,7 @@ def story() -> None:
     from sklearn.preprocessing import StandardScaler
 
     from superteach import SuperTeacher
-    from superteach.report.png import save
-    from superteach.report.style import COLOURS
+    from superteach.report.plots import COLOURS, save
 
     patients = load_diabetes(scaled=False)
     X, y = StandardScaler().fit_transform(patients.data), patients.target > 140

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import Learner, SuperTeacher
-from superteach.report.style import COLOURS, MARKERS
+from superteach.report.plots import COLOURS, MARKERS
 from superteach.types import Array, Positions
 from superteach_lab.compare.task import Task
 from superteach_lab.rivals import by_name

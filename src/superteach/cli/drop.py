@@ -11,7 +11,7 @@ import numpy as np
 from superteach.cli import screen
 from superteach.cli.folder import check_folder, claim, new_folder
 from superteach.coordinator import named
-from superteach.exceptions import MissingExtra, SettingError
+from superteach.exceptions import SettingError
 from superteach.io.atomic import write_text
 from superteach.io.tables import read_columns, read_pool
 from superteach.learner import Learner
@@ -80,7 +80,6 @@ def run(question: Question) -> None:
         return
     with claim(question.out, place):
         result = _ask(question)
-        missing: MissingExtra | None = None
         with new_folder(place) as folder:
             stored = result.as_dict() | {"file": str(question.file), "coefficient": question.coefficient}
             write_text(folder / "drop.json", to_json(stored))
@@ -88,16 +87,10 @@ def run(question: Question) -> None:
                 write_text(folder / "rows.csv", "row\n" + "".join(f"{row}\n" for row in result.rows.tolist()))
             page = page_of_robustness(result, question.file.name)
             page.write(folder / "report.html")
-            try:
-                page.write_figures(folder / "figures")
-            except MissingExtra as error:
-                page.write_figures(folder / "figures", png=False)
-                missing = error
+            page.write_figures(folder / "figures")
         _show(question, result)
         if not question.as_json:
             screen.say(f"Report, figure and the numbers of the rows (rows.csv) are in {question.out}.")
-            if missing is not None:
-                screen.say(str(missing))
 
 
 def _ask(question: Question) -> Robustness:

@@ -41,7 +41,8 @@ CURVED_WIDTH = 500
 output, as large as Newton's largest. On digits lessons take half the time that they take by L-BFGS alone."""
 DEPENDENT = 1e-11
 """Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
-
+CANCELLED = 1e-10
+"""Share of a column's mean square below which its variance, taken from the same sum, is lost to rounding."""
 ROUGHLY = 1e-2
 """Tolerance of fits that a lesson is only compared with."""
 STILL = 1e-7
@@ -104,6 +105,22 @@ class FederatedProblem:
             assert sums.curvature is not None
             return np.asarray(sums.curvature / float(loss.terms(np.zeros(1), np.ones(1)).curvature[0]))
         return self.federation.curvature("square", "all", np.zeros(own))
+
+    def column_spread(self) -> Array | None:
+        """Standard deviations of raw columns (root mean squares without an intercept), from sums that are there already.
+
+        They are NaN where the mean is so large that nothing is left of them; None for wide models.
+        """
+        if self.scaling.scale is not None:
+            return self.scaling.scale.copy()
+        if self.wide:
+            return None
+        squares = np.diag(self.gram)[: self.federation.features] / self.rows
+        if not self.scaling.constant:
+            return np.sqrt(squares)
+        mean = self.gram[: self.federation.features, -1] / (self.rows * self.scaling.constant)
+        variance = squares - np.square(mean)
+        return np.sqrt(np.where(variance > CANCELLED * squares, variance, np.nan))
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array, Array]:

@@ -167,6 +167,7 @@ def _with_sums(
         cost=cost,
         delivered=True,
         pool_model=problem.scaling.raw(pool),
+        column_spread=problem.column_spread(),
     )
 
 
