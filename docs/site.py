@@ -62,6 +62,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return picture[0]
 
     markdown = re.sub(r"<picture>.*?</picture>", both, markdown, flags=re.DOTALL)
+    # A folder of the repository is no page of the site: its name stays, without a link.
+    folders = r"(?<!!)\[([^\]]*)\]\(((?![a-z]+:|#)[^)\s#]+)\)"
+    markdown = re.sub(
+        folders, lambda match: match[1] if (ROOT / os.path.dirname(here) / match[2]).is_dir() else match[0], markdown
+    )
     return re.sub(r"\]\(((?![a-z]+:|#)[^)\s]+)\)", lambda match: f"]({on_site(match[1])})", markdown)
 
 
