@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 import superteach as st
-from superteach.coordinator.selection import last_ranks
+from superteach.coordinator.path import last_ranks
 from superteach.exceptions import LearnerError
 from superteach.learner import fit
 from superteach.losses import LOSSES, Huber, Logistic, Squared

@@ -19,8 +19,8 @@ from superteach.exceptions import BudgetError, DataError, GoalError, LearnerErro
 from superteach.goals import MaxAUC, PerturbedFit
 from superteach.losses.multioutput import Softmax
 from superteach.protocol.messages import Turn
-from superteach.protocol.queries import AskMoments, Balance, Draw, Prepare
-from superteach.protocol.queries.match import OCTAVES
+from superteach.protocol.queries import AskMoments, Gradients, Prepare, Thin
+from superteach.selection.relaxation import BINS
 from superteach.teacher import Teacher
 
 NAMES = np.array(["ash", "birch", "cedar", "elm"])
@@ -263,11 +263,11 @@ def test_rough_curvatures_are_near_the_whole_one():
     model = 0.3 * np.random.default_rng(0).standard_normal(width)
     for query in (
         Prepare(Softmax(3), 1.0, None, None),
-        Balance(model, np.ones(width)),
-        Draw(np.full(OCTAVES, -2.0), 0.0, 0),
+        Gradients(model, np.ones(width)),
+        Thin(np.full(BINS, -2.0), 0.0, 0),
     ):
         state, _ = teacher.answer(query, state, turn)
-    asked = [AskMoments("relax", "drawn", 0.1 * np.append(model, 1.0), 2, rough=rough) for rough in (False, True)]
+    asked = [AskMoments("relax", "sampled", 0.1 * np.append(model, 1.0), 2, rough=rough) for rough in (False, True)]
     whole, rough = (query.read(teacher.answer(query, state, turn)[1].values) for query in asked)
     assert rough.value == whole.value
     np.testing.assert_array_equal(rough.gradient, whole.gradient)

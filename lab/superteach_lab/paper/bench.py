@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach.coordinator import metrics, selection
+from superteach.coordinator import budget, metrics, path
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.problem import setup
 from superteach.coordinator.teach import teach
@@ -61,7 +61,7 @@ class PaperPool:
 
     def sizes(self, extra: int | None = None) -> list[int]:
         """The lesson sizes at which methods are compared, the whole pool last, and one more where it is given."""
-        sizes = set(selection.counts_of("best", self.rows, self.X.shape[1]))
+        sizes = set(budget.lesson_sizes("best", self.rows, self.X.shape[1]))
         return sorted(sizes if extra is None else sizes | {extra})
 
 
@@ -174,7 +174,7 @@ def _score_sizes(
 ) -> list[dict[str, Any]]:
     """Refit and compare at every size, from the whole pool downwards; sizes no learner can use are left out."""
     points = []
-    for size, last in reversed(list(zip(sizes, selection.last_ranks(federation, sizes), strict=True))):
+    for size, last in reversed(list(zip(sizes, path.last_ranks(federation, sizes), strict=True))):
         kept: Size = federation.sum(Keep(last))
         if learner.refuses(kept.rows, kept.positive):
             continue

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from superteach.coordinator.sums import RowSums
 from superteach.engines.base import Engine, Gathering, Posting
 from superteach.exceptions import SettingError, TeachingError
 from superteach.lesson import Entry
-from superteach.coordinator.sums import RowSums
 from superteach.protocol.queries import Offers, Query, RowFunction, RowSet
 from superteach.types import Array, Labels
 

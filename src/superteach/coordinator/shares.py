@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from superteach.coordinator import methods, selection
+from superteach.coordinator import budget, methods
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.outcome import Outcome
+from superteach.coordinator.methods.base import Outcome
 from superteach.coordinator.problem import NEWTON_WIDTH
 from superteach.exceptions import BudgetError, GoalError, SettingError
 from superteach.goals import Goal, check_vector
@@ -48,12 +48,12 @@ def check(settings: Settings, learner: Learner, declared: tuple[int, ...], width
             )
         if width > NEWTON_WIDTH:
             raise SettingError(f"privacy='dp' works for up to {NEWTON_WIDTH} columns, there are {width}")
-    size = selection.counts_of(settings.budget, rows, width)[0]
+    size = budget.lesson_sizes(settings.budget, rows, width)[0]
     if size > MOST_OF_POOL * rows:
         raise BudgetError(
             f"budget={settings.budget!r} leaves no choice: with privacy={privacy!r} choose at most {MOST_OF_POOL:g} of all"
         )
-    selection.check_least([size], settings.budget, rows, width, learner)
+    budget.check_least([size], settings.budget, rows, width, learner)
     return size
 
 

@@ -103,7 +103,9 @@ class Guard:
         if type(query) not in QUERIES:
             raise QueryRefused(f"teacher {teacher} knows no query named {type(query).__name__}")
         if not query.fits(reply):
-            raise TeachingError(f"teacher {teacher} has a reply of shape {reply.shape} to {query.name}, which is not as declared")
+            raise TeachingError(
+                f"teacher {teacher} has a reply of shape {reply.shape} to {query.name}, which is not as declared"
+            )
         self.check_query(query)
         if self.mode.name == "none":
             return Sealed(np.array(reply, dtype=np.float64), SEAL)
