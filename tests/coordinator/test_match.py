@@ -175,16 +175,30 @@ def test_alone_means_a_teachers_own_sum(pool):
 
 
 @pytest.mark.parametrize("intercept", ["none", "free"])
-def test_what_was_predicted_is_what_was_taught(intercept, pool):
-    """With squared loss one Newton step from the goal is exact, so the last predicted distance is the distance."""
+def test_what_gradients_leave_is_what_the_lesson_misses(intercept, pool, federation_of, chosen_rows):
+    """With squared loss one Newton step from the goal is exact: θ_S − θ* = H⁻¹(Σ g_j − Λθ*) over the chosen rows."""
     X, y = pool("squared", 900, 4, 11)
-    parts = np.array_split(np.arange(900), 4)
-    engine = st.Threads([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
-    learner = st.Learner(Squared(), 1.0, intercept)
-    lesson = st.teach(st.Federation(engine), learner, PerturbedFit(2), budget=60, method="match")
-    assert lesson.objective[-1] == pytest.approx(lesson.prediction_distance, rel=1e-6)
+    federation = federation_of(X, y, 4)
+    lesson = st.teach(federation, st.Learner(Squared(), 1.0, intercept), PerturbedFit(2), budget=60, method="match")
+    rows = np.column_stack([X, np.ones(900)]) if intercept == "free" else X
+    chosen = chosen_rows(federation)
+    penalty = np.array([1.0] * 4 + [0.0] * (intercept == "free"))
+    left = gradients_of("squared", rows, y, lesson.goal)[chosen].sum(axis=0) - penalty * lesson.goal
+    step = np.linalg.solve(rows[chosen].T @ rows[chosen] + np.diag(penalty), left)
+    np.testing.assert_allclose(lesson.model - lesson.goal, step, atol=1e-9)
     assert lesson.size == 60
+    assert lesson.certificate is None
     assert lesson.risk < 1e-3 * lesson.pool_risk
+
+
+def test_the_way_to_a_goal_out_of_reach_only_shortens(pool, federation_of):
+    """Relaxed lessons come nearer step by step; the last is about as far away as the rows that were chosen."""
+    X, y = pool("logistic", 1500, 4, 3)
+    lesson = st.teach(federation_of(X, y, 3), st.Learner(LOSSES["logistic"](), 1.0), np.full(4, 6.0), budget=60)
+    assert lesson.certificate is not None
+    assert len(lesson.objective) > 1
+    assert np.all(np.diff(lesson.objective) < 0.0)
+    assert lesson.prediction_distance < 1.2 * lesson.objective[-1]
 
 
 def test_no_other_search_is_tried_when_time_is_up():

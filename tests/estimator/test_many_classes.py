@@ -13,8 +13,7 @@ from scipy.special import softmax
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import LinearSVC
 
-from superteach import Federation, Learner, Lesson, SuperTeacher, Threads, losses
-from superteach.coordinator.problem import setup
+from superteach import Learner, Lesson, SuperTeacher, losses
 from superteach.exceptions import BudgetError, DataError, GoalError, LearnerError, QueryRefused, SettingError
 from superteach.goals import MaxAUC, PerturbedFit
 from superteach.losses.multioutput import Softmax
@@ -241,18 +240,6 @@ def test_curvature_of_each_output_by_itself(outputs):
         assert np.allclose(block, full.curvature[span, span])
     with pytest.raises(QueryRefused, match="no learner of 2 outputs"):
         teacher.answer(AskMoments("loss", "all", point, 2, 2), state, turn)
-
-
-def test_rows_weighted_alike_are_fitted_as_scikit_learn_does():
-    """The model that all rows balance when they count as few: where it is nearer, lessons out of reach go on from it."""
-    X, y = pool(400, classes=3)
-    codes = np.searchsorted(NAMES, y).astype(float)
-    learner = Learner(Softmax(3), 1.0, "free")
-    room = setup(Federation(Threads([Teacher("all", X, codes)])), learner, None, False)
-    found = room.fit_evenly(40, np.zeros(room.width)).reshape(3, -1)
-    theirs = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, y, sample_weight=np.full(400, 0.1))
-    np.testing.assert_allclose(found[:, :-1], theirs.coef_, atol=1e-6)
-    assert np.abs(found[:, :-1] - LogisticRegression(tol=1e-12).fit(X, y).coef_).max() > 0.05
 
 
 def test_rough_curvatures_are_near_the_whole_one():

@@ -1,4 +1,4 @@
-"""Judges by textbook formulas: every subset of a small pool fitted, what can be met at all. Nothing here is the product's."""
+"""Textbook formulas: every subset of a small pool fitted, and what can be met at all. Nothing here is the product's."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def included(pool, **options) -> Talk:
 
 @forms
 def test_rounding_alone_keeps_the_relaxed_sum(form, pool):
-    """Its own rows, as many as its probabilities add up to, with nearly the same sum of gradients: far nearer than at random."""
+    """Its own rows, as many as its probabilities add up to, with nearly the same sum of gradients."""
     talk = included(pool, form=form)
     b, gradients = talk.state.probabilities, talk.gradients(GOAL)
     size = talk.ask(queries.RoundAlone(np.eye(WIDTH), 3))

@@ -27,6 +27,7 @@ from superteach.teacher import Teacher
 from superteach.types import Array
 from superteach_lab import data as datasets
 from superteach_lab.data import catalogue, sources
+from superteach_lab.fit import fitted
 
 RIDGE_PER_ROW = 2e-4
 """Λ = ridge·N, the reading under which the paper's weights need no retuning (docs/explanation/paper.md)."""
@@ -178,7 +179,7 @@ def _score_sizes(
         kept: Size = federation.sum(Keep(last))
         if learner.refuses(kept.rows, kept.positive):
             continue
-        model = fit(federation, learner, kept.rows, "chosen", Newton(), model).model
+        model = fit(federation.over("loss", "chosen"), learner, kept.rows, Newton(), model).model
         agreement = metrics.likeness(federation, model, goal, learner.loss.classifies).agreement
         points.append({"size": size, "risk": metrics.risk(model, goal), "consistency": agreement})
     return points[::-1]
@@ -186,9 +187,7 @@ def _score_sizes(
 
 def scored(pool: PaperPool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[str, Any]:
     """The same score for rows of the pool that a method outside the federation chose."""
-    few = Federation(Threads([Teacher("chosen", pool.X[chosen], pool.y[chosen])]))
-    few.sum(Prepare(pool.learner.loss, 0.0))
-    model = fit(few, pool.learner, len(chosen), "all", Newton(), np.zeros_like(goal)).model
+    model = fitted(pool.X[chosen], pool.y[chosen], pool.learner)
     everybody = Federation(engine_of(pool))
     everybody.sum(Prepare(pool.learner.loss, 0.0))
     agreement = metrics.likeness(everybody, model, goal, pool.learner.loss.classifies).agreement

@@ -429,13 +429,16 @@ class FederatedRows:
     """Whether lengths may be a quarter off: one number more or less in a bin of a factor of two hardly matters."""
 
     def lengths(self) -> Counts:
+        """How many rows are in each bin of length; gradients are taken anew."""
         metric = relaxation.sketch(self.metric) if self.sketched else self.metric
         return self.federation.sum(queries.Gradients(self.model, metric))
 
     def thin(self, log_odds: Array, least: float) -> int:
+        """Give rows log-odds by their bin, and sample those that take part; how many stay."""
         return round(self.federation.sum(queries.Thin(log_odds, least, self.seed)))
 
     def sums(self, rough: bool = False) -> Sums:
+        """Sums over the rows that stay: each call is one round."""
         return replace(self.federation.over("relax", "sampled", self.outputs), rough=rough)
 
 
