@@ -14,6 +14,7 @@ BESIDE = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 """Files of the repository that are pages of the site too."""
 PLAIN = ("LICENSE", "CITATION.cff", "examples/*.py", "lab/README.md", "deploy/*")
 """Files that pages link to, handed over as they are."""
+_CODE = re.compile(r"(^```.*?^```$|^    [^\n]*$|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
 
 
 def on_config(config: Any) -> Any:
@@ -61,6 +62,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return f"![{words}]({place}#only-light)\n![{words}]({dark[1]}#only-dark)"
         return picture[0]
 
+    parts = _CODE.split(markdown)  # outside of code θ* is a model, and begins no italics
+    markdown = "".join(part if place % 2 else re.sub(r"(?<!\\)θ\*", r"θ\\*", part) for place, part in enumerate(parts))
     markdown = re.sub(r"<picture>.*?</picture>", both, markdown, flags=re.DOTALL)
     # A folder of the repository is no page of the site: its name stays, without a link.
     folders = r"(?<!!)\[([^\]]*)\]\(((?![a-z]+:|#)[^)\s#]+)\)"
