@@ -175,7 +175,7 @@ class _Blocks:
             if free <= few or free == 0 or float(variance.sum()) <= until * unknowns:
                 break
             residual = self._target - here.total - here.probabilities @ self.rows[here.first :]
-            root = self._root(curvature, here.first, variance)
+            root = self._root(curvature)
             step = root @ (residual @ root)
             needed = float(residual @ step)
             block = self._block(here.first, variance, needed, self._limit * part)
@@ -198,7 +198,7 @@ class _Blocks:
         rows = self.rows[here.first :] * np.sqrt(here.probabilities * (1.0 - here.probabilities))[:, None]
         return np.asarray(rows.T @ rows)
 
-    def _root(self, curvature: Array, first: int, variance: Array) -> Array:
+    def _root(self, curvature: Array) -> Array:
         """L with L L' = C⁻¹; a residual as short as the shortest rows is none."""
         shortest = self._scale * float(self._square[-1:].sum())
         softened = curvature + np.diag(1e-13 * np.diag(curvature) + shortest * 1e-3 + 1e-300)
@@ -261,7 +261,7 @@ class _Blocks:
         variance = there.probabilities * (1.0 - there.probabilities)
         if float(variance.sum()) <= 0.5 * unknowns:
             return True
-        left = float(np.sum(np.square(rest @ self._root(curvature, there.first, variance))))
+        left = float(np.sum(np.square(rest @ self._root(curvature))))
         return self._tilt(there.first, variance, left) <= 2.0 * self._limit
 
 

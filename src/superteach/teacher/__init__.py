@@ -132,7 +132,7 @@ def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -
     size = teacher.size_of(some)
     if not query.classes:
         return state, size
-    codes = teacher.target if some is None else teacher.target[some]
+    codes = to_numpy(teacher.target if some is None else teacher.target[some])
     return state, np.append(size, np.count_nonzero(codes.reshape(-1, 1) == np.arange(query.classes), axis=0))
 
 
