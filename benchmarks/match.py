@@ -93,7 +93,7 @@ def _owners(split: str, X: Any, y: Any, owner: Any) -> Any:
 
 def _together(quick: bool) -> Measurements:
     table = Measurements(
-        "Risk of match, 10 teachers rounding together; pools of docs/notation.md, goal moved by a share of its length",
+        "Risk of match, 10 teachers rounding together; pools of the paper, goal moved by a share of its length",
         (
             "learner", "d", "N", "share", "moved", "seeds", "full pool", "median risk", "worst", "asked", "predictions",
             "out of reach", "rounds", "seconds",

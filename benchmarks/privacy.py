@@ -63,7 +63,7 @@ class Outcome:
 
 
 def synthetic(kind: str, rows: int, columns: int, owners: int, split: str, seed: int) -> Pool:
-    """Make a pool of docs/notation.md with a goal moved by its own length, dealt out in one of several ways."""
+    """Make a pool of docs/explanation/paper.md with a goal moved by its own length, dealt out in one of several ways."""
     make = pools.regression if kind == "ridge" else pools.classification
     X, y, owner = make(rows, columns, owners, seed=seed)
     if kind == "ridge":

@@ -216,7 +216,7 @@ def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
         shown = ", ".join(map(repr, values[:5].tolist())) + (", …" if len(values) > 5 else "")
         raise DataError(
             f"the labels have {len(values)} classes ({shown}). Only binary classification is supported here: "
-            "keep two of them, or make one against the rest; more can be taught in one process (docs/many-classes.md)"
+            "keep two of them, or make one against the rest; more can be taught in one process (docs/how-to/choose.md)"
         )
     return values
 
