@@ -29,10 +29,11 @@ from benchmarks.table import Measurements, show
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = (
-    "case", "seeds", "risk", "worst", "ratio", "apart", "ratio", "wall s", "ratio", "cpu s", "ratio", "fits", "rounds", "before",
-    "proved",
+    "case", "seeds", "risk", "worst", "ratio", "apart", "ratio", "wall s", "ratio", "cpu s", "ratio", "fits", "rounds",
+    "before", "proved",
 )  # fmt: skip
-"""apart: distance in predictions; fits: wall time over that of one fit of the learner on all rows; proved: lessons whose goal is proved to be out of reach."""
+"""apart: distance in predictions; fits: wall time over that of one fit of the learner on all rows; proved: lessons whose
+goal is proved to be out of reach."""
 
 
 class Server:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from superteach.exceptions import SettingError
 from superteach.losses import Logistic
-from superteach_lab.paper import definition, oracle, subsets, theorem
+from superteach_lab.paper import definition, oracle, theorem
 from tests.oracles import solve_tightly
 
 
@@ -78,14 +77,6 @@ def test_the_corrected_bound_holds_where_the_printed_one_fails():
     least = theorem.smallest_counterexample(broken)
     rows = [sum(len(y) for _, y in theorem.random_problem(seed).rows) for seed in broken]
     assert sum(len(y) for _, y in theorem.random_problem(least).rows) == min(rows)
-
-
-def test_all_subsets_are_looked_at():
-    """2^n − 1 different ones, and no more rows than can be looked at."""
-    masks = subsets.all_masks(4)
-    assert len({tuple(mask) for mask in masks}) == len(masks) == 15
-    with pytest.raises(SettingError, match="17 rows"):
-        subsets.all_masks(17)
 
 
 def paper_problem(given, weights):
