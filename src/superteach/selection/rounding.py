@@ -169,7 +169,7 @@ class _Blocks:
         unknowns = len(self._target)
         part, tilts, again = 1.0, 0, 0
         curvature = self._curvature(here)
-        for _ in range(len(self.rows) + 100):
+        for _ in range(20 * len(self.rows) + 100):  # six tilts and eight refusals before a row, at most
             free = len(self.rows) - here.first
             variance = here.probabilities * (1.0 - here.probabilities)
             if free <= few or free == 0 or float(variance.sum()) <= until * unknowns:

@@ -143,7 +143,7 @@ def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Ar
                 curvature += np.stack(part.block.own_grams(terms.curvature))
                 reply[len(reply) - width % outputs :] += terms.curvature.sum()
             elif query.order == 2 and query.rough:
-                rough.append(terms.curvature)
+                rough.append(to_numpy(terms.curvature))
             elif query.order == 2:
                 curvature += part.block.gram(terms.curvature)
     if rough:
@@ -158,13 +158,14 @@ def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Ar
 def _roughly(state: State, weights: Array, width: int) -> Array:
     """Σ w_j (g_j, 1)(g_j, 1)' of some rows, each as likely as it weighs: half by w_j‖g_j‖² in the metric, half by w_j."""
     sample, bins = known(state.sample, "rows sampled"), known(state.gradients, "gradients").bins
-    heavy = weights * 4.0 ** (bins if sample.index is None else bins[sample.index]).astype(np.float64)
+    heavy = weights * 4.0 ** to_numpy(bins if sample.index is None else bins[sample.index]).astype(np.float64)
     share = 0.5 * heavy / max(heavy.sum(), 1e-300) + 0.5 * weights / max(weights.sum(), 1e-300)
     chance = np.minimum(1.0, ROUGH * width * share)
     some = np.flatnonzero(np.diff(np.floor(np.cumsum(chance)), prepend=0.0))
+    by_chance = like(weights / np.where(chance > 0.0, chance, 1.0), sample.slope)
     parts = sample.rows.blocks(state.scaling, some)
     lifted = ((where, LiftedBlock(block, sample.slope[..., where])) for where, block in parts)
-    grams = (block.gram(weights[where] / chance[where]) for where, block in lifted)
+    grams = (block.gram(by_chance[where]) for where, block in lifted)
     return np.asarray(sum(grams, start=np.zeros((width, width))))
 
 

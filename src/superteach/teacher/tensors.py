@@ -121,7 +121,7 @@ class TensorBlock:
 
     def times(self, point: Array) -> Tensor:
         """X p, one number per row; several for several points."""
-        return (self.matrix @ self._tensor(point).T).T
+        return self._tensor(point) @ self.matrix.T
 
     def weighted_sum(self, weights: Array | Tensor) -> Array:
         """X'w."""
@@ -150,6 +150,8 @@ class TensorBlock:
         return to_numpy((self.matrix * weights[:, None]).T @ self.matrix)
 
     def _tensor(self, numbers: Array | Tensor) -> Tensor:
+        if isinstance(numbers, np.ndarray):
+            numbers = np.ascontiguousarray(numbers)  # torch takes no negative strides
         return torch.as_tensor(numbers, dtype=torch.float64, device=self.stored.device)
 
 

@@ -17,6 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from superteach.coordinator import metrics, proofs
 from superteach.coordinator.budget import lesson_sizes
+from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import Method, Outcome, Search
 from superteach.coordinator.path import last_ranks
 from superteach.coordinator.problem import FederatedProblem
@@ -232,7 +233,7 @@ class Matcher(Search):
         elif wide:
             solver = LBFGS(max_steps=10 * options.steps)
         outputs = self._problem.learner.outputs if curved and wide else 1
-        rows = _FederatedRows(self._problem, model, metric, seed, outputs)
+        rows = FederatedRows(self._problem.federation, model, metric, seed, outputs, sketched=curved)
         rough = curved and outputs == 1
         return Relaxed(relax(rows, metric, target, size, solver, thin, rough, options), metric)
 
@@ -415,27 +416,30 @@ class Matcher(Search):
         return replace(outcome, reason=reason, optimal=best.proved)
 
 
-class _FederatedRows:
-    """All teachers' rows, as the relaxed problem asks them."""
+@dataclass(frozen=True, eq=False)
+class FederatedRows:
+    """All teachers' rows, as the relaxed problem asks them: with gradients at a model."""
 
-    def __init__(self, problem: FederatedProblem, model: Array, metric: Array, seed: int, outputs: int) -> None:
-        self._problem, self._model, self._metric = problem, model, metric
-        self._seed, self._outputs = seed, outputs
+    federation: Federation
+    model: Array
+    metric: Array
+    seed: int
+    outputs: int = 1
+    sketched: bool = False
+    """Whether lengths may be a quarter off: one number more or less in a bin of a factor of two hardly matters."""
 
     def lengths(self) -> Counts:
-        metric = self._metric
-        if isinstance(
-            self._problem.solver, Curved
-        ):  # one number more or less in a bin of a factor of two hardly matters
-            metric = relaxation.sketch(metric)
-        return self._problem.federation.sum(queries.Gradients(self._model, metric))
+        """How many rows are in each bin of length; gradients are taken anew."""
+        metric = relaxation.sketch(self.metric) if self.sketched else self.metric
+        return self.federation.sum(queries.Gradients(self.model, metric))
 
     def thin(self, log_odds: Array, least: float) -> int:
-        return round(self._problem.federation.sum(queries.Thin(log_odds, least, self._seed)))
+        """Give rows log-odds by their bin, and sample those that take part; how many stay."""
+        return round(self.federation.sum(queries.Thin(log_odds, least, self.seed)))
 
     def sums(self, rough: bool = False) -> Sums:
-        found = self._problem.federation.over("relax", "sampled", self._outputs)
-        return replace(found, rough=rough)
+        """Sums over the rows that stay: each call is one round."""
+        return replace(self.federation.over("relax", "sampled", self.outputs), rough=rough)
 
 
 @cache

@@ -238,7 +238,7 @@ class Census(Sized):
     rows: Literal["all", "chosen", "random"] = "all"
     classes: int = 0
     broadcast = "which rows, how many classes there are"
-    reply = "2 counts, one more per class"
+    reply = "2 counts, 1 count per class"
     exposure = "rows; rows with a positive label or target; rows of each class"
     over = "as asked"
     changes = ()
@@ -467,7 +467,7 @@ class Compare(Query[Comparison]):
     centre: Array
     listed = ("centre",)
     broadcast = "some models and a goal"
-    reply = "2 sums, 2 per model, one per output"
+    reply = "2 sums, 2 sums per model, 1 sum per output"
     exposure = "how often and how far models differ on the rows"
     length = (2, "models", "models", "centre")
 
