@@ -64,12 +64,7 @@ class ErrataPool:
 
     def _engine(self) -> Threads:
         cuts = np.cumsum(self.parts)[:-1]
-        rows = zip(
-            np.split(self.X, cuts),
-            np.split(self.y, cuts),
-            np.split(np.arange(len(self.y)), cuts),
-            strict=True,
-        )
+        rows = zip(np.split(self.X, cuts), np.split(self.y, cuts), np.split(np.arange(len(self.y)), cuts), strict=True)
         return Threads([Teacher(str(i), *part) for i, part in enumerate(rows)], threads=1)
 
     def federation(self) -> Federation:

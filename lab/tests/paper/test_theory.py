@@ -96,8 +96,7 @@ def paper_problem(given, weights):
 
 
 @pytest.mark.parametrize(
-    ("name", "width"),
-    [("stated", 5), ("noisy", 10), ("noisy", 40), ("strong", 40), ("crowded", 10), ("logistic", 10)],
+    ("name", "width"), [("stated", 5), ("noisy", 10), ("noisy", 40), ("strong", 40), ("crowded", 10), ("logistic", 10)]
 )
 def test_oracle_against_cvxpy(name, width):
     """α and its support, from weights by lstsq and Clarabel on the whole, not the narrowed, problem."""
