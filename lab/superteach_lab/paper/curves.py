@@ -209,16 +209,7 @@ def _risk_findings(kept: Records, scale: Scale) -> Findings:
         [
             (
                 "Best mean risk along |S|/N.",
-                [
-                    "data",
-                    "N",
-                    "K",
-                    "all rows",
-                    "paper's problem",
-                    "consistency",
-                    "match",
-                    "paper, as printed",
-                ],
+                ["data", "N", "K", "all rows", "paper's problem", "consistency", "match", "paper, as printed"],
                 lines,
             )
         ],
@@ -376,16 +367,7 @@ def _objective_findings(kept: Records, scale: Scale) -> Findings:
         [
             (
                 "The paper's rule (β = 1, exact local solves) above the certified optimum, after so many rounds.",
-                [
-                    "data",
-                    "N",
-                    "optimum",
-                    "Newton's steps",
-                    "after 50",
-                    "after 100",
-                    f"after {ROUNDS}",
-                    "rounds to 1 %",
-                ],
+                ["data", "N", "optimum", "Newton's steps", "after 50", "after 100", f"after {ROUNDS}", "rounds to 1 %"],
                 lines,
             )
         ],

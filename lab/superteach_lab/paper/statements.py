@@ -145,11 +145,7 @@ def _draw_theorem(columns: dict[str, Any], figure: Any) -> None:
 def _oracle_steps(scale: Scale) -> list[Step]:
     trials = 4 if scale.quick else 30
     return [
-        Step(
-            {"case": name, "d": width, "trials": trials},
-            0.1 * trials,
-            partial(_oracle_work, name, width, trials),
-        )
+        Step({"case": name, "d": width, "trials": trials}, 0.1 * trials, partial(_oracle_work, name, width, trials))
         for name, case in oracle.CASES.items()
         for width in oracle.WIDTHS
         if width <= case.widest and not (scale.quick and width > 1280)
@@ -241,10 +237,7 @@ def _draw_oracle(by: Any, widths: dict[str, list[int]], figure: Any) -> None:
     from superteach.report.plots import COLOURS, MARKERS
 
     panels = figure.subplots(1, 2, sharey=True)
-    titles = {
-        "support": r"support $\{\alpha \neq 0\}$ is the true one",
-        "ranked": "largest |α| are the true rows",
-    }
+    titles = {"support": r"support $\{\alpha \neq 0\}$ is the true one", "ranked": "largest |α| are the true rows"}
     for panel, (what, title) in zip(panels, titles.items(), strict=True):
         for number, (name, case) in enumerate(oracle.CASES.items()):
             share = [by[name, width][what] / max(by[name, width]["trials"], 1) for width in widths[name]]

@@ -60,15 +60,7 @@ def section(target: Target, findings: Findings, images: str, whole: bool) -> lis
         if whole or len(rows) <= FOLDED:
             lines += [caption, "", *_table(headings, rows), ""]
         else:
-            lines += [
-                "<details>",
-                f"<summary>{caption}</summary>",
-                "",
-                *_table(headings, rows),
-                "",
-                "</details>",
-                "",
-            ]
+            lines += ["<details>", f"<summary>{caption}</summary>", "", *_table(headings, rows), "", "</details>", ""]
     return lines
 
 
@@ -118,8 +110,7 @@ def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images:
 def write_html(path: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, folder: Path) -> None:
     """Everything as one HTML file."""
     page = Page(
-        "The paper, measured again",
-        lede=f"{scale.name} run, {scale.trials} trials, one scorer for every method.",
+        "The paper, measured again", lede=f"{scale.name} run, {scale.trials} trials, one scorer for every method."
     )
     for heading, words in discussion.discuss(found):
         page.section(heading).items(words)
