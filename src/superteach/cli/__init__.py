@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from superteach import plugins
-from superteach.cli import federation, lessons, site
+from superteach.cli import federation, site
 from superteach.cli.lines import warn
 from superteach.cli.request import Request, takes
 from superteach.exceptions import InputError, SettingError, SuperteachError
@@ -297,7 +297,6 @@ def check(
 
 
 federation.add_commands(app)
-lessons.add_commands(app)
 site.add_commands(app)
 
 

@@ -85,7 +85,7 @@ def teach_shares(federation: Federation, learner: Learner, goal: Array, settings
     engine.keep(mode)
     if settings.privacy == "isolated":
         rows = fair_shares(engine.declared, len(inside), size, engine.most)
-        found = Split(rows, rows[:, None] / size * target)
+        shares = Split(rows, rows[:, None] / size * target)
     else:
         federation.stage = "releases"
         asked = CountMagnitudes(*about)
@@ -94,11 +94,11 @@ def teach_shares(federation: Federation, learner: Learner, goal: Array, settings
         moments = SecondMoments(*about, weights)
         released = federation.gather(moments)
         noise = mode.deviation(moments.release)
-        found = split(released, weights, noise, engine.declared, target, size, engine.most)
+        shares = split(released, weights, noise, engine.declared, target, size, engine.most)
     federation.stage = "choice"
-    counted = tuple(int(number) for number in found.rows)
-    federation.gather(ChooseShare(*about, penalty, counted, found.targets, settings.random_state))
-    carriers = int(np.count_nonzero(found.rows))
+    counted = tuple(int(number) for number in shares.rows)
+    federation.gather(ChooseShare(*about, penalty, counted, shares.targets, settings.random_state))
+    carriers = int(np.count_nonzero(shares.rows))
     return Outcome(
         f"{carriers} of {federation.teachers} teachers chose rows for a share of the goal each, and said nothing"
     )

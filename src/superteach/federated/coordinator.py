@@ -1,4 +1,4 @@
-"""A coordinator's home: its key, the sites that it works with, its lessons.
+"""A coordinator's folder: its key, the sites that it works with, the lessons that it ordered.
 
 FOLDER/federation.toml    name, box, and the key of every site; edited by hand to replace or revoke one
 FOLDER/key                the private key, for its owner alone
@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
+import shutil
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -21,10 +23,11 @@ from pathlib import Path
 import numpy as np
 
 from superteach.exceptions import DataError, QueryRefused, SettingError, listed
-from superteach.federated.box import MEMBER, Box, open_box
+from superteach.federated.box import MEMBER, Box, file_name, open_box
 from superteach.federated.documents import (
     KEY,
     MOST_BYTES,
+    MOST_BYTES_NONE,
     NAME,
     Document,
     check_private,
@@ -33,18 +36,20 @@ from superteach.federated.documents import (
     read,
     sign,
 )
-from superteach.federated.site import keep
-from superteach.io.atomic import write_text
+from superteach.io.atomic import write_durably, write_text
 from superteach.labels import PositiveLabel
 from superteach.learner import Learner
+from superteach.protocol.wire import query_from_json
 from superteach.types import Json, Raw
 from superteach.versions import VERSION, misfit
 
 YEARS = 3650.0
 """Days for which an invitation holds."""
+LOOKS = 20
+"""Looks for the last document of a lesson in a box that may lose some."""
 
 
-def create_federation(folder: Path, sites: Sequence[str], box: str | None = None) -> Home:
+def create_federation(folder: Path, sites: Sequence[str], box: str | None = None) -> Coordinator:
     """Make a coordinator's key and box, and an invitation for each site; what is there stays."""
     for site in sites:
         if not NAME.fullmatch(site):
@@ -74,31 +79,13 @@ def create_federation(folder: Path, sites: Sequence[str], box: str | None = None
         raise SettingError(
             f"{str(folder)!r} is a federation already, and its box is in federation.toml: change it there"
         )
-    home = Home(folder)
+    coordinator = Coordinator(folder)
     for site in sites:
-        home.invite(site)
-    return home
+        coordinator.invite(site)
+    return coordinator
 
 
-@dataclass(frozen=True)
-class Member:
-    """A site that accepted its invitation: what it says of its rows."""
-
-    document: Document
-
-    @property
-    def name(self) -> str:
-        """The site."""
-        return str(self.document.body["site"])
-
-    @property
-    def seat(self) -> Json:
-        """Its place in a roster."""
-        body = self.document.body
-        return {"name": self.name, "key": self.document.author, "rows": body["rows"], "share": body["share"]}
-
-
-class Home:
+class Coordinator:
     """A coordinator's folder."""
 
     def __init__(self, folder: str | Path) -> None:
@@ -121,15 +108,15 @@ class Home:
         path = self.folder / "invitations" / f"{site}.json"
         if not path.exists():
             body = {"federation": self.name, "site": site, "box": self.url, "secret": secrets.token_hex(32)}
-            keep(path, sign(self.key, "invitation", body, days=YEARS).data)
+            write_durably(path, sign(self.key, "invitation", body, days=YEARS).data)
         return path
 
-    def members(self, box: Box) -> tuple[dict[str, Member], list[str]]:
+    def members(self, box: Box) -> tuple[dict[str, Document], list[str]]:
         """Return the sites that have joined, by name, and what is to be said of those that have not.
 
         The first key that proves to know a site's invitation is entered in federation.toml; from then on it is the site's.
         """
-        found: dict[str, Member] = {}
+        members: dict[str, Document] = {}
         strange: dict[str, str] = {}
         for document in _memberships(box):
             site, author = document.body["site"], document.author
@@ -143,10 +130,10 @@ class Home:
                         f"{self.folder / 'federation.toml'}"
                     )
                 continue
-            if site not in found or found[site].document.issued <= document.issued:
-                found[site] = Member(document)
-        order = {name: found[name] for name in sorted(found)}  # the order in which sites joined changes no lesson
-        return order, [text for site, text in strange.items() if site not in found]
+            if site not in members or members[site].issued <= document.issued:
+                members[site] = document
+        joined = {name: members[name] for name in sorted(members)}  # the order in which sites joined changes no lesson
+        return joined, [text for site, text in strange.items() if site not in members]
 
     def invited(self) -> list[str]:
         """List sites with an invitation."""
@@ -177,6 +164,109 @@ def _memberships(box: Box) -> Iterator[Document]:
                     yield document
 
 
+class LessonRecord:
+    """A lesson that a coordinator ordered: its documents, each on the disk before anybody sees it."""
+
+    def __init__(self, coordinator: Coordinator, request: Json, folder: Path | None = None) -> None:
+        """Open the lesson in `folder`, or prepare a new one, which is there from its first question on."""
+        self.coordinator, self.request, self.folder = coordinator, request, folder
+        self.order: Document | None = None
+        self.questions: dict[int, Document] = {}
+        self.replies: dict[tuple[int, str], Document] = {}
+        self.receipt: Document | None = None
+        for path in sorted(folder.glob("*.json")) if folder else ():
+            if path.name != "request.json":
+                self._remember(read(path.read_bytes(), MOST_BYTES_NONE))
+
+    def _remember(self, document: Document) -> None:
+        if document.kind == "reply":
+            self.replies[document.body["number"], document.body["site"]] = document
+        elif document.kind == "receipt":
+            self.receipt = document
+        else:
+            self.questions[document.body["number"]] = document
+            self.order = document if document.kind == "order" else self.order
+
+    @classmethod
+    def all(cls, coordinator: Coordinator) -> list[LessonRecord]:
+        """List all lessons, the oldest first."""
+        records = []
+        for place in (coordinator.folder / "lessons").glob("[!.]*"):  # hidden ones were killed before they began
+            with suppress(FileNotFoundError):
+                record = cls(coordinator, json.loads((place / "request.json").read_text("utf-8")), place)
+                if record.order is not None:
+                    records.append((record.order.content["issued"], record.id, record))
+        return [record for _, _, record in sorted(records, key=lambda one: one[:2])]
+
+    @property
+    def id(self) -> str:
+        """Id of the order."""
+        return "" if self.order is None else self.order.id
+
+    @property
+    def name(self) -> str:
+        """Short name, for people."""
+        return self.id[:12]
+
+    @property
+    def fetched(self) -> bool:
+        """Whether its result was written."""
+        return self.folder is not None and (self.folder / "fetched").exists()
+
+    @property
+    def aborted(self) -> bool:
+        """Whether it was given up."""
+        return self.receipt is not None and self.receipt.body["outcome"] == "aborted"
+
+    @property
+    def payments(self) -> dict[str, Json]:
+        """What each site has paid for it."""
+        return {site: one.body["paid"] for (_, site), one in sorted(self.replies.items()) if one.body["paid"]}
+
+    @property
+    def paid(self) -> str:
+        """Say who has paid what."""
+        each = [f"{site} ε = {one['epsilon']:g}" for site, one in self.payments.items()]
+        return f"Paid for this lesson: {', '.join(each) or 'nothing, by nobody'}"
+
+    def asked_rows(self) -> dict[str, int]:
+        """Return how many rows each site was asked for, where a question said so."""
+        if self.order is None:
+            return {}
+        last = query_from_json(self.questions[max(self.questions)].body["query"])
+        names = [seat["name"] for seat in self.order.body["roster"]]
+        return dict(zip(names, vars(last)["rows"], strict=True)) if last.silent else {}
+
+    def keep(self, document: Document) -> None:
+        """Keep a document, on the disk when this returns."""
+        assert self.folder is not None
+        write_durably(self.folder / file_name(document), document.data)
+        self._remember(document)
+
+    def begin(self, document: Document) -> None:
+        """Begin a lesson: its folder is there with its order, or not at all."""
+        place = self.coordinator.folder / "lessons" / document.id
+        hidden = place.with_name(f".{document.id[:16]}")
+        shutil.rmtree(hidden, ignore_errors=True)
+        hidden.mkdir(mode=0o700)
+        write_durably(hidden / "request.json", json.dumps(self.request, indent=1).encode())
+        write_durably(hidden / file_name(document), document.data)
+        os.rename(hidden, place)
+        self.folder = place
+        self._remember(document)
+
+    def end(self, box: Box, outcome: str, reason: str = "") -> None:
+        """Tell the sites that the lesson is over; said once, it stays so."""
+        if self.receipt is None:
+            self.keep(sign(self.coordinator.key, "receipt", {"outcome": outcome, "reason": reason}, self.id, days=3650))
+        assert self.receipt is not None
+        name = file_name(self.receipt)
+        for _ in range(LOOKS):  # nobody looks after it once this command has ended
+            if name in box.list(f"lessons/{self.id}"):
+                break
+            box.put(f"lessons/{self.id}/{name}", self.receipt.data)
+
+
 @dataclass(frozen=True, eq=False)
 class Terms:
     """What all sites of a lesson have in common."""
@@ -205,10 +295,10 @@ class Terms:
 
 
 def agree(
-    members: Sequence[Member], learner: Learner, features: Sequence[str] | None, privacy: str, positive: PositiveLabel
+    members: Sequence[Document], learner: Learner, features: Sequence[str] | None, privacy: str, positive: PositiveLabel
 ) -> Terms:
     """Find what all sites have in common, from what they declare; or say who differs in what, before anybody is asked."""
-    said = {member.name: member.document.body for member in members}
+    said = {member.body["site"]: member.body for member in members}
     for name, theirs in said.items():
         if odd := misfit("the coordinator", VERSION, f"site {name}", theirs["version"]):
             raise QueryRefused(odd)
@@ -220,7 +310,13 @@ def agree(
             )
     columns, target = _columns(said, features)
     classes = positive.last(_classes(said) if learner.loss.classifies else None)
-    return Terms(columns, target, classes, tuple(member.seat for member in members))
+    return Terms(columns, target, classes, tuple(_seat(member) for member in members))
+
+
+def _seat(membership: Document) -> Json:
+    """Return a site's place in a roster."""
+    body = membership.body
+    return {"name": body["site"], "key": membership.author, "rows": body["rows"], "share": body["share"]}
 
 
 def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[tuple[str, ...], str]:

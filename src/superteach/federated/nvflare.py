@@ -1,4 +1,9 @@
-"""The two ends of the copying: a controller beside the coordinator's box, an executor beside each site's."""
+"""NVFlare as a carrier: a job that copies documents between a box beside the server and a box beside each client.
+
+A controller runs beside the coordinator's box, an executor beside each site's; nothing else of superteach runs in the job.
+Documents are signed, so NVFlare is trusted with nothing but delivery. Whoever shares an NVFlare server shares its trust all
+the same: it has a command channel of its own to every client.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +48,19 @@ class Shelf:
 
     def names(self) -> list[str]:
         """List all documents."""
-        found = [f"members/{name}" for name in self.box.list("members")]
+        names = [f"members/{name}" for name in self.box.list("members")]
         for lesson in self.box.list("lessons"):
-            found += [f"lessons/{lesson}/{name}" for name in self.box.list(f"lessons/{lesson}")]
-        return [name for name in found if is_document(name)]
+            names += [f"lessons/{lesson}/{name}" for name in self.box.list(f"lessons/{lesson}")]
+        return [name for name in names if is_document(name)]
 
     def missing(self, names: list[str]) -> dict[str, bytes]:
         """Return documents that the other side, which has `names`, lacks."""
-        found, size, there = {}, 0, set(names)
+        files, size, there = {}, 0, set(names)
         for name in self.names():
             if name not in there and size < MOST:
-                found[name] = self.box.get(name, MOST)
-                size += len(found[name])
-        return found
+                files[name] = self.box.get(name, MOST)
+                size += len(files[name])
+        return files
 
     def store(self, files: object) -> int:
         """Write documents that came; a name that is none is left out. Return how many there were."""

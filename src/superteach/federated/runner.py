@@ -1,4 +1,4 @@
-"""What a site does with its rows: answers questions behind its guard, chooses rows, writes them for their owner."""
+"""What a site does with its rows: it answers questions behind its guard, chooses rows, writes them for their owner."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from threadpoolctl import ThreadpoolController
 
 from superteach.exceptions import DataError, InputError, QueryRefused, SettingError, SuperteachError
 from superteach.federated.box import file_name
-from superteach.federated.documents import from_numbers
-from superteach.federated.questions import read_query
-from superteach.federated.rows import Holding, open_holding
-from superteach.federated.site import Site, SiteLesson, keep
-from superteach.io.atomic import stamp
+from superteach.federated.rows import SiteTable, read_table
+from superteach.federated.site import Site, SiteLesson
+from superteach.io.atomic import stamp, write_durably
 from superteach.io.validation import make_teacher
 from superteach.learner import Learner
 from superteach.privacy.accounting import Mode
-from superteach.privacy.audit_log import Audit
 from superteach.privacy.guard import Account, Guard
-from superteach.privacy.ledger import Ledger
+from superteach.privacy.ledger import AuditLog, Ledger
 from superteach.privacy.policy import Policy, read_policy
 from superteach.protocol.messages import Turn
 from superteach.protocol.queries import Private, Query
+from superteach.protocol.wire import numbers_as_json, query_from_json
 from superteach.teacher import Teacher
 from superteach.teacher.state import State
 from superteach.types import Json
 from superteach.versions import VERSION, misfit
 
+READINGS = 3
+"""Tries to read a file that somebody is writing."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,21 +41,17 @@ class _SiteAccount(Account):
     So a lesson that is paid for and has no reply was killed between the two: nothing has left, and noise may be drawn again.
     """
 
-    audit: Audit | None = None
+    audit: AuditLog | None = None
+    """Where every reply with noise is noted."""
 
     def pay(self, mode: Mode, people: int = 1) -> None:
         """Enter the whole lesson, unless it is entered; refuse where the audit log knows of a reply that was lost here."""
         paid_now = self.ledger.pay(self.lesson, people * mode.mu, self.facts)
-        if not paid_now and self.audit is not None and _answered(self.audit, self.lesson):
+        if not paid_now and self.audit is not None and self.lesson in self.audit.values("released"):
             raise QueryRefused(
                 f"lesson {self.lesson[:12]} was paid for before and its reply is gone from this site's folder; a second "
                 "draw of noise would be a second release: put back a newer copy of the folder, or begin another lesson"
             )
-
-
-def _answered(audit: Audit, lesson: str) -> bool:
-    """Tell whether the audit log notes a reply with noise."""
-    return f'"released": "{lesson}"'.encode() in (audit.path.read_bytes() if audit.path.exists() else b"")
 
 
 @dataclass
@@ -66,20 +62,22 @@ class _Session:
     guard: Guard
     position: int
     teachers: int
+    table: SiteTable | None = None
     teacher: Teacher | None = None
     state: State = field(default_factory=State)
     answered: set[int] = field(default_factory=set)
-    """Questions that the state has heard."""
+    """Numbers of the questions that led to this state."""
 
 
-class Answering:
+class Runner:
     """Answers for a site, whose rows it reads when it first needs them."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.audit = Audit(site.folder / "audit.jsonl")
+        self.audit = AuditLog(site.folder / "audit.jsonl")
         self._sessions: dict[str, _Session] = {}
-        self._rows: tuple[object, Holding | None] = (None, None)
+        self._rows: tuple[object, SiteTable] | None = None
+        """The rows as last read, and what they depend on."""
         self._controller = ThreadpoolController()
 
     def policy(self) -> Policy:
@@ -141,18 +139,18 @@ class Answering:
 
     def _answer(self, lesson: SiteLesson, number: int) -> tuple[Query[object], list[object]]:
         session = self._session(lesson)
-        query = read_query(lesson.questions[number].body["query"], number)
+        query = query_from_json(lesson.questions[number].body["query"])
         self._check(lesson, session, query)
         if query.silent:  # the reply depends on no row, so it goes first
             sealed = session.guard.release(query, np.zeros(0), self.site.name)
-            keep(lesson.folder / "choose", str(number).encode())
-            return query, from_numbers(sealed.values.tolist())
+            write_durably(lesson.folder / "choose", str(number).encode())
+            return query, numbers_as_json(sealed.values.tolist())
         self._catch_up(lesson, session, number)
         assert session.teacher is not None
         turn = Turn(number, session.position, session.teachers)
         session.state, sealed = session.teacher.answer(query, session.state, turn)
         session.answered.add(number)
-        return query, from_numbers(sealed.values.tolist())
+        return query, numbers_as_json(sealed.values.tolist())
 
     def _check(self, lesson: SiteLesson, session: _Session, query: Query[object]) -> None:
         """Refuse a query that does not fit the lesson or the policy, before anything is computed or spent."""
@@ -173,11 +171,11 @@ class Answering:
     def _session(self, lesson: SiteLesson) -> _Session:
         """Return what is remembered of a lesson, or begin; refuse a lesson that the policy does not accept."""
         policy = self.policy()
-        known = self._sessions.get(lesson.order.id)
-        if known is not None and known.guard.policy == policy:
-            return known
+        session = self._sessions.get(lesson.order.id)
+        if session is not None and session.guard.policy == policy:
+            return session
         body = lesson.order.body
-        if odd := misfit(f"site {self.site.name}", VERSION, "the coordinator", body["version"][:40]):
+        if odd := misfit(f"site {self.site.name}", VERSION, "the coordinator", body["version"]):
             raise QueryRefused(odd)
         try:
             learner = Learner.from_dict(body["learner"])
@@ -191,11 +189,11 @@ class Answering:
             facts = {"coordinator": lesson.order.author, **price}
             account = _SiteAccount(self.ledger(policy), lesson.order.id, facts, self.audit)
         paid = account is not None and any(one["lesson"] == lesson.order.id for one in account.ledger.entries())
-        guard = Guard(policy, self.audit).under(mode, None if paid else account)
+        guard = Guard(policy).under(mode, None if paid else account)
         guard.account = account
         guard.secret = self.secret(lesson)
         for number, reply in lesson.replies.items():
-            query = read_query(lesson.questions[number].body["query"], number)
+            query = query_from_json(lesson.questions[number].body["query"])
             if isinstance(query, Private) and reply.body["status"] == "ok":
                 guard.released[type(query)] = query.release.part
         session = _Session(learner, guard, position, len(body["roster"]))
@@ -246,19 +244,23 @@ class Answering:
             raise QueryRefused("its policy declares labels that are texts, and the learner predicts numbers")
         return position
 
+    def _table(self, policy: Policy) -> SiteTable:
+        """Read the rows that the policy lets take part, unless file and policy are those of the last reading."""
+        path, settings = Path(str(self.site.settings["data"])), self.site.settings
+        for _ in range(READINGS):  # the file may be replaced while it is read
+            now = (stamp(path), policy.declared, policy.identity, policy.rows_per_person)
+            if self._rows is None or self._rows[0] != now:
+                table = read_table(self.site.name, path, settings["target"], settings.get("features"))
+                table.check(policy)
+                self._rows = now, table.bounded(policy)
+            if now[0] == stamp(path):
+                return self._rows[1]
+        raise SettingError(f"{str(path)!r} changed while it was read: answer once it stays as it is")
+
     def _teacher(self, lesson: SiteLesson, session: _Session) -> Teacher:
         """Make a teacher of the rows, as the file and the policy are now."""
         body, policy = lesson.order.body, session.guard.policy
-        path = Path(str(self.site.settings["data"]))
-        now = (stamp(path), policy.declared, policy.identity, policy.rows_per_person)
-        if self._rows[0] != now or self._rows[1] is None:
-            holding = open_holding(
-                self.site.name, path, self.site.settings["target"], self.site.settings.get("features")
-            )
-            holding.check(policy)
-            self._rows = now, holding.bounded(policy)
-        rows = self._rows[1]
-        assert rows is not None
+        rows = session.table = self._table(policy)
         assert policy.declared is not None
         if session.guard.mode.name == "none" and rows.count > policy.declared.rows:
             raise SettingError(
@@ -278,7 +280,7 @@ class Answering:
         for earlier in sorted(lesson.questions):
             if earlier >= number or earlier in session.answered:
                 continue
-            query = read_query(lesson.questions[earlier].body["query"], earlier)
+            query = query_from_json(lesson.questions[earlier].body["query"])
             session.answered.add(earlier)
             if query.changes and not isinstance(query, Private):
                 turn = Turn(earlier, session.position, session.teachers)
@@ -298,9 +300,8 @@ class Answering:
             self._catch_up(lesson, session, 1 << 30)
             state, policy = session.state, session.guard.policy
             if state.chosen is not None:
-                path = (
-                    self._rows[1].write_chosen(lesson.name, state.chosen, policy, state.note) if self._rows[1] else None
-                )
+                assert session.table is not None
+                path = session.table.write_chosen(lesson.name, state.chosen, policy, state.note)
                 where = f"; {policy.write} are in {path}" if path else ""
                 self.site.notice(f"lesson {lesson.name}: {len(state.chosen)} rows were chosen{where}. {state.note}")
         except Exception as error:
@@ -322,17 +323,17 @@ def _reason(error: Exception) -> str:
     return f"{kind if isinstance(error, SuperteachError) else f'an unexpected {kind}'}; its own status says more"
 
 
-def respond(site: Site, data: bytes, answering: Answering | None = None) -> list[bytes]:
+def respond(site: Site, data: bytes, runner: Runner | None = None) -> list[bytes]:
     """Take one document in and give the documents that answer it: all that a carrier, or a person with mail, needs."""
     site.take(data)
-    answering = answering or Answering(site)
-    answering.work()
-    found = [
+    runner = runner or Runner(site)
+    runner.work()
+    replies = [
         reply.data
         for lesson in site.lessons.values()
         for reply in lesson.replies.values()
         if lesson.questions[reply.body["number"]].data == data
         and not (site.folder / "outbox" / file_name(reply)).exists()
     ]
-    answering.finish()
-    return found
+    runner.finish()
+    return replies
