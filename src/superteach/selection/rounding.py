@@ -121,7 +121,9 @@ def _decided(
     """Decide all rows; the last ones several times, each in another order."""
     few = next((count for width, count in EXACT if len(target) <= width), 0)
     begun = _Blocks(rows, lengths, target, limit, draw, options)
-    middle = begun.decide(_Free(0, np.clip(probabilities[begun.order], EDGE, 1.0 - EDGE), 0.0 * target), few, options.last)
+    middle = begun.decide(
+        _Free(0, np.clip(probabilities[begun.order], EDGE, 1.0 - EDGE), 0.0 * target), few, options.last
+    )
     free, found = begun.order[middle.first :], []
     for _ in range(options.starts if len(free) else 1):
         mask = begun.mask()
@@ -207,9 +209,7 @@ class _Blocks:
     def _tilt(self, first: int, variance: Array, needed: float) -> float:
         """Square of the tilt that free rows need where the residual's square in C⁻¹ is `needed`."""
         strength = float(variance @ self._square[first:])
-        return needed * (
-            float(self._longest[first]) / max(strength, 1e-300) + 4.0 / max(float(variance.sum()), 1e-300)
-        )
+        return needed * (float(self._longest[first]) / max(strength, 1e-300) + 4.0 / max(float(variance.sum()), 1e-300))
 
     def _next(self, first: int) -> int:
         """Rows within an eighth of an octave of the longest: where nothing fits they have to go, whatever they leave."""
