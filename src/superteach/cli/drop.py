@@ -74,10 +74,10 @@ def run(question: Question) -> None:
     """Read the table, search and prove, show the result, write the folder."""
     question.check()
     _learner(question)  # wrong names and penalties are refused before the file is read
-    place = None if question.out is None else check_folder(question.out, question.overwrite)
-    if place is None or question.out is None:
+    if question.out is None:
         _show(question, _ask(question))
         return
+    place = check_folder(question.out, question.overwrite)
     with claim(question.out, place):
         result = _ask(question)
         with new_folder(place) as folder:

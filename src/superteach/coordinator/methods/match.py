@@ -388,9 +388,9 @@ class Matcher(Search):
         parts = federation.gather(queries.Show(width, learner.weighted))
         shown = np.concatenate(parts)
         design, target, taken = shown[:, :width], shown[:, width], shown[:, width + 1]
-        if learner.weighted:
-            learner = replace(learner, loss=Weighted(learner.loss, shown[:, width + 2]))
-        subsets = SubsetProblem(design, target, learner, self._goal, problem.to_measure)
+        loss = Weighted(learner.loss, shown[:, width + 2]) if learner.weighted else learner.loss
+        penalties = np.stack([self._penalty(size).diagonal for size in range(len(shown) + 1)])
+        subsets = SubsetProblem(design, target, loss, penalties, self._goal, problem.to_measure, learner.refuses)
         start = None if whole else taken > 0.5
         best = polish.best_subset(subsets, low, high, start, self._settings.restarts, self._seed)
         counts = tuple(map(len, parts))
