@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from superteach.exceptions import LearnerError, NotConverged, shorten
+from superteach.exceptions import LearnerError, NotConverged, Setting, shorten
 from superteach.losses.multioutput import EVERY_LOSS, SquaredLabel, SquaredTargets, spread
 from superteach.losses.scalar import Logistic, Loss, Poisson, Squared, SquaredHinge
 from superteach.optim.function import Function, Moments, Sums
@@ -316,6 +316,7 @@ def fit(
                 return again()
             raise NotConverged(
                 f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
-                "scaled columns are the usual cause; try standardize=True"
+                "scaled columns are the usual cause; try ",
+                Setting("standardize", True),
             )
     return Fit(learner.centred(solution.point), solution.steps, solution.reason)

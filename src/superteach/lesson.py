@@ -16,13 +16,32 @@ import numpy as np
 from superteach.exceptions import DataError, LearnerError, SettingError, reason_of, shorten
 from superteach.io.atomic import write_text
 from superteach.types import Array, Foreign, Json, Label, Labels, Positions, Raw
-from superteach.versions import VERSION, version_of
-from superteach.words import Words
+from superteach.packages import VERSION, version_of
 
 TAUGHT = 0.01
 """Share of the spread of predictions within which a goal counts as taught."""
 SURPRISE = 1.5
 """Factor between predicted and measured risk from which on a lesson says so."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a method says of a lesson, in the report and on the screen; stored with the lesson."""
+
+    label: str = "lesson"
+    """Name in a legend."""
+    chosen: str = ""
+    """Sentence: how rows were chosen."""
+    objective: str = ""
+    """Sentence: what its objective means."""
+    unproved: str = "Nothing is proved; the risk is measured."
+    """Sentence: what to say where nothing is proved."""
+    ended: str = "The search ended because {reason}."
+    """Sentence: how it ended."""
+    exact: bool = False
+    """Whether it aims at the goal exactly: its objective predicts the risk, its verdict says more than a distance."""
+    unused: tuple[str, ...] = ()
+    """Settings that only other methods look at."""
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from superteach.coordinator.problem import setup
 from superteach.coordinator.teach import measure, teach
 from superteach.engines.checkpoint import Journal, Journalled
 from superteach.engines.threads import Threads
-from superteach.exceptions import BudgetError, DataError, DataTypeError, SettingError
+from superteach.exceptions import BudgetError, DataError, DataTypeError, Setting, SettingError
 from superteach.io.validation import Part, make_teachers
-from superteach.labels import DEFAULT, PositiveLabel
+from superteach.io.labels import DEFAULT, PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, PathPoint, Taught
 from superteach.protocol.messages import Answers
@@ -37,8 +37,9 @@ def check_none(settings: Settings) -> None:
     """Refuse private modes over rows on disk: chunks of one table are not separate owners."""
     if settings.privacy != "none":
         raise SettingError(
-            f"privacy={settings.privacy!r} is for owners whose rows fit in memory; rows on disk are taught from with "
-            "privacy='none'"
+            Setting("privacy", settings.privacy),
+            " is for owners whose rows fit in memory; rows on disk are taught from with ",
+            Setting("privacy", "none"),
         )
 
 
@@ -132,7 +133,7 @@ class OneProcess:
             places = np.flatnonzero(taken).astype(np.float64)
             kept = federation.sum(Select(counts, places, (0,) * len(counts)))
             if refusal := room.refuses(kept):
-                raise BudgetError(f"budget={settings.budget!r}: the chosen {refusal}; raise the budget")
+                raise BudgetError(Setting("budget", settings.budget), f": the chosen {refusal}; raise the budget")
             raw_goal = lesson.goal.ravel()
             goal = room.scaling.inside(raw_goal)
             model = room.fit_chosen(kept.rows, goal)

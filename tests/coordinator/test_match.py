@@ -15,7 +15,7 @@ from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import PerturbedFit
 from superteach.losses import LOSSES, Squared
 from superteach.protocol.queries import OPEN
-from superteach.words import Words
+from superteach.lesson import Words
 from superteach_lab.compare.task import Task
 from superteach_lab.rivals import by_name
 from tests.selection.test_prices import can_be_balanced, margin_of, pulls_of

@@ -8,7 +8,7 @@ from superteach.exceptions import QueryRefused, SettingError
 from superteach.privacy.audit_log import Audit
 from superteach.privacy.guard import Guard
 from superteach.privacy.policy import Declared, Policy, draft, read_policy, rounded, template
-from superteach.words import PRIVACY
+from superteach.privacy import PRIVACY
 from tests.inside import log_of
 
 DECLARED = "coordinators = []\n[declared]\ncolumns = ['x']\ntarget = 'y'"

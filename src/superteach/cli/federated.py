@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import time
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,15 +28,15 @@ from superteach.federated.engine import SOON, Documents, Lesson, Unanswered
 from superteach.federated.federation import Home, Member, Terms, agree
 from superteach.goals import check_goal
 from superteach.goals.parse import positive_label
-from superteach.labels import PositiveLabel
+from superteach.io.labels import PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Lesson as Result
 from superteach.lesson import Taught, to_json, write_lesson
 from superteach.protocol.queries import Census
 from superteach.settings import Settings
 from superteach.types import Array, Json
-from superteach.versions import VERSION
-from superteach.words import PRIVACY
+from superteach.packages import VERSION
+from superteach.privacy import PRIVACY
 
 if TYPE_CHECKING:
     from superteach.goals import Goal
@@ -51,7 +51,7 @@ ASKED = ("learner", "goal", "goal_seed", "C", "alpha", "intercept", "positive", 
 
 def run(request: Request, place: Path) -> None:
     """Check what can be checked here, order the lesson or go on with it, write the folder, show the result."""
-    settings = request.made(rounding="alone", privacy="isolated")
+    settings = request.check_settings(rounding="alone", privacy="isolated")
     check_goal_name(request.goal)
     if request.files or request.target is not None or request.owner is not None or request.encoding != "utf-8":
         raise SettingError(
@@ -91,13 +91,13 @@ def fetch(home: Home, lesson: Lesson, out: Path, place: Path, wait: float, as_js
     """Go on with a lesson as it was asked for, up to its result in a folder."""
     assert lesson.order is not None
     stored = {name: lesson.request[name] for name in ASKED}
-    request = Request(out=out, box=home.folder, settings=lesson.request["given"], as_json=as_json, **stored)
+    request = Request(out=out, box=home.folder, as_json=as_json, **lesson.request["given"], **stored)
     finish(request, place, home, open_box(home.url), lesson, Terms.of_order(lesson.order.body), wait)
 
 
 def finish(request: Request, place: Path, home: Home, box: Box, lesson: Lesson, terms: Terms, wait: float) -> None:
     """Teach, write the folder, tell the sites, show the result; a lesson that waits is named and goes on later."""
-    settings = request.made(rounding="alone", privacy="isolated")
+    settings = request.check_settings(rounding="alone", privacy="isolated")
     student = _student(request)
     wanted = _goal(request, lesson.request, terms, student, settings)
     size, price = 0, None
@@ -148,9 +148,8 @@ def _left(lesson: Lesson) -> str:
 def _asked(request: Request, settings: Settings) -> Json:
     """Write down what is asked for, so that the lesson can go on without this command; equal requests have one digest."""
     asked: Json = {name: getattr(request, name) for name in ASKED}
-    given = {one.name: request.settings[one.name] for one in fields(Settings) if one.name in request.settings}
     stored = load_goal(request.goal) if is_file(request.goal) else None
-    asked |= {"goal_file": stored.tolist() if isinstance(stored, np.ndarray) else stored, "given": given}
+    asked |= {"goal_file": stored.tolist() if isinstance(stored, np.ndarray) else stored, "given": request.settings}
     if request.goal.startswith(FROM_DATA):
         asked["goal_data"] = hashlib.sha256(Path(request.goal.removeprefix(FROM_DATA)).read_bytes()).hexdigest()
     text = json.dumps({**asked, "settings": settings.as_dict()}, sort_keys=True)

@@ -22,7 +22,7 @@ from superteach.report.markup import size_text
 from superteach.report.words import exposure
 from superteach.settings import Budget, Settings
 from superteach.types import Json, Label
-from superteach.words import PRIVACY
+from superteach.privacy import PRIVACY
 
 MOST = 5000
 """Rows that are invented at most, so that a rehearsal takes seconds; not measured how rounds depend on their number."""

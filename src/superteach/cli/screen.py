@@ -30,7 +30,7 @@ from superteach.lesson import Entry, Lesson, decimals, percent_of
 from superteach.report.markup import size_text
 from superteach.report.words import STAGES
 from superteach.types import Label
-from superteach.words import PRIVACY
+from superteach.privacy import PRIVACY
 
 Watch = Callable[[Entry], None]
 

@@ -11,7 +11,7 @@ from superteach import spark
 from superteach.cli import screen
 from superteach.cli.request import Request
 from superteach.exceptions import DataError, SettingError
-from superteach.labels import PositiveLabel
+from superteach.io.labels import PositiveLabel
 from superteach.learner import Learner
 from superteach.types import Json, Raw
 
@@ -28,7 +28,7 @@ def teach_spark(
         raise SettingError("--spark goes with none of --box, --resume and --dry-run: lost workers are replaced")
     if not request.files or len(request.files) != 1 or request.target is None:
         raise SettingError("--spark takes one Parquet table (a file or a folder) and its --target column")
-    table, settings = request.files[0], request.made(rounding="alone")
+    table, settings = request.files[0], request.check_settings(rounding="alone")
     with screen.progress() as (watch, _):
         session = spark.session(request.spark or "")
         try:

@@ -28,7 +28,7 @@ def run(request: Request, place: Path) -> None:
     """Check everything, teach, write the folder, show the result."""
     estimator = named.build_learner(request.learner, request.C, request.alpha, request.intercept)
     student = Learner.of(estimator)
-    settings = request.made()
+    settings = request.check_settings()
     check_goal_name(request.goal)
     positive = find_positive(request.goal, request.positive)
     features = listed_in(request.features)
@@ -106,7 +106,7 @@ def run(request: Request, place: Path) -> None:
 
     told = f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}."
     if table is not None:
-        settings = request.made(rounding="alone")
+        settings = request.check_settings(rounding="alone")
         check_none(settings)
         if request.dry_run:
             rehearse(["rows on disk"], table.columns, table.rows, None)

@@ -9,7 +9,7 @@ from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import Chooser
 from superteach.coordinator.methods.outcome import Outcome
 from superteach.coordinator.problem import FederatedProblem
-from superteach.exceptions import BudgetError
+from superteach.exceptions import BudgetError, Setting
 from superteach.lesson import PathPoint
 from superteach.protocol.queries import Keep, Size
 from superteach.types import Array
@@ -100,10 +100,11 @@ def lowest(room: FederatedProblem, chooser: Chooser, sizes: list[int], raw_goal:
                 chooser.remember()
     if best is None:
         raise BudgetError(
-            f"budget={sizes[0]}: the chosen {refusal}; look whether the goal predicts the same for all rows (its "
-            "intercept?), raise the budget, use budget='best'"
-            + ", or try standardize=True"
-            * (room.scaling.scale is None)
+            Setting("budget", sizes[0]),
+            f": the chosen {refusal}; look whether the goal predicts the same for all rows (its intercept?), raise the "
+            "budget, use ",
+            Setting("budget", "best"),
+            *((", or try ", Setting("standardize", True)) if room.scaling.scale is None else ()),
         )
     if len(sizes) > 1:
         chooser.go_back()
@@ -135,7 +136,7 @@ def smallest(room: FederatedProblem, chooser: Chooser, raw_goal: Array, target: 
             if points:
                 nearest = min(points.values(), key=lambda point: point.risk)
                 tried = f"the nearest of {tried} has {nearest.size} rows and a risk of {nearest.risk:.4g}"
-            raise BudgetError(f"no lesson reaches risk_target={target:g}; {tried}")
+            raise BudgetError("no lesson reaches ", Setting("risk_target", target), f"; {tried}")
         low, high = high, min(2 * high, room.rows)
     while high - low > max(1, high // 50) and not room.late:
         middle = (low + high) // 2

@@ -6,7 +6,7 @@ import numpy as np
 
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import PATH_FRACTIONS
-from superteach.exceptions import BudgetError, TeachingError, counted
+from superteach.exceptions import BudgetError, Setting, TeachingError, counted
 from superteach.learner import Learner
 from superteach.protocol.queries import HISTOGRAM_BINS, CountRanks
 
@@ -28,7 +28,8 @@ def counts_of(
     if isinstance(budget, int):
         if budget > rows:
             raise BudgetError(
-                f"budget={budget} rows is more than the {counted(rows, 'rows')} all teachers have together"
+                Setting("budget", budget),
+                f" rows is more than the {counted(rows, 'rows')} all teachers have together",
             )
         return [int(budget)]
     return [max(1, round(float(budget) * rows))]
@@ -38,9 +39,10 @@ def check_least(sizes: list[int], budget: object, rows: int, width: int, learner
     """Refuse, before any row is chosen, sizes to which no model belongs."""
     least, why = learner.least_rows(width)
     if sizes and max(sizes) < least:
-        meant = "; budget=1.0 is all of them" if budget == 1 else ""
         raise BudgetError(
-            f"budget={budget!r} is {max(sizes):,} of {counted(rows, 'rows')}, and {why}: give at least {least}{meant}"
+            Setting("budget", budget),
+            f" is {max(sizes):,} of {counted(rows, 'rows')}, and {why}: give at least {least}",
+            *(("; ", Setting("budget", 1.0), " is all of them") if budget == 1 else ()),
         )
 
 

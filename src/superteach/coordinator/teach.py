@@ -16,7 +16,7 @@ from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import Chooser
 from superteach.coordinator.methods.outcome import Outcome
 from superteach.coordinator.problem import FederatedProblem, setup
-from superteach.exceptions import BudgetError, NotConverged, SettingError, TeachingError
+from superteach.exceptions import BudgetError, NotConverged, Setting, SettingError, TeachingError
 from superteach.goals import (
     CheckedGoal,
     Goal,
@@ -30,7 +30,7 @@ from superteach.goals import (
 from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.protocol.queries import ChosenCost, Recall, Sample, Size
-from superteach.settings import Given, Settings
+from superteach.settings import SettingsDict, Settings
 from superteach.types import Array
 
 _LOG = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def teach(
     *,
     classes: Any = None,
     columns: Sequence[Any] | None = None,
-    **given: Unpack[Given],
+    **given: Unpack[SettingsDict],
 ) -> Lesson:
     """Choose rows of all teachers such that the learner, trained on them alone, comes close to the goal.
 
@@ -82,8 +82,11 @@ def teach(
     try:
         lesson = teach_in_mode(federation, student, wanted, settings, started).named(columns, classes)
     except np.linalg.LinAlgError as error:
-        cause = "very large or badly scaled columns are the usual cause, try standardize=True"
-        raise TeachingError(f"sums over rows cannot be solved for a model ({error}); {cause}") from error
+        raise TeachingError(
+            f"sums over rows cannot be solved for a model ({error}); very large or badly scaled columns are the usual "
+            "cause, try ",
+            Setting("standardize", True),
+        ) from error
     if settings.privacy == "none":
         lesson = lesson.with_model(learner, classes)
     _LOG.info(
@@ -146,9 +149,7 @@ def _with_sums(
         nearer = _drawn_instead(room, walk, raw_goal, settings)
         if nearer is not None:
             walk = nearer
-            agreement = metrics.likeness(
-                federation, walk.model, inside_goal, student.loss.classifies, student.outputs
-            )
+            agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
             reason = "no search came nearer than as many random rows, which are the lesson"
             outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0), optimal=False)
     cost: float | None = federation.sum(ChosenCost()) if room.costs else None

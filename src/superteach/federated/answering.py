@@ -29,7 +29,7 @@ from superteach.protocol.queries import Private, Query
 from superteach.teacher import Teacher
 from superteach.teacher.state import State
 from superteach.types import Json
-from superteach.versions import VERSION, misfit
+from superteach.packages import VERSION, version_mismatch
 
 _log = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ class Answering:
         if known is not None and known.guard.policy == policy:
             return known
         body = lesson.order.body
-        if odd := misfit(f"site {self.site.name}", VERSION, "the coordinator", body["version"][:40]):
+        if odd := version_mismatch(f"site {self.site.name}", VERSION, "the coordinator", body["version"][:40]):
             raise QueryRefused(odd)
         try:
             learner = Learner.from_dict(body["learner"])

@@ -43,7 +43,7 @@ from superteach.federated.documents import (
     sign,
 )
 from superteach.io.atomic import stamp, write_bytes
-from superteach.versions import VERSION
+from superteach.packages import VERSION
 
 if TYPE_CHECKING:
     from superteach.types import Json

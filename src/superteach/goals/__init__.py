@@ -11,6 +11,7 @@ from superteach.goals.base import (
     CheckedGoal,
     Goal,
     MovableGoal,
+    OptionSource,
     ProvableGoal,
     check_goal,
     check_length,
@@ -20,7 +21,10 @@ from superteach.goals.base import (
 from superteach.goals.constrained import Within
 from superteach.goals.fitted import FromData, PerturbedFit, Without
 
+BY_OPTION = {goal.option.partition(":")[0]: goal for goal in (PerturbedFit, MaxAUC, Without, FromData)}
+"""Goals with a name on the command line: what stands before a colon, as in without:COLUMN."""
+
 __all__ = [
-    "CheckedGoal", "FederatedProblem", "FromData", "Goal", "MaxAUC", "MovableGoal", "PerturbedFit", "ProvableGoal", "Within",
+    "BY_OPTION", "CheckedGoal", "FederatedProblem", "FromData", "Goal", "MaxAUC", "MovableGoal", "OptionSource", "PerturbedFit", "ProvableGoal", "Within",
     "Without", "check_goal", "check_length", "check_vector", "unsolved",
 ]  # fmt: skip

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
 
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
-from superteach.exceptions import GoalError, SettingError
+from superteach.exceptions import GoalError, Setting, SettingError
+from superteach.goals.base import OptionSource
 from superteach.learner import Learner
 from superteach.optim.problem import MOST, Scaling
 from superteach.protocol.queries import ColumnSums, Prepare
@@ -52,6 +53,13 @@ class MaxAUC:
     """
 
     ridge: float = 0.0
+    option: ClassVar[str] = "max-auc"
+    """Its name on the command line."""
+
+    @classmethod
+    def from_option(cls, text: str, source: OptionSource) -> Self:
+        """Make it of --goal max-auc."""
+        return cls()
 
     def __post_init__(self) -> None:
         if not (is_number(self.ridge) and 0.0 <= self.ridge <= MOST):
@@ -61,17 +69,19 @@ class MaxAUC:
         """Refuse learners without classes, and rows too wide for a matrix over pairs of columns."""
         if not learner.loss.classifies:
             raise GoalError(
-                f"goals.MaxAUC needs a classifier, and the learner's loss is {learner.loss.name!r}: "
-                "AUC is about two classes; teach LogisticRegression or LinearSVC"
+                Setting("goal", self),
+                f" needs a classifier, and the learner's loss is {learner.loss.name!r}: AUC is about two classes; teach "
+                "LogisticRegression or LinearSVC",
             )
         if learner.outputs > 1:
             raise GoalError(
-                f"goals.MaxAUC is about two classes, and the labels have {learner.outputs}; keep two of them"
+                Setting("goal", self), f" is about two classes, and the labels have {learner.outputs}; keep two of them"
             )
         if len(columns) > NEWTON_WIDTH:
             raise GoalError(
-                f"goals.MaxAUC sums a matrix over pairs of columns, too much for {len(columns)} columns "
-                f"(at most {NEWTON_WIDTH}); leave columns out, or give the goal as a vector"
+                Setting("goal", self),
+                f" sums a matrix over pairs of columns, too much for {len(columns)} columns (at most {NEWTON_WIDTH}); "
+                "leave columns out, or give the goal as a vector",
             )
 
     def vector(self, classroom: FederatedProblem) -> Array:

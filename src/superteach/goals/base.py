@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -10,11 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from superteach.coordinator.problem import FederatedProblem
-from superteach.exceptions import GoalError, listed, shorten, suggestion
+from superteach.exceptions import GoalError, Setting, listed, shorten, suggestion
 from superteach.goals.parse import INTERCEPT, goal_vector, in_order, is_written, same_labels
 from superteach.learner import Learner
 from superteach.optim.problem import MOST
-from superteach.types import Array, Labels, is_whole
+from superteach.types import Array, Foreign, Labels, is_whole
 
 ABSURD = 1e8
 """A goal longer than this, and by this factor longer than the model of all rows, leaves float64 no digits to choose by."""
@@ -61,6 +61,14 @@ class ProvableGoal(MovableGoal, Protocol):
         """Say how far the proof `direction` for `goal` (raw units) and lessons of `size` rows holds in the set."""
 
 
+class OptionSource(NamedTuple):
+    """What a goal named on the command line may be made from, beside the text behind its name."""
+
+    seed: int
+    read: Callable[[str], tuple[Foreign, Foreign]]
+    """Reads features and target from a file with the columns of the teachers' rows."""
+
+
 def check_goal(
     goal: object,
     features: int,
@@ -97,13 +105,15 @@ def check_goal(
     return check_vector(goal if named is None else _by_name(named, columns, intercept), features, learner)
 
 
-def find_column(name: object, columns: Sequence[object], goal: str) -> int:
+def find_column(name: object, columns: Sequence[object], goal: str | Setting) -> int:
     """Return the place of a column that a goal calls by its name or its number."""
     if name in columns:
         return columns.index(name)
     if is_whole(name) and 0 <= name < len(columns):
         return int(name)
-    raise GoalError(f"{goal} names column {name!r}, and the rows have {listed(columns)}{suggestion(name, columns)}")
+    raise GoalError(
+        goal, f" names column {name!r}, and the rows have {listed(columns)}{suggestion(name, columns)}"
+    )
 
 
 def _named(goal: object) -> dict[object, object] | None:
@@ -188,7 +198,8 @@ def unsolved(error: Exception, goal: Array, room: FederatedProblem) -> GoalError
     """Blame the goal where sums can be solved for the model of all rows, and not near the goal."""
     return GoalError(
         f"sums over rows cannot be solved near this goal ({error}): {_largest(goal, room)}; give a goal nearer to the "
-        "model of all rows, or try standardize=True"
+        "model of all rows, or try ",
+        Setting("standardize", True),
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from scipy import sparse
 
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
-from superteach.exceptions import GoalError, SettingError, listed
-from superteach.goals.base import find_column
+from superteach.exceptions import GoalError, Setting, SettingError, listed
+from superteach.goals.base import OptionSource, find_column
 from superteach.goals.parse import same_labels
 from superteach.learner import Learner, fit
 from superteach.losses.scalar import Loss, Poisson
@@ -20,7 +20,7 @@ from superteach.optim.function import Moments, Sums
 from superteach.optim.problem import MOST
 from superteach.types import Array, Labels, Positions, Raw, is_whole
 
-_SET = "the reference set of goals.FromData"
+_SET = "the reference set of the goal"
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,12 @@ class PerturbedFit:
     """
 
     seed: int = 0
+    option: ClassVar[str] = "perturbed"
+
+    @classmethod
+    def from_option(cls, text: str, source: OptionSource) -> Self:
+        """Make it of --goal perturbed, with the seed of --goal-seed."""
+        return cls(source.seed)
 
     def __post_init__(self) -> None:
         if not is_whole(self.seed) or self.seed < 0:
@@ -54,6 +60,12 @@ class Without:
     """
 
     columns: tuple[object, ...]
+    option: ClassVar[str] = "without:COLUMN"
+
+    @classmethod
+    def from_option(cls, text: str, source: OptionSource) -> Self:
+        """Make it of --goal without:COLUMN,…."""
+        return cls(*(column.strip() for column in text.split(",")))
 
     def __init__(self, *columns: object) -> None:
         """Name or number one column or several."""
@@ -68,7 +80,7 @@ class Without:
     def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Refuse columns that are not there, and a model without any."""
         if len(self._places(columns)) == len(columns):
-            raise GoalError(f"{self!r} leaves no column of {listed(columns)}; keep one at least")
+            raise GoalError(Setting("goal", self), f" leaves no column of {listed(columns)}; keep one at least")
 
     def vector(self, classroom: FederatedProblem) -> Array:
         """Fit the remaining coefficients from sums; return all of them in raw units."""
@@ -85,7 +97,7 @@ class Without:
         return classroom.scaling.raw(rest.whole(found))
 
     def _places(self, columns: Sequence[object]) -> list[int]:
-        return sorted({find_column(name, columns, "goals.Without") for name in self.columns})
+        return sorted({find_column(name, columns, Setting("goal", self)) for name in self.columns})
 
 
 class _Coefficients:
@@ -122,6 +134,12 @@ class FromData:
 
     X: object
     y: object
+    option: ClassVar[str] = "from-data:FILE"
+
+    @classmethod
+    def from_option(cls, text: str, source: OptionSource) -> Self:
+        """Make it of --goal from-data:FILE."""
+        return cls(*source.read(text))
 
     def __repr__(self) -> str:
         """Show its size alone: whatever prints a model's settings must not print private rows."""

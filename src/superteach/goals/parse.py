@@ -9,7 +9,7 @@ from typing import TypeGuard, TypeVar
 import numpy as np
 
 from superteach.exceptions import GoalError, listed, shorten, suggestion
-from superteach.labels import PositiveLabel
+from superteach.io.labels import PositiveLabel
 from superteach.types import Array, Foreign, Json, Labels, is_number
 
 INTERCEPT = "intercept"

@@ -20,7 +20,7 @@ from superteach.privacy.policy import Policy
 from superteach.protocol.messages import SEAL, Sealed
 from superteach.protocol.queries import QUERIES, Private, Query
 from superteach.types import Array
-from superteach.words import PRIVACY
+from superteach.privacy import PRIVACY
 
 EVERYTHING_ALLOWED = Policy((), privacy=tuple(PRIVACY))
 NO_PRIVACY = Mode()

@@ -12,7 +12,7 @@ from superteach.losses.multioutput import EVERY_LOSS
 from superteach.protocol.queries import QUERIES, AskMoments, AskValues
 from superteach.report.markup import Markup, join, number, percent, percent_text, strong, tag, unlike
 from superteach.types import Foreign, Json
-from superteach.words import PRIVACY
+from superteach.privacy import PRIVACY
 
 Against = Lesson | Mapping[str, Lesson] | Sequence[Lesson] | None
 """Lessons to set beside another: one, several, or by name."""
@@ -30,24 +30,25 @@ LEARNERS = {
     "squared_targets": "a linear regression of {} targets",
 }
 STAGES = {
-    "set-up": "count rows, agree on columns",
-    "pool fit": "fit the learner on all rows",
-    "goal": "settle the goal",
-    "weights": "weigh every row",
-    "dual": "solve the teaching problem",
-    "prices": "solve the relaxed problem",
-    "proof": "bound how near any lesson can come",
-    "rounding": "round to whole rows",
-    "releases": "release noisy sums",
-    "choice": "choose rows, each teacher alone",
-    "small pool": "exchange rows by the true risk",
-    "shares": "deal the size out to the teachers",
-    "alone": "let every teacher choose its share",
-    "approach": "come as near as rows allow",
-    "selection": "choose rows by counts alone",
-    "path": "refit the learner on the chosen rows",
-    "metrics": "compare with the goal",
-    "random rows": "fit the learner on as many random rows, to compare",
+    "start": "counting rows",
+    "set-up": "agreeing on columns and counts",
+    "pool fit": "fitting the learner on all rows",
+    "goal": "finding the goal",
+    "weights": "weighting every row",
+    "dual": "solving the paper's problem",
+    "relaxation": "solving the relaxed problem",
+    "proof": "proving how near any lesson can come",
+    "approach": "coming as near as the rows allow",
+    "rounding": "rounding to whole rows",
+    "small pool": "exchanging rows",
+    "path": "fitting the learner on the chosen rows",
+    "selection": "choosing rows by rank",
+    "shares": "dividing the budget among teachers",
+    "alone": "letting every teacher choose its rows",
+    "releases": "releasing noisy sums",
+    "choice": "letting every teacher choose its share",
+    "random rows": "fitting the learner on random rows, to compare",
+    "metrics": "comparing predictions with the goal's",
 }
 """Stages of a run, in words."""
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from superteach.exceptions import DataTypeError, QueryRefused
+from superteach.exceptions import DataTypeError, QueryRefused, Setting
 from superteach.losses.scalar import Loss
 from superteach.optim.problem import Scaling
 from superteach.privacy.guard import Guard
@@ -139,8 +139,11 @@ class DeviceTeacher(Teacher):
         if self.rows.count * self.rows.features > MOVED:
             raise QueryRefused(
                 f"teacher {self.name} would copy {self.rows.count:,} rows × {self.rows.features} from "
-                f"{self.rows.device} to answer this, more than {MOVED:,} numbers; use method='match' with "
-                "rounding='alone', which needs no copy"
+                f"{self.rows.device} to answer this, more than {MOVED:,} numbers; use ",
+                Setting("method", "match"),
+                " with ",
+                Setting("rounding", "alone"),
+                ", which needs no copy",
             )
         ids = None if self.ids is None else self.ids.cpu().numpy().view(np.uint64)
         rows, target = self.rows.matrix.cpu().numpy(), self.target.cpu().numpy().astype(np.float64)
@@ -182,7 +185,9 @@ def _asked(teacher: DeviceTeacher, query: queries.AskMoments | queries.AskValues
     few = query.rows in ("chosen", "random")
     if query.function == "dual" or (few and teacher._home is not None):
         return None
-    if (query.rows == "sampled") != (query.function == "relax") or (query.rows == "likely" and query.function != "loss"):
+    if (query.rows == "sampled") != (query.function == "relax") or (
+        query.rows == "likely" and query.function != "loss"
+    ):
         raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
     kind = query.function if query.function != "loss" else known(state.loss, "loss").name
     asked = Sought(teacher.rows, teacher.target, kind, state.scaling, state.loss)

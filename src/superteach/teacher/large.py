@@ -24,7 +24,7 @@ from superteach.exceptions import DataError, SettingError
 from superteach.io import tables
 from superteach.io.atomic import stamp
 from superteach.io.validation import Part, find_classes, make_unguarded
-from superteach.labels import DEFAULT, PositiveLabel
+from superteach.io.labels import DEFAULT, PositiveLabel
 from superteach.losses.scalar import Loss
 from superteach.teacher.paged import Paged, Store
 from superteach.types import Positions, Raw

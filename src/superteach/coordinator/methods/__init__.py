@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from superteach import plugins
+from superteach import packages
 from superteach.coordinator.methods.base import Method
 from superteach.coordinator.methods.own import Dual, Match, Oblivious, Random
 
@@ -11,24 +11,18 @@ OWN: dict[str, Method] = {method.name: method for method in (Dual(), Match(), Ob
 
 def names() -> tuple[str, ...]:
     """List all methods by name, also the ones that other packages bring."""
-    laboratory = plugins.LABORATORY[plugins.METHODS]
-    return tuple(sorted({*OWN, *plugins.parts(plugins.METHODS), *laboratory}))
+    laboratory = packages.LABORATORY[packages.METHODS]
+    return tuple(sorted({*OWN, *packages.parts(packages.METHODS), *laboratory}))
 
 
 def find(name: str) -> Method:
     """Find a method by name, or name the command that installs it."""
     if name in OWN:
         return OWN[name]
-    found: Method = plugins.load(plugins.METHODS, name)()
+    found: Method = packages.load(packages.METHODS, name)()
     return found
 
 
 def unused(method: Method) -> tuple[str, ...]:
     """List settings that only other methods look at."""
     return tuple(sorted({name for one in OWN.values() for name in one.uses} - set(method.uses)))
-
-
-def about() -> str:
-    """Describe all methods in one sentence, for the command line's help."""
-    others = ", ".join(name for name in names() if name not in OWN)
-    return f"How rows are chosen: {'; '.join(method.about for method in OWN.values())}; other packages bring {others}."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from superteach.exceptions import SettingError
-from superteach.words import Words
+from superteach.exceptions import Setting, SettingError
+from superteach.lesson import Words
 
 if TYPE_CHECKING:
     from superteach.coordinator.federation import Federation
@@ -58,8 +58,6 @@ class Method:
     """
 
     name: ClassVar[str]
-    about: ClassVar[str]
-    """What it does, for the command line's help."""
     words: ClassVar[Words]
     uses: ClassVar[tuple[str, ...]] = ()
     """Settings that it looks at and not every method does."""
@@ -79,15 +77,17 @@ class Method:
         if not learner.ridge or learner.outputs > 1:
             what = f"{learner.outputs} classes or targets" if learner.outputs > 1 else "a learner without a penalty"
             if not self.broad:
-                binary = "Only binary classification is supported by it, or one target" if learner.outputs > 1 else ""
+                binary = ". Only binary classification is supported by it, or one target" * (learner.outputs > 1)
                 raise SettingError(
-                    f"method={self.name!r} does not teach {what}; use method='match'. {binary}".rstrip(". ")
+                    Setting("method", self.name), f" does not teach {what}; use ", Setting("method", "match"), binary
                 )
         kind = type(settings.solver).__name__
         if settings.solver is not None and kind not in self.solvers:
             raise SettingError(
-                f"solver={settings.solver!r} does not go with method={self.name!r}, which works with "
-                f"{' and '.join(self.solvers)}"
+                Setting("solver", settings.solver),
+                " does not go with ",
+                Setting("method", self.name),
+                f", which works with {' and '.join(self.solvers)}",
             )
 
     def sizes(self, settings: Settings, room: FederatedProblem) -> list[int]:

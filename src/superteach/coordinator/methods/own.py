@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from superteach.coordinator.methods.base import PATH_FRACTIONS, Chooser, Method
-from superteach.words import Words
+from superteach.lesson import Words
 
 if TYPE_CHECKING:
     from superteach.coordinator.federation import Federation
@@ -24,7 +24,6 @@ class Match(Method):
     """Exact teaching: prices balance the pulls of rows on the goal, and rounding keeps the balance."""
 
     name = "match"
-    about = "match teaches the goal exactly"
     words = Words(
         label="match",
         chosen="Rows were chosen by exact teaching (match): their pulls on the goal are made to balance.",
@@ -61,7 +60,6 @@ class Dual(Method):
     """The paper's method: its teaching problem is solved, and rows are ranked by |α_j|."""
 
     name = "dual"
-    about = "dual is the paper's"
     words = Words(
         label="paper's method (dual)",
         chosen="Rows were chosen by the paper's method (dual), solved by a certified solver.",
@@ -115,7 +113,6 @@ class Oblivious(Method):
     """Every teacher chooses its share alone, by exact teaching."""
 
     name = "oblivious"
-    about = "with oblivious every teacher chooses alone, as match would"
     words = Words(
         label="every teacher alone (oblivious)",
         chosen="Every teacher chose its share of the rows alone, by exact teaching (oblivious): the goal was known to "
@@ -136,7 +133,6 @@ class Random(Method):
     """The baseline anybody would try first: rows drawn at random, whatever the goal."""
 
     name = "random"
-    about = "random draws"
     words = Words(
         label="random rows",
         chosen="Rows were drawn at random, as a baseline.",
