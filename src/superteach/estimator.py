@@ -34,15 +34,15 @@ from superteach.io.frames import (
     refuse_text,
     take_rows,
 )
-from superteach.io.validation import Part, find_missing, split_by_owner
 from superteach.io.labels import PositiveLabel
+from superteach.io.validation import Part, find_missing, split_by_owner
 from superteach.learner import Learner
 from superteach.lesson import Entry, Taught
 from superteach.local import OneProcess, Opens, check_none, find_large
 from superteach.losses.scalar import Logistic, Poisson, Squared
+from superteach.optim import LBFGS, Block, Newton
 from superteach.pipelines import goals as pipeline_goals
 from superteach.pipelines import prepare as pipelines
-from superteach.optim import LBFGS, Block, Newton
 from superteach.settings import Budget, Settings, check_whole
 from superteach.types import Array, Foreign, Raw, is_number
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from superteach.exceptions import DataError, LearnerError, SettingError, reason_of, shorten
 from superteach.io.atomic import write_text
-from superteach.types import Array, Foreign, Json, Label, Labels, Positions, Raw
 from superteach.packages import VERSION, version_of
+from superteach.types import Array, Foreign, Json, Label, Labels, Positions, Raw
 
 TAUGHT = 0.01
 """Share of the spread of predictions within which a goal counts as taught."""

@@ -17,8 +17,8 @@ from superteach.coordinator.teach import measure, teach
 from superteach.engines.checkpoint import Journal, Journalled
 from superteach.engines.threads import Threads
 from superteach.exceptions import BudgetError, DataError, DataTypeError, Setting, SettingError
-from superteach.io.validation import Part, make_teachers
 from superteach.io.labels import DEFAULT, PositiveLabel
+from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, PathPoint, Taught
 from superteach.protocol.messages import Answers

@@ -138,7 +138,9 @@ def check_budget(name: str, budget: Any) -> Budget:
     if isinstance(budget, bool) or not isinstance(budget, numbers.Real):
         raise BudgetError(Setting(name, budget), f" is not known: {BUDGETS}")
     if not 0.0 < float(budget) <= 1.0:
-        raise BudgetError(Setting(name, budget), " is not a fraction in (0, 1]; write an int for a count of rows")
+        raise BudgetError(
+            Setting(name, budget), " is not a fraction in (0, 1]; write a whole number for a count of rows"
+        )
     return float(budget)
 
 
@@ -197,10 +199,10 @@ def _check_seed(name: str, value: object) -> int:
         return 0
     if isinstance(value, np.random.RandomState):
         return int(value.randint(2**31))
-    if not is_count(value) or not 0 <= value < 2**64:
-        raise SettingError(
-            Setting(name, value), f" must be a whole number from 0 to {2**64 - 1}, a RandomState or None"
-        )
+    if not is_count(value):
+        raise SettingError(Setting(name, value), " must be a whole number, a RandomState or None")
+    if not 0 <= value < 2**64:
+        raise SettingError(Setting(name, value), f" must be a whole number from 0 to {2**64 - 1}")
     return int(value)
 
 

@@ -33,13 +33,13 @@ from superteach.engines.spark import Jobs, Spark
 from superteach.engines.threads import shares_of
 from superteach.exceptions import DataError, DataTypeError, MissingExtra, SettingError, TeachingError, listed, shorten
 from superteach.goals.parse import positive_label
-from superteach.io.validation import Part, find_classes
 from superteach.io.labels import DEFAULT, PositiveLabel
+from superteach.io.validation import Part, find_classes
 from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, Taught
 from superteach.protocol import wire
 from superteach.protocol.partitions import Layout, Member, Piece, Task, Told
-from superteach.settings import SettingsDict, Settings
+from superteach.settings import Settings, SettingsDict
 from superteach.teacher import resident
 from superteach.types import Positions, Raw
 

@@ -125,8 +125,8 @@ _ABOUT = (
     "belong to several owners who keep them to themselves."
 )
 _ABOUT_TEACH = (
-    "Choose the rows from which a learner, trained on them alone, learns a goal. The folder receives report.html, model.json, "
-    "lesson.json, and the numbers of the chosen rows in each teacher's file (the first row is 0)."
+    "Choose the rows from which a learner, trained on them alone, learns a goal. The folder receives report.html, "
+    "model.json, lesson.json, and the numbers of the chosen rows in each teacher's file (the first row is 0)."
 )
 _ABOUT_CHECK = (
     "Verify a lesson without trusting what made it.\n\n"

@@ -32,11 +32,11 @@ from superteach.io.labels import PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Lesson as Result
 from superteach.lesson import Taught, to_json, write_lesson
+from superteach.packages import VERSION
+from superteach.privacy import PRIVACY
 from superteach.protocol.queries import Census
 from superteach.settings import Settings
 from superteach.types import Array, Json
-from superteach.packages import VERSION
-from superteach.privacy import PRIVACY
 
 if TYPE_CHECKING:
     from superteach.goals import Goal

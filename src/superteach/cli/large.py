@@ -14,7 +14,7 @@ from superteach.cli.folder import file_names
 from superteach.cli.request import Request
 from superteach.engines.checkpoint import ANEW, Journal
 from superteach.exceptions import SettingError, TeachingError, reason_of
-from superteach.io.tables import SUFFIXES
+from superteach.io.formats.parquet import is_parquet
 from superteach.learner import Learner
 from superteach.lesson import Taught, versions
 from superteach.settings import Settings
@@ -29,7 +29,7 @@ def find_table(request: Request, features: list[str] | None, numeric: bool) -> P
     if request.out_of_core is False and not folders:
         return None
     wanted = bool(folders) or request.out_of_core is True
-    plain = all(path.suffix.lower() == SUFFIXES[1] and path.is_file() for path in named if path not in folders)
+    plain = all(is_parquet(path) and path.is_file() for path in named if path not in folders)
     if not wanted and (request.owner is not None or not named or not plain):
         return None
     if request.owner is not None:

@@ -18,11 +18,11 @@ from superteach.goals import MaxAUC, PerturbedFit, Without
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
 from superteach.lesson import Entry, to_json
+from superteach.privacy import PRIVACY
 from superteach.report.markup import size_text
 from superteach.report.words import exposure
 from superteach.settings import Budget, Settings
 from superteach.types import Json, Label
-from superteach.privacy import PRIVACY
 
 MOST = 5000
 """Rows that are invented at most, so that a rehearsal takes seconds; not measured how rounds depend on their number."""

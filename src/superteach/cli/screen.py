@@ -27,10 +27,10 @@ from rich.text import Text
 from superteach.cli.lines import say as say
 from superteach.exceptions import counted
 from superteach.lesson import Entry, Lesson, decimals, percent_of
+from superteach.privacy import PRIVACY
 from superteach.report.markup import size_text
 from superteach.report.words import STAGES
 from superteach.types import Label
-from superteach.privacy import PRIVACY
 
 Watch = Callable[[Entry], None]
 

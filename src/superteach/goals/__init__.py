@@ -25,6 +25,20 @@ BY_OPTION = {goal.option.partition(":")[0]: goal for goal in (PerturbedFit, MaxA
 """Goals with a name on the command line: what stands before a colon, as in without:COLUMN."""
 
 __all__ = [
-    "BY_OPTION", "CheckedGoal", "FederatedProblem", "FromData", "Goal", "MaxAUC", "MovableGoal", "OptionSource", "PerturbedFit", "ProvableGoal", "Within",
-    "Without", "check_goal", "check_length", "check_vector", "unsolved",
-]  # fmt: skip
+    "BY_OPTION",
+    "CheckedGoal",
+    "FederatedProblem",
+    "FromData",
+    "Goal",
+    "MaxAUC",
+    "MovableGoal",
+    "OptionSource",
+    "PerturbedFit",
+    "ProvableGoal",
+    "Within",
+    "Without",
+    "check_goal",
+    "check_length",
+    "check_vector",
+    "unsolved",
+]
