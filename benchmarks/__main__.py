@@ -6,8 +6,10 @@ import argparse
 import sys
 
 from benchmarks import (
+    ablation,
     asynchronous,
     bounds,
+    core,
     drop,
     dual,
     federation,
@@ -42,6 +44,10 @@ def main() -> None:
     if sys.argv[1:2] == ["scale"]:
         scale.main(sys.argv[2:])
         return
+    for own in (core, ablation):
+        if sys.argv[1:2] == [own.__name__.split(".")[-1]]:
+            own.main(sys.argv[2:])
+            return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "names",

@@ -19,9 +19,11 @@ def classification(rows: int, features: int = 10, teachers: int = 10, seed: int 
     return X, np.where(y == y.max(), 1.0, -1.0), owner
 
 
-def regression(rows: int, features: int = 10, teachers: int = 10, seed: int = 0) -> tuple[Any, Any, Any]:
+def regression(
+    rows: int, features: int = 10, teachers: int = 10, seed: int = 0, noise: float = 20.0
+) -> tuple[Any, Any, Any]:
     """Four Gaussian clusters, noisy linear targets."""
-    return make_regression_pool(rows, features, teachers, random_state=seed)
+    return make_regression_pool(rows, features, teachers, noise, random_state=seed)
 
 
 def federation(X: Any, y: Any, owner: Any) -> superteach.Federation:

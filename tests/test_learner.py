@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 import superteach as st
-from superteach.coordinator.selection import last_ranks
+from superteach.coordinator.path import last_ranks
 from superteach.exceptions import LearnerError
 from superteach.learner import fit
 from superteach.losses import LOSSES, Huber, Logistic, Squared
@@ -68,7 +68,7 @@ def plain_slope(kind: str, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
 def fitted(federation, learner: st.Learner, rows: str, count: int, solver=None) -> np.ndarray:
     """The model in raw units."""
     width = federation.features + (learner.intercept != "none")
-    inside = fit(federation, learner, count, rows, solver or Newton(), np.zeros(width)).model
+    inside = fit(federation.over("loss", rows), learner, count, solver or Newton(), np.zeros(width)).model
     if learner.column:
         inside = np.append(inside[:-1], inside[-1] * learner.column)
     return inside
@@ -111,7 +111,7 @@ def test_gradient_vanishes(kind, intercept, solver, pool, federation_of, chosen_
     choose(federation, 120)
     for rows, part in (("all", np.arange(300)), ("chosen", chosen_rows(federation))):
         width = 4 + (intercept != "none")
-        model = fit(federation, learner, len(part), rows, solver, np.zeros(width)).model
+        model = fit(federation.over("loss", rows), learner, len(part), solver, np.zeros(width)).model
         whole = np.column_stack([X, np.full(300, 2.0)])[part, :width]
         pull = 0.8 * model
         if intercept == "free":
@@ -256,7 +256,7 @@ def test_what_an_estimator_is_read_as():
 def test_census_counts_positive_labels(federation_of):
     """The census behind a fit counts rows and positive labels over all teachers."""
     y = np.array([1.0, -1.0, 1.0, 1.0, -1.0])
-    assert federation_of(np.zeros((5, 2)), y, 2).sum(Census()) == (5, 3)
+    assert federation_of(np.zeros((5, 2)), y, 2).sum(Census()) == (5, 3, ())
 
 
 def columns_of_texts(rows=3000, width=600):

@@ -132,7 +132,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         rounding: str = "together",
         restarts: int = 1,
         seconds: float | None = None,
-        solver: Newton | LBFGS | Block | str | None = None,
+        solver: Newton | LBFGS | Block | None = None,
         sparsity: float | None = None,
         goal_weight: float | None = None,
         solver_seconds: float = 120.0,

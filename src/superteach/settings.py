@@ -42,7 +42,7 @@ class Settings:
     rounding: str = "together"
     restarts: int = 1
     seconds: float | None = None
-    solver: Newton | LBFGS | Block | str | None = None
+    solver: Newton | LBFGS | Block | None = None
     sparsity: float | None = None
     goal_weight: float | None = None
     solver_seconds: float = 120.0
@@ -113,7 +113,7 @@ class SettingsDict(TypedDict, total=False):
     rounding: str
     restarts: int
     seconds: float | None
-    solver: Newton | LBFGS | Block | str | None
+    solver: Newton | LBFGS | Block | None
     sparsity: float | None
     goal_weight: float | None
     solver_seconds: float

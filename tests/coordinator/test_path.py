@@ -9,11 +9,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
-from superteach.coordinator import selection
+from superteach.coordinator.budget import PATH_FRACTIONS
 from superteach.coordinator.methods import find
 from superteach.exceptions import BudgetError, SettingError
 from superteach.goals import PerturbedFit
-from tests.selection.test_prices import can_be_balanced, pulls_of
+from tests.selection.oracle import can_be_met, gradients_of
 
 ROWS = 800
 LARGE = 1_200
@@ -115,7 +115,7 @@ def test_smallest_for_a_goal_out_of_reach(pool, factor, target):
     goal = far_goal(pool, factor)
     teacher, X, y = taught(pool, "smallest", goal=goal, risk_target=target)
     lesson = teacher.lesson_
-    within = can_be_balanced(pulls_of("squared", X, y, goal), np.append(goal, lesson.size))
+    within = can_be_met(gradients_of("squared", X, y, goal), np.append(goal, lesson.size))
     assert (lesson.certificate is None) == within
     assert not within or factor < 6.0
     assert lesson.lower_bound <= lesson.prediction_distance
@@ -204,7 +204,7 @@ def test_one_class_alone_is_refused_or_passed_over(pool):
 
 def test_match_walks_fewer_sizes_than_the_others():
     """Each size costs it a whole search."""
-    assert len(find("match").fractions) < len(find("dual").fractions) == len(selection.PATH_FRACTIONS)
+    assert len(find("match").fractions) < len(find("dual").fractions) == len(PATH_FRACTIONS)
 
 
 def test_a_goal_that_puts_all_rows_into_one_class_is_named():

@@ -96,10 +96,10 @@ def audit(
     """Read the options, run the audit, write the page and show a table."""
     from superteach.cli import screen
     from superteach.cli.goal import positive_unsaid
-    from superteach.coordinator.selection import check_least, counts_of
+    from superteach.cli.request import read_budget
+    from superteach.coordinator.budget import check_least, lesson_sizes
     from superteach.learner import Learner
     from superteach.privacy.accounting import Mode
-    from superteach.cli.request import read_budget
     from superteach.settings import check_budget
     from superteach_lab.audit.page import page_of
     from superteach_lab.audit.run import audit as run
@@ -118,7 +118,7 @@ def audit(
         if "dp" in wanted:
             Mode("dp", epsilon, delta).check(subject.count)  # raises where there are no such ε and δ
         if size is not None:
-            counts = counts_of(size, subject.count, len(subject.goal))
+            counts = lesson_sizes(size, subject.count, len(subject.goal))
             check_least(counts, size, subject.count, len(subject.goal), Learner.of(subject.learner))
             subject = replace(subject, budget=counts[0])
         found = run(subject, wanted, epsilon, delta, runs, watch, workers or cores())

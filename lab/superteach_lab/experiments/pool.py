@@ -11,13 +11,15 @@ from superteach import Teacher
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods import dual
 from superteach.datasets import make_classification_pool, make_regression_pool
-from superteach.learner import Learner, fit
+from superteach.engines.base import add_up
+from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Squared
 from superteach.optim import Newton
 from superteach.optim.problem import DualProblem
 from superteach.protocol.messages import Turn
 from superteach.protocol.queries import BlockRound, BlockSums, Prepare, Query
 from superteach.types import Array
+from superteach_lab.fit import fitted
 
 SPARSITY, GOAL_WEIGHT = 0.1, 1000.0
 """The paper's λ_α and λ_θ for logistic regression."""
@@ -36,12 +38,16 @@ class Loop:
 
     def sum(self, query: Query[object], number: int) -> Array:
         """Ask everybody and add up."""
-        total = np.zeros(query.reply_length)
+        return add_up(query, self.gather(query, number))
+
+    def gather(self, query: Query[object], number: int) -> list[Array]:
+        """Ask everybody."""
+        replies = []
         for position, teacher in enumerate(self.teachers):
             turn = Turn(number, position, len(self.teachers))
             self.states[position], reply = teacher.answer(query, self.states[position], turn)
-            total += reply.values
-        return total
+            replies.append(reply.values)
+        return replies
 
 
 class Solved(NamedTuple):
@@ -74,7 +80,7 @@ class ErrataPool:
         order = np.argsort(owner, kind="stable")
         self.X, self.y, self.parts = X[order], y[order], np.bincount(owner)
         ridge = ridge_per_row * rows
-        truth = fit(self.federation(), Learner(loss, ridge), rows, "all", Newton(), np.zeros(X.shape[1])).model
+        truth = fitted(self.X, self.y, Learner(loss, ridge))
         noise = np.random.default_rng(seed).standard_normal(len(truth))
         goal = truth + noise * np.linalg.norm(truth) / np.linalg.norm(noise)
         self.problem = DualProblem(ridge, goal, weight)

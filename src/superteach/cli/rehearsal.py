@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from superteach.cli import screen
+from superteach.coordinator.budget import lesson_sizes
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.selection import counts_of
 from superteach.coordinator.teach import teach
 from superteach.engines.threads import Threads
 from superteach.exceptions import counted
@@ -46,7 +46,7 @@ def rehearse(
         held = max(1000 * len(teachers), 25 * settings.budget if isinstance(settings.budget, int) else 0)
     else:
         held = rows
-        counts_of(settings.budget, rows, columns)  # refuses what all rows are too few for
+        lesson_sizes(settings.budget, rows, columns)  # refuses what all rows are too few for
     invented = min(held, max(MOST, 20 * len(teachers), 10 * columns))
     if isinstance(goal, Without):
         goal = Without(0)  # as many sums as for any other column

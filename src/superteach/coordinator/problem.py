@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from superteach.coordinator import metrics
 from superteach.coordinator.federation import Federation
+from superteach.coordinator.sums import RowSums
 from superteach.exceptions import DataError, listed
 from superteach.learner import GRADIENT_TOLERANCE, Learner, fit
 from superteach.losses.scalar import Logistic, Poisson, Squared, SquaredHinge
 from superteach.optim import LBFGS, Newton
-from superteach.coordinator.sums import RowSums
 from superteach.optim.lbfgs import Curved
 from superteach.optim.problem import Scaling, ridge_penalty
 from superteach.protocol.queries import (
@@ -248,23 +248,23 @@ def setup(federation: Federation, learner: Learner, solver: object, standardize:
     prepared = federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
     rows = prepared.size.rows
     check(prepared.size)
-    room = FederatedProblem(federation, learner, scaling, rows, LBFGS(), prepared.squares / rows, prepared.costs)
-    room.solver = solver if isinstance(solver, LBFGS) else LBFGS() if room.wide else Newton()
-    if solver is None and learner.outputs > 1 and learner.ridge and room.width <= CURVED_WIDTH * learner.outputs:
-        room.solver = Curved(apart=room.wide)
+    problem = FederatedProblem(federation, learner, scaling, rows, LBFGS(), prepared.squares / rows, prepared.costs)
+    problem.solver = solver if isinstance(solver, LBFGS) else LBFGS() if problem.wide else Newton()
+    if solver is None and learner.outputs > 1 and learner.ridge and problem.width <= CURVED_WIDTH * learner.outputs:
+        problem.solver = Curved(apart=problem.wide)
     if not learner.ridge:
-        if room.wide:
+        if problem.wide:
             raise DataError(
-                f"LinearRegression with {room.width} coefficients is too wide to see whether it is determined; "
+                f"LinearRegression with {problem.width} coefficients is too wide to see whether it is determined; "
                 "leave columns out, or use Ridge(alpha)"
             )
-        dependent = room.dependent("all")
+        dependent = problem.dependent("all")
         if dependent:
             raise DataError(
                 f"LinearRegression has no unique model on these {rows} rows: columns {listed(dependent)} are linearly "
                 "dependent; leave one of them out, or use Ridge(alpha)"
             )
-    return room
+    return problem
 
 
 def _standardise(federation: Federation, learner: Learner, rows: int) -> Scaling:

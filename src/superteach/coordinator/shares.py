@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from superteach.coordinator import methods, selection
+from superteach.coordinator import budget, methods
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.outcome import Outcome
+from superteach.coordinator.methods.base import Outcome
 from superteach.coordinator.problem import NEWTON_WIDTH
 from superteach.exceptions import BudgetError, GoalError, Setting, SettingError
 from superteach.goals import FromData, Goal, check_vector
@@ -41,9 +41,7 @@ def check(settings: Settings, learner: Learner, declared: tuple[int, ...], width
         )
     if not learner.ridge:
         raise SettingError(
-            Setting("privacy", privacy),
-            " does not go with a learner without a penalty; use ",
-            Setting("privacy", "none"),
+            Setting("privacy", privacy), " does not go with a learner without a penalty; use ", Setting("privacy", "none")
         )
     if settings.standardize:
         raise SettingError(
@@ -61,8 +59,10 @@ def check(settings: Settings, learner: Learner, declared: tuple[int, ...], width
                 Setting("privacy", "isolated"),
             )
         if width > NEWTON_WIDTH:
-            raise SettingError(Setting("privacy", "dp"), f" works for up to {NEWTON_WIDTH} columns, there are {width}")
-    size = selection.counts_of(settings.budget, rows, width)[0]
+            raise SettingError(
+                Setting("privacy", "dp"), f" works for up to {NEWTON_WIDTH} columns, there are {width}"
+            )
+    size = budget.lesson_sizes(settings.budget, rows, width)[0]
     if size > MOST_OF_POOL * rows:
         raise BudgetError(
             Setting("budget", settings.budget),
@@ -70,7 +70,7 @@ def check(settings: Settings, learner: Learner, declared: tuple[int, ...], width
             Setting("privacy", privacy),
             f" choose at most {MOST_OF_POOL:g} of all",
         )
-    selection.check_least([size], settings.budget, rows, width, learner)
+    budget.check_least([size], settings.budget, rows, width, learner)
     return size
 
 

@@ -19,6 +19,7 @@ from superteach.federated.site import Site, SiteLesson, keep
 from superteach.io.atomic import stamp
 from superteach.io.validation import make_teacher
 from superteach.learner import Learner
+from superteach.packages import VERSION, version_mismatch
 from superteach.privacy.accounting import Mode
 from superteach.privacy.audit_log import Audit
 from superteach.privacy.guard import Account, Guard
@@ -29,7 +30,6 @@ from superteach.protocol.queries import Private, Query
 from superteach.teacher import Teacher
 from superteach.teacher.state import State
 from superteach.types import Json
-from superteach.packages import VERSION, version_mismatch
 
 _log = logging.getLogger(__name__)
 

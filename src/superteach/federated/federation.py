@@ -37,8 +37,8 @@ from superteach.federated.site import keep
 from superteach.io.atomic import write_text
 from superteach.io.labels import PositiveLabel
 from superteach.learner import Learner
-from superteach.types import Json, Raw
 from superteach.packages import VERSION, version_mismatch
+from superteach.types import Json, Raw
 
 YEARS = 3650.0
 """Days for which an invitation holds."""

@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import NamedTuple
 
 from superteach.exceptions import Setting, SettingError
+from superteach.privacy import PRIVACY
 from superteach.privacy.discrete_gaussian import Grid, grid_step
 from superteach.types import Json
-from superteach.privacy import PRIVACY
 
 MOST_EPSILON = 50.0
 """Largest ε, a pure number: more is refused, for at 50 a row is hidden from nobody and more is a slip of the pen."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from superteach.exceptions import QueryRefused, TeachingError
+from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import Mode
 from superteach.privacy.audit_log import Audit
 from superteach.privacy.ledger import Ledger
@@ -20,7 +21,6 @@ from superteach.privacy.policy import Policy
 from superteach.protocol.messages import SEAL, Sealed
 from superteach.protocol.queries import QUERIES, Private, Query
 from superteach.types import Array
-from superteach.privacy import PRIVACY
 
 EVERYTHING_ALLOWED = Policy((), privacy=tuple(PRIVACY))
 NO_PRIVACY = Mode()
@@ -103,7 +103,9 @@ class Guard:
         if type(query) not in QUERIES:
             raise QueryRefused(f"teacher {teacher} knows no query named {type(query).__name__}")
         if not query.fits(reply):
-            raise TeachingError(f"teacher {teacher} has a reply of shape {reply.shape} to {query.name}, which is not as declared")
+            raise TeachingError(
+                f"teacher {teacher} has a reply of shape {reply.shape} to {query.name}, which is not as declared"
+            )
         self.check_query(query)
         if self.mode.name == "none":
             return Sealed(np.array(reply, dtype=np.float64), SEAL)

@@ -9,10 +9,10 @@ import numpy as np
 from superteach.exceptions import SettingError, counted, shorten
 from superteach.lesson import Lesson, decimals, percent_of
 from superteach.losses.multioutput import EVERY_LOSS
+from superteach.privacy import PRIVACY
 from superteach.protocol.queries import QUERIES, AskMoments, AskValues
 from superteach.report.markup import Markup, join, number, percent, percent_text, strong, tag, unlike
 from superteach.types import Foreign, Json
-from superteach.privacy import PRIVACY
 
 Against = Lesson | Mapping[str, Lesson] | Sequence[Lesson] | None
 """Lessons to set beside another: one, several, or by name."""

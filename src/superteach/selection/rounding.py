@@ -121,7 +121,9 @@ def _decided(
     """Decide all rows; the last ones several times, each in another order."""
     few = next((count for width, count in EXACT if len(target) <= width), 0)
     begun = _Blocks(rows, lengths, target, limit, draw, options)
-    middle = begun.decide(_Free(0, np.clip(probabilities[begun.order], EDGE, 1.0 - EDGE), 0.0 * target), few, options.last)
+    middle = begun.decide(
+        _Free(0, np.clip(probabilities[begun.order], EDGE, 1.0 - EDGE), 0.0 * target), few, options.last
+    )
     free, found = begun.order[middle.first :], []
     for _ in range(options.starts if len(free) else 1):
         mask = begun.mask()
@@ -167,7 +169,7 @@ class _Blocks:
         unknowns = len(self._target)
         part, tilts, again = 1.0, 0, 0
         curvature = self._curvature(here)
-        for _ in range(len(self.rows) + 100):
+        for _ in range(20 * len(self.rows) + 100):  # six tilts and eight refusals before a row, at most
             free = len(self.rows) - here.first
             variance = here.probabilities * (1.0 - here.probabilities)
             if free <= few or free == 0 or float(variance.sum()) <= until * unknowns:
@@ -207,9 +209,7 @@ class _Blocks:
     def _tilt(self, first: int, variance: Array, needed: float) -> float:
         """Square of the tilt that free rows need where the residual's square in C⁻¹ is `needed`."""
         strength = float(variance @ self._square[first:])
-        return needed * (
-            float(self._longest[first]) / max(strength, 1e-300) + 4.0 / max(float(variance.sum()), 1e-300)
-        )
+        return needed * (float(self._longest[first]) / max(strength, 1e-300) + 4.0 / max(float(variance.sum()), 1e-300))
 
     def _next(self, first: int) -> int:
         """Rows within an eighth of an octave of the longest: where nothing fits they have to go, whatever they leave."""
@@ -347,8 +347,8 @@ def exchanged(rows: Array, taken: Mask, target: Array, least: int, most: int, lo
 
 
 THIN, AMPLE = 0.25, 1_000
-"""Rows of a smaller probability become 0 or THIN at random, so that about n/THIN rows are left to decide, and AMPLE where the
-lesson is small: with 1/8 rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
+"""Rows of a smaller probability become 0 or THIN at random, so that about n/THIN rows are left to decide, and AMPLE where
+the lesson is small: with 1/8 rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
 
 
 def thinning(size: int) -> float:
@@ -358,8 +358,8 @@ def thinning(size: int) -> float:
 
 CANDIDATES, GRAM = 400_000, 4e9
 """Rows that rounding decides about at most; chance decides the others first, and what they leave is absorbed like that of a
-block. Lessons of 1 and 10 million rows of 10⁹ × 28 took 7.6 and 76 s without a limit, 1.0 and 2.3 s with it, and ended equally
-near. Rows times unknowns² are at most GRAM."""
+block. Lessons of 1 and 10 million rows of 10⁹ × 28 took 7.6 and 76 s without a limit, 1.0 and 2.3 s with it, and ended
+equally near. Rows times unknowns² are at most GRAM."""
 
 
 def most_candidates(metric: Array) -> int:
@@ -369,7 +369,7 @@ def most_candidates(metric: Array) -> int:
 
 def counted(aside: float, freedom: float) -> bool:
     """Whether rows are counted while they are decided: not where many rows that change nothing can fill a lesson up."""
-    return aside < 4.0 * freedom**0.5
+    return bool(aside < 4.0 * np.sqrt(freedom))
 
 
 def deal(count: int, places: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import superteach as st
-from superteach.coordinator.selection import PATH_FRACTIONS, counts_of, last_ranks
+from superteach.coordinator.budget import PATH_FRACTIONS, lesson_sizes
+from superteach.coordinator.path import last_ranks
 from superteach.exceptions import BudgetError, QueryRefused, TeachingError
 from superteach.losses import Squared
 from superteach.protocol.queries import CountRanks, Keep, Prepare, RankRows, Size, Weigh
@@ -152,8 +153,8 @@ def test_bad_budgets_are_refused(budget):
 def test_a_budget_larger_than_the_pool():
     """More rows than there are is refused with both numbers."""
     with pytest.raises(BudgetError, match="101 rows is more than the 100"):
-        counts_of(101, 100, 3)
-    assert counts_of(100, 100, 3) == [100]
+        lesson_sizes(101, 100, 3)
+    assert lesson_sizes(100, 100, 3) == [100]
 
 
 @pytest.mark.parametrize(
@@ -170,13 +171,13 @@ def test_a_budget_larger_than_the_pool():
 )
 def test_budgets_become_counts(budget, rows, counts):
     """An int is a count, a float a fraction, and a fraction is never less than one row."""
-    assert counts_of(check_budget(budget), rows, 3) == counts
+    assert lesson_sizes(check_budget(budget), rows, 3) == counts
 
 
 @pytest.mark.parametrize("rows", [1, 5, 12, 100, 5000])
 def test_the_best_path(rows):
     """budget="best" looks at ascending, distinct sizes from a little more than the width to all rows."""
-    counts = counts_of("best", rows, 10)
+    counts = lesson_sizes("best", rows, 10)
     assert counts == sorted(set(counts))
     assert counts[-1] == rows
     assert counts[0] >= min(11, rows)

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from superteach.selection.choice import choose_rows
+from superteach.selection.share import choose_rows
 
 
 def owner(rows: int, columns: int, seed: int):
