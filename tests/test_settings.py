@@ -142,7 +142,7 @@ def test_an_error_names_the_setting_and_the_value(name):
         (Setting("random_state", -1), "random_state=-1", "--seed -1"),
         (Setting("goal", goals.PerturbedFit(0)), "goal=PerturbedFit(seed=0)", "--goal perturbed"),
         (Setting("goal", goals.FromData), "goal=FromData", "--goal from-data:FILE"),
-        (Setting("goal", goals.Without("sex")), "goal=Without('sex')", "--goal without:COLUMN"),
+        (Setting("goal", goals.Without("sex")), "goal=Without('sex')", "--goal without:sex"),
     ],
 )
 def test_a_setting_is_written_for_python_and_for_the_command_line(setting, keyword, option):

@@ -38,7 +38,7 @@ from superteach.io.labels import PositiveLabel
 from superteach.io.validation import Part, find_missing, split_by_owner
 from superteach.learner import Learner
 from superteach.lesson import Entry, Taught
-from superteach.local import OneProcess, Opens, check_none, find_large
+from superteach.local import LocalTeachers, Opens, check_none, find_large
 from superteach.losses.scalar import Logistic, Poisson, Squared
 from superteach.optim import LBFGS, Block, Newton
 from superteach.pipelines import goals as pipeline_goals
@@ -202,7 +202,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-            taught = OneProcess(pool, columns, student, self.engine).teach(self.goal, settings, watch)
+            taught = LocalTeachers(pool, columns, student, self.engine).teach(self.goal, settings, watch)
             self.sample_indices_, self.teachers_ = pool.numbers(taught.chosen), np.array(taught.lesson.teachers)
             prepared = None
         else:
@@ -237,7 +237,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         student: Learner,
         settings: Settings,
         watch: Callable[[Entry], None] | None,
-    ) -> tuple[Taught, pipelines.Prepared | None]:
+    ) -> tuple[Taught, pipelines.Preprocessing | None]:
         before, last, estimator = pipelines.split(_given(self.estimator))
         X_checked, y_checked = self._checked(X, y, before is not None)
         count = len(y_checked)
@@ -265,15 +265,17 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             goal = pipeline_goals.translate(self.goal, [X_checked], columns, [X], ["all rows"])
         else:
             tables = [X] if len(members) == 1 else [take_rows(X, rows) for rows in members]
-            prepared = pipelines.Prepared(before, tables, named, last, settings.privacy == "none")
+            prepared = pipelines.Preprocessing(before, tables, named, last, settings.privacy == "none")
             columns, goal = prepared.columns, pipeline_goals.behind(prepared, self.goal)
             parts = [
                 common.with_own(name, rows, made)
                 for name, rows, made in zip(named, members, prepared.features, strict=True)
             ]
-        room = OneProcess(parts, columns, student, self.engine, positive_label(self.goal, PositiveLabel(self.positive)))
+        teachers = LocalTeachers(
+            parts, columns, student, self.engine, positive_label(self.goal, PositiveLabel(self.positive))
+        )
         del parts
-        taught = room.teach(goal, settings, watch)
+        taught = teachers.teach(goal, settings, watch)
         chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
         self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
         return taught, prepared
@@ -453,8 +455,8 @@ def _weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) ->
     for label, value in by_class.items():
         if not (is_number(value) and 0.0 < value < np.inf):
             raise LearnerError(f"{kind}: class_weight of {label!r} is {value!r}, a finite number above 0 is needed")
-    found = np.array([float(by_class.get(label, 1.0)) for label in labels.tolist()])[codes]
-    return found if weights is None else found * weights
+    by_row = np.array([float(by_class.get(label, 1.0)) for label in labels.tolist()])[codes]
+    return by_row if weights is None else by_row * weights
 
 
 def _plain(target: Raw) -> Raw:
@@ -474,12 +476,12 @@ def _per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
         return None
     refuse_text(values, what, "one number for each row")
     try:
-        found = np.asarray(values, dtype=np.float64)
+        numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataTypeError(f"{what} holds something that is no number: {error}") from None
-    if found.shape != (rows,):
-        raise DataError(f"{what} has shape {found.shape}, expected one for each of {rows} rows")
-    return found
+    if numbers.shape != (rows,):
+        raise DataError(f"{what} has shape {numbers.shape}, expected one for each of {rows} rows")
+    return numbers
 
 
 def _warn_of_epsilon(settings: Settings) -> None:

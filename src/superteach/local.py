@@ -70,7 +70,7 @@ def find_large(X: object, y: object, groups: object, costs: object) -> ParquetTa
     return None
 
 
-class OneProcess:
+class LocalTeachers:
     """Teachers made from parts, ready to be taught from as often as wanted."""
 
     def __init__(
@@ -128,18 +128,18 @@ class OneProcess:
         learner = self.learner
         with closing(self._open(self._teachers)) as engine:
             federation = Federation(engine)
-            room = setup(federation, learner, settings.solver, settings.standardize)
-            federation.gather(Show(room.width, learner.weighted))
+            problem = setup(federation, learner, settings.solver, settings.standardize)
+            federation.gather(Show(problem.width, learner.weighted))
             places = np.flatnonzero(taken).astype(np.float64)
             kept = federation.sum(Select(counts, places, (0,) * len(counts)))
-            if refusal := room.refuses(kept):
+            if refusal := problem.refuses(kept):
                 raise BudgetError(Setting("budget", settings.budget), f": the chosen {refusal}; raise the budget")
             raw_goal = lesson.goal.ravel()
-            goal = room.scaling.inside(raw_goal)
-            model = room.fit_chosen(kept.rows, goal)
-            pool = room.fit_pool()
-            likeness, everything, by_chance = measure(room, goal, model, kept.rows, settings.random_state)
-        raw, raw_pool = room.scaling.raw(model), room.scaling.raw(pool)
+            goal = problem.scaling.inside(raw_goal)
+            model = problem.fit_chosen(kept.rows, goal)
+            pool = problem.fit_pool()
+            likeness, everything, by_chance = measure(problem, goal, model, kept.rows, settings.random_state)
+        raw, raw_pool = problem.scaling.raw(model), problem.scaling.raw(pool)
         risk = metrics.risk(raw, raw_goal)
         return replace(
             lesson,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from superteach.privacy.accounting import Mode
 from superteach.privacy import PRIVACY
+from superteach.privacy.accounting import Mode
 from superteach_lab.audit import attacks, broken, delivered
 from superteach_lab.audit.empirical import TAUGHT, Drawn, Measured, Noise, crafted, draw, measure, noise_of
 from superteach_lab.audit.subject import Finding, Heard, Memory, Subject, failure, listen

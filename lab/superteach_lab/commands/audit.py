@@ -22,7 +22,7 @@ ABOUT = (
     "write one page for whoever answers for the data.\n\n"
     "Without files a small synthetic pool is used. Nothing leaves this machine, and no ledger is charged."
 )
-app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 _POOL, _PRIVACY, _RESULT = "Pool", "Privacy", "Result"
 
 

@@ -235,7 +235,7 @@ def _rehearse(request: Request, terms: Terms, student: Learner, settings: Settin
     wanted = _goal(request, _asked(request, settings), terms, student, settings)
     rows = sum(seat["rows"] for seat in terms.roster)
     facts = rehearsal.rehearse(terms.names, len(terms.columns), rows, student, wanted, replace(settings), ROUND)
-    rehearsal.say(facts, request.as_json)
+    rehearsal.show(facts, request.as_json)
 
 
 def _show(request: Request, stored: Json, result: Result, lesson: Lesson) -> None:

@@ -40,7 +40,7 @@ def find_table(request: Request, features: list[str] | None, numeric: bool) -> P
 
 
 @contextmanager
-def unfinished(
+def lesson_journal(
     request: Request, settings: Settings, pool: LargePool, learner: Learner, place: Path
 ) -> Iterator[Journal]:
     """Keep the journal of a lesson beside its result; remove it when the lesson is done, else leave it to --resume."""
@@ -88,8 +88,8 @@ def unfinished(
 
 def write_large(folder: Path, taught: Taught, pool: LargePool) -> Json:
     """Write the chosen rows; return what lesson.json says of parts and of files."""
-    told = zip(taught.lesson.teachers, taught.chosen, pool.counts, strict=True)
-    parts = [{"teacher": name, "rows": len(chosen), "held": held} for name, chosen, held in told]
+    chosen_by_part = zip(taught.lesson.teachers, taught.chosen, pool.counts, strict=True)
+    parts = [{"teacher": name, "rows": len(chosen), "held": held} for name, chosen, held in chosen_by_part]
     return {"files": parts, "tables": _write_rows(folder, pool, pool.numbers(taught.chosen))}
 
 

@@ -104,12 +104,12 @@ def stage_table(title: str) -> Iterator[Watch | None]:
     def render() -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
         table.add_column("stage")
-        table.add_column("", style="dim")
         for heading in ("rounds", "sent", "received", "seconds"):
             table.add_column(heading, justify="right")
         for stage, (rounds, sent, received, seconds) in stages.items():
-            words = STAGES.get(stage, "")
-            table.add_row(stage, words, f"{rounds:.0f}", size_text(sent), size_text(received), f"{seconds:.2f}")
+            table.add_row(
+                STAGES.get(stage, stage), f"{rounds:.0f}", size_text(sent), size_text(received), f"{seconds:.2f}"
+            )
         return table
 
     with Live(render(), console=console, refresh_per_second=12) as live:

@@ -38,7 +38,7 @@ def teach_spark(
             raise DataError(
                 f"{table!r} cannot be read as Parquet: {why}; name a Parquet file or a folder of such"
             ) from None
-        found = spark.teach_table(
+        from_table = spark.teach_table(
             rows,
             student,
             goal,
@@ -50,7 +50,7 @@ def teach_spark(
             watch=watch,
             positive=positive,
         )
-        chosen = found.chosen.toArrow()
+        chosen = from_table.chosen.toArrow()
         session.stop()
 
     def write(folder: Path) -> Json:
@@ -58,8 +58,8 @@ def teach_spark(
         parquet.write_table(chosen, folder / "chosen" / "rows.parquet")
         parts = [
             {"teacher": member.name, "rows": len(some), "held": member.rows}
-            for member, some in zip(found.roster, found.taught.chosen, strict=True)
+            for member, some in zip(from_table.roster, from_table.taught.chosen, strict=True)
         ]
         return {"table": table, "files": parts}
 
-    return found, write
+    return from_table, write

@@ -137,7 +137,7 @@ def _with_sums(
     outcome = chooser.outcome
     if outcome.certificate is not None and isinstance(wanted, ProvableGoal):
         federation.stage = "proof"
-        proof = wanted.covered(problem, outcome.certificate.direction, raw_goal, walk.point.size)
+        proof = wanted.coverage(problem, outcome.certificate.direction, raw_goal, walk.point.size)
         whole = bool(np.isinf(proof.within))
         certificate = replace(outcome.certificate, within=None if whole else proof.within, whole=whole)
         outcome = replace(outcome, certificate=certificate, lower_bound=max(outcome.lower_bound, proof.apart))

@@ -1,8 +1,8 @@
 """Goals: what the learner is to end up with.
 
 A goal is a vector (intercept last where the learner fits one), a fitted scikit-learn model, or any object
-with a method `vector(classroom)` that returns such a vector in raw units. A classroom can fit the learner
-on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`classroom.scaling`).
+with a method `vector(problem)` that returns such a vector in raw units. A problem can fit the learner
+on all teachers' rows (`problem.fit_pool()`, scaled columns) and convert (`problem.scaling`).
 """
 
 from superteach.coordinator.problem import FederatedProblem

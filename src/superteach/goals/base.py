@@ -24,7 +24,7 @@ ABSURD = 1e8
 class Goal(Protocol):
     """Anything that can name the vector to be taught."""
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Return the goal in raw units, intercept last where the learner fits one."""
 
 
@@ -40,11 +40,11 @@ class CheckedGoal(Goal, Protocol):
 class MovableGoal(Goal, Protocol):
     """A goal that is a set: another point of it may take the place of one that cannot be taught."""
 
-    def moved_to(self, classroom: FederatedProblem, model: Array) -> Array:
+    def moved_to(self, problem: FederatedProblem, model: Array) -> Array:
         """Return the point of the set nearest to a model on scaled columns, in raw units."""
 
 
-class Covered(NamedTuple):
+class Coverage(NamedTuple):
     """How much of a set a proof for one of its models covers."""
 
     within: float
@@ -57,7 +57,7 @@ class Covered(NamedTuple):
 class ProvableGoal(MovableGoal, Protocol):
     """A set for which a proof for one point can be carried on to others."""
 
-    def covered(self, classroom: FederatedProblem, direction: Array, goal: Array, size: int) -> Covered:
+    def coverage(self, problem: FederatedProblem, direction: Array, goal: Array, size: int) -> Coverage:
         """Say how far the proof `direction` for `goal` (raw units) and lessons of `size` rows holds in the set."""
 
 
@@ -111,9 +111,7 @@ def find_column(name: object, columns: Sequence[object], goal: str | Setting) ->
         return columns.index(name)
     if is_whole(name) and 0 <= name < len(columns):
         return int(name)
-    raise GoalError(
-        goal, f" names column {name!r}, and the rows have {listed(columns)}{suggestion(name, columns)}"
-    )
+    raise GoalError(goal, f" names column {name!r}, and the rows have {listed(columns)}{suggestion(name, columns)}")
 
 
 def _named(goal: object) -> dict[object, object] | None:
@@ -164,7 +162,7 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
     try:
         given = _real(goal)
     except (TypeError, ValueError, OverflowError) as error:
-        wanted = "a vector of numbers, a fitted model, or an object with vector(classroom)"
+        wanted = "a vector of numbers, a fitted model, or an object with vector(problem)"
         raise GoalError(f"the goal must be {wanted}, got {type(goal).__name__}: {error}") from None
     vector = given.ravel()
     intercept, outputs = learner.intercept != "none", learner.outputs
@@ -187,28 +185,28 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
     return learner.centred(vector)
 
 
-def check_length(goal: Array, room: FederatedProblem) -> None:
+def check_length(goal: Array, problem: FederatedProblem) -> None:
     """Refuse a goal that has nothing to do with these rows, before any of them is chosen."""
-    pool = room.scaling.raw(room.fit_pool())
+    pool = problem.scaling.raw(problem.fit_pool())
     if not np.linalg.norm(goal) <= ABSURD * max(1.0, float(np.linalg.norm(pool))):
-        raise GoalError(f"{_largest(goal, room)}: no rows can teach that; give the goal in the units of the columns")
+        raise GoalError(f"{_largest(goal, problem)}: no rows can teach that; give the goal in the units of the columns")
 
 
-def unsolved(error: Exception, goal: Array, room: FederatedProblem) -> GoalError:
+def unsolved(error: Exception, goal: Array, problem: FederatedProblem) -> GoalError:
     """Blame the goal where sums can be solved for the model of all rows, and not near the goal."""
     return GoalError(
-        f"sums over rows cannot be solved near this goal ({error}): {_largest(goal, room)}; give a goal nearer to the "
+        f"sums over rows cannot be solved near this goal ({error}): {_largest(goal, problem)}; give a goal nearer to the "
         "model of all rows, or try ",
         Setting("standardize", True),
     )
 
 
-def _largest(goal: Array, room: FederatedProblem) -> str:
+def _largest(goal: Array, problem: FederatedProblem) -> str:
     """Set the largest coefficient of a goal beside the largest one of the model of all rows."""
     worst = int(np.argmax(np.abs(goal)))
-    names = [*(f"column {name!r}" for name in room.federation.columns), "the intercept"]
-    name = names[worst % (room.width // room.learner.outputs)]
-    pool = np.abs(room.scaling.raw(room.fit_pool())).max()
+    names = [*(f"column {name!r}" for name in problem.federation.columns), "the intercept"]
+    name = names[worst % (problem.width // problem.learner.outputs)]
+    pool = np.abs(problem.scaling.raw(problem.fit_pool())).max()
     return f"the goal's coefficient of {name} is {goal[worst]:g}, and the largest of the model of all rows is {pool:g}"
 
 

@@ -42,12 +42,12 @@ class PerturbedFit:
         if not is_whole(self.seed) or self.seed < 0:
             raise SettingError(f"PerturbedFit takes a seed that is an int of at least 0, got {self.seed!r}")
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Fit on all rows from sums, then add noise of the same norm."""
-        truth = classroom.fit_pool()
-        noise = classroom.learner.centred(np.random.default_rng(self.seed).standard_normal(len(truth)))
+        truth = problem.fit_pool()
+        noise = problem.learner.centred(np.random.default_rng(self.seed).standard_normal(len(truth)))
         noise *= np.linalg.norm(truth) / np.linalg.norm(noise)
-        return classroom.scaling.raw(truth + noise)
+        return problem.scaling.raw(truth + noise)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -72,6 +72,7 @@ class Without:
         if not columns:
             raise GoalError("goals.Without names no column; name one, or several")
         object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "option", f"without:{','.join(map(str, columns))}")
 
     def __repr__(self) -> str:
         """Show it as it is written."""
@@ -82,19 +83,19 @@ class Without:
         if len(self._places(columns)) == len(columns):
             raise GoalError(Setting("goal", self), f" leaves no column of {listed(columns)}; keep one at least")
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Fit the remaining coefficients from sums; return all of them in raw units."""
-        learner, federation = classroom.learner, classroom.federation
-        own = classroom.width // learner.outputs
+        learner, federation = problem.learner, problem.federation
+        own = problem.width // learner.outputs
         lacking = self._places(federation.columns)
         kept = np.flatnonzero(np.tile(~np.isin(np.arange(own), lacking), learner.outputs))
-        rest = _Coefficients(federation.over("loss", "all"), kept, classroom.width)
-        solver = LBFGS() if classroom.wide else Newton()
-        bends = classroom.bends[kept] if classroom.wide else None
+        rest = _Coefficients(federation.over("loss", "all"), kept, problem.width)
+        solver = LBFGS() if problem.wide else Newton()
+        bends = problem.bends[kept] if problem.wide else None
         federation.stage = "goal"
         start = np.zeros(len(kept))
-        found = fit(rest, learner, classroom.rows, solver, start, classroom.row_square, bends).model
-        return classroom.scaling.raw(rest.whole(found))
+        model = fit(rest, learner, problem.rows, solver, start, problem.row_square, bends).model
+        return problem.scaling.raw(rest.whole(model))
 
     def _places(self, columns: Sequence[object]) -> list[int]:
         return sorted({find_column(name, columns, Setting("goal", self)) for name in self.columns})
@@ -108,9 +109,9 @@ class _Coefficients:
 
     def whole(self, some: Array) -> Array:
         """Put zeros where coefficients are held."""
-        found = np.zeros(self._width)
-        found[self._kept] = some
-        return found
+        model = np.zeros(self._width)
+        model[self._kept] = some
+        return model
 
     def moments(self, point: Array, order: Literal[1, 2]) -> Moments:
         """Ask about the whole model; return what belongs to the coefficients that are free."""
@@ -168,9 +169,9 @@ class FromData:
         if refusal:
             raise GoalError(f"{_SET}: {refusal}")
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Fit the learner on the reference set; return its model in raw units."""
-        return self.without_rows(classroom.learner, classroom.federation.classes)
+        return self.without_rows(problem.learner, problem.federation.classes)
 
     def without_rows(self, learner: Learner, classes: Labels | None) -> Array:
         """Do the same without a question to any teacher: such a goal may be taught in every privacy mode."""
