@@ -73,7 +73,6 @@ def test_a_method_states_what_it_is(name):
     method = methods.find(name)
     assert isinstance(method, Method)
     assert method.name == name
-    assert name in method.about
     assert method.words.label != "lesson"
     assert method.words.chosen.endswith(".")
     assert set(method.uses) <= {field for field in vars(settings.Settings()) if field}
