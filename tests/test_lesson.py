@@ -135,8 +135,8 @@ def test_numbers_that_are_not_finite_become_null(taught, tmp_path):
 class _PoolGoal:
     """The goal nobody needs teaching for: the model of all rows."""
 
-    def vector(self, classroom):
-        return classroom.scaling.raw(classroom.fit_pool())
+    def vector(self, problem):
+        return problem.scaling.raw(problem.fit_pool())
 
 
 def test_names_of_teachers_survive_in_any_script(pool, tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from superteach.exceptions import LearnerError, NotConverged, shorten
+from superteach.exceptions import LearnerError, NotConverged, Setting, shorten
 from superteach.losses.multioutput import EVERY_LOSS, SquaredLabel, SquaredTargets, spread
 from superteach.losses.scalar import Logistic, Loss, Poisson, Squared, SquaredHinge
 from superteach.optim.function import Function, Moments, Sums
@@ -332,7 +332,8 @@ def fit(
                 return again()
             raise NotConverged(
                 f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
-                "scaled columns are the usual cause; try standardize=True"
+                "scaled columns are the usual cause; try ",
+                Setting("standardize", True),
             )
     # A model that errs on one row has a loss of log 2 there or more: with less in all, larger coefficients are better still.
     if learner.loss.classifies and not learner.ridge and solution.sums.value < math.log(2.0):

@@ -16,15 +16,34 @@ import numpy as np
 
 from superteach.exceptions import DataError, LearnerError, MissingExtra, SettingError, reason_of, shorten
 from superteach.io.atomic import write_text
+from superteach.packages import VERSION, version_of
 from superteach.report import page_of, plots
 from superteach.report.lesson_page import notebook_html
 from superteach.report.words import agreements, coefficients, verdict
 from superteach.types import Array, Foreign, Json, Label, Labels, Positions, Raw
-from superteach.versions import VERSION, version_of
-from superteach.words import Words
 
 TAUGHT = 0.01
 """Share of the spread of predictions within which a goal counts as taught."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a method says of a lesson, in the report and on the screen; stored with the lesson."""
+
+    label: str = "lesson"
+    """Name in a legend."""
+    chosen: str = ""
+    """Sentence: how rows were chosen."""
+    objective: str = ""
+    """Sentence: what its objective means."""
+    unproved: str = "Nothing is proved; the risk is measured."
+    """Sentence: what to say where nothing is proved."""
+    ended: str = "The search ended because {reason}."
+    """Sentence: how it ended."""
+    exact: bool = False
+    """Whether it aims at the goal exactly: its objective predicts the risk, its verdict says more than a distance."""
+    unused: tuple[str, ...] = ()
+    """Settings that only other methods look at."""
 
 
 @dataclass(frozen=True)

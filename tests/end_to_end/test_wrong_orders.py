@@ -31,7 +31,7 @@ CSV: list[tuple[tuple[str, ...], str | bytes]] = [
     (("continuous labels such as 0.5",), HEAD + ROWS + "1,2,0.5\n"),
     (("columns named 'a'",), "a,a,label\n" + ROWS),
     (("without a name",), ",b,label\n" + ROWS),
-    (("line 2", "2 cells", "column names 3"), HEAD + "1,2\n"),
+    (("line 2", "2 cells", "3 column names"), HEAD + "1,2\n"),
     (("line 33", "4 cells", "double quotes"), HEAD + ROWS + "\n1,2,3,0\n" + ROWS),
     (("line 5", "2 cells"), HEAD + '1,"2",0\n"1\n",2,0\n1,2\n'),
     (("not written in UTF-8", "line 32", r"gr\xfcn", "--encoding"), (HEAD + ROWS + "1,2,grün\n").encode("latin-1")),

@@ -76,7 +76,7 @@ class Own:
     def __init__(self, value):
         self.value = value
 
-    def vector(self, classroom):
+    def vector(self, problem):
         return self.value
 
 
@@ -393,8 +393,8 @@ def test_a_goal_sees_the_pool():
     """A goal of one's own may fit the learner on all rows, and gets scikit-learn's model."""
 
     class Pool:
-        def vector(self, classroom):
-            return classroom.scaling.raw(classroom.fit_pool())
+        def vector(self, problem):
+            return problem.scaling.raw(problem.fit_pool())
 
     for standardize in (False, True):
         lesson = teach(goal=Pool(), estimator=LogisticRegression(C=0.5), standardize=standardize).lesson_

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import Mode
 from superteach.report import Page
 from superteach.report.markup import code, number, strong
-from superteach.words import PRIVACY
 from superteach_lab.audit import attacks
 from superteach_lab.audit.run import Audit, EpsilonReport, ModeReport
 from superteach_lab.audit.subject import Finding

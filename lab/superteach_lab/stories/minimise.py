@@ -26,11 +26,8 @@ def chosen_by(name: str, split: Split, size: int, seed: int) -> Positions:
     """Rows that a contestant chooses, by number."""
     if name == "match":
         goal = fit(split.X, split.y)
-        return (
-            SuperTeacher(LogisticRegression(), goal, budget=size, random_state=seed)
-            .fit(split.X, split.y)
-            .sample_indices_
-        )
+        teacher = SuperTeacher(LogisticRegression(), goal, budget=size, random_state=seed).fit(split.X, split.y)
+        return np.asarray(teacher.sample_indices_, dtype=np.int64)
     some = np.arange(len(split.y))
     (rival,) = by_name([name])
     learner = Learner.of(LogisticRegression())

@@ -17,7 +17,7 @@ from superteach.goals import PerturbedFit
 from superteach.io.validation import Part
 from superteach.learner import Learner
 from superteach.lesson import Lesson, write_json
-from superteach.local import OneProcess
+from superteach.local import LocalTeachers
 from superteach.report import plots
 from superteach.settings import Budget, Settings
 
@@ -63,11 +63,11 @@ def _run(rows: int, teachers: int, seed: int, out: Path, place: Path) -> None:
     members = [np.flatnonzero(owner == teacher) for teacher in range(teachers)]
     parts = [Part(f"teacher {number}", X[own], y[own], own) for number, own in enumerate(members, 1)]
     columns = [f"x{column}" for column in range(1, X.shape[1] + 1)]
-    room = OneProcess(parts, columns, Learner.of(named.build_learner("logistic", 1.0, None, intercept=False)))
+    local = LocalTeachers(parts, columns, Learner.of(named.build_learner("logistic", 1.0, None, intercept=False)))
 
     def teach(method: str, budget: Budget, watch: screen.Watch | None = None) -> Lesson:
         settings = Settings(method=method, budget=budget, measure="coefficients", random_state=seed)
-        return room.teach(PerturbedFit(seed), settings, watch).lesson
+        return local.teach(PerturbedFit(seed), settings, watch).lesson
 
     screen.say(f"{counted(teachers, 'teachers hold', 'teacher holds')} {rows:,} rows, all in this process.")
     with screen.stage_table("the paper's method") as watch:

@@ -1,4 +1,4 @@
-"""The classroom: one federation and one learner, from the first count to the last fit."""
+"""The problem: one federation and one learner, from the first count to the last fit."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TypeGuard, TypeVar
 import numpy as np
 
 from superteach.exceptions import GoalError, listed, shorten, suggestion
-from superteach.labels import PositiveLabel
+from superteach.io.labels import PositiveLabel
 from superteach.types import Array, Foreign, Json, Labels, is_number
 
 INTERCEPT = "intercept"
@@ -61,7 +61,8 @@ def goal_vector(
         raise GoalError(f"{where} is for labels {theirs!r}, the rows have {np.asarray(classes).tolist()!r}")
     if intercept and stored.get("intercept") is None:
         raise GoalError(
-            f"{where} has no 'intercept', but the learner fits one: add it, or fit none (fit_intercept=False, --no-intercept)"
+            f"{where} has no 'intercept', but the learner fits one: add it, or fit none "
+            "(fit_intercept=False, --no-intercept)"
         )
     offset = _goal_numbers([stored.get("intercept") or 0.0], where, "intercept")
     if not intercept and offset[0] != 0.0:

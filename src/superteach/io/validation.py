@@ -15,7 +15,7 @@ from scipy import sparse
 
 from superteach.exceptions import DataError, DataTypeError, listed, shorten
 from superteach.io.frames import find_missing
-from superteach.labels import DEFAULT, PositiveLabel
+from superteach.io.labels import DEFAULT, PositiveLabel
 from superteach.losses.scalar import Loss, Poisson
 from superteach.optim.problem import MOST
 from superteach.privacy.guard import Guard

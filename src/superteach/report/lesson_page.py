@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from superteach.exceptions import SettingError, counted, shorten
+from superteach.privacy import PRIVACY
 from superteach.report import plots, words
 from superteach.report.markup import unlike
 from superteach.report.page import Page, render
 from superteach.types import Foreign
-from superteach.words import PRIVACY
 
 if TYPE_CHECKING:
     from superteach.lesson import Lesson

@@ -22,7 +22,7 @@ from superteach.coordinator.methods.base import Method, Outcome, Search
 from superteach.coordinator.path import last_ranks
 from superteach.coordinator.problem import FederatedProblem
 from superteach.coordinator.proofs import Proof
-from superteach.lesson import Certificate
+from superteach.lesson import Certificate, Words
 from superteach.losses.scalar import Weighted
 from superteach.optim.function import Sums
 from superteach.optim.lbfgs import LBFGS, Curved
@@ -36,7 +36,6 @@ from superteach.selection.relaxation import Counts, Relaxation, metric_of, relax
 from superteach.selection.subsets import SubsetProblem
 from superteach.settings import Settings
 from superteach.types import Array
-from superteach.words import Words
 
 
 @dataclass(frozen=True)

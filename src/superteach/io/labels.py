@@ -27,13 +27,13 @@ class PositiveLabel:
         says = f"{self.source} names {self.label!r} as the positive label"
         if classes is None:
             raise self.error(f"{says}, and the learner predicts numbers; leave it out")
-        known = np.asarray(classes)
-        if len(known) != 2:
-            raise self.error(f"{says}, which takes two labels, and the rows have {len(known)}; leave it out")
-        place = find_label(self.label, known)
+        values = np.asarray(classes)
+        if len(values) != 2:
+            raise self.error(f"{says}, which takes two labels, and the rows have {len(values)}; leave it out")
+        place = find_label(self.label, values)
         if place is None:
-            raise self.error(f"{says}, and the rows have {known.tolist()}{suggestion(self.label, known.tolist())}")
-        return known if place == 1 else known[::-1]
+            raise self.error(f"{says}, and the rows have {values.tolist()}{suggestion(self.label, values.tolist())}")
+        return values if place == 1 else values[::-1]
 
 
 DEFAULT = PositiveLabel()

@@ -34,13 +34,13 @@ class Region(NamedTuple):
 
 
 def proved(
-    room: FederatedProblem, direction: Array, size: int, region: Region, radius: float, beyond: float = 0.0
+    problem: FederatedProblem, direction: Array, size: int, region: Region, radius: float, beyond: float = 0.0
 ) -> bool:
     """Tell whether no `size` rows teach any model of the region, nor any with predictions within `beyond` of one."""
     inverse: Array = np.asarray(np.linalg.inv(region.spread), dtype=np.float64)
-    ball = ball_of(room, region.centre, size, inverse.T)
+    ball = ball_of(problem, region.centre, size, inverse.T)
     assert ball is not None
-    (total,) = envelopes_of(room, ball)(direction, np.array([radius + beyond]))
+    (total,) = envelopes_of(problem, ball)(direction, np.array([radius + beyond]))
     stiff = ball.stiffness * direction[:-1]
     wanted = float(stiff @ region.centre + direction[-1] * size)
     slope = inverse.T @ (stiff - total.tilt)
@@ -63,27 +63,27 @@ def _least(slope: Array, rows: Array, lack: Array, radius: float) -> float:
     return max(bound(np.zeros(len(start))), bound(start), bound(np.maximum(found.x, 0.0)))
 
 
-def spread_of(room: FederatedProblem) -> Array:
+def spread_of(problem: FederatedProblem) -> Array:
     """L for models on scaled columns."""
-    squares = room.federation.curvature("square", "all", np.zeros(room.width))
-    values, axes = np.linalg.eigh(squares / room.rows)
+    squares = problem.federation.curvature("square", "all", np.zeros(problem.width))
+    values, axes = np.linalg.eigh(squares / problem.rows)
     return np.asarray(np.sqrt(np.maximum(values, 1e-12 * values[-1]))[:, None] * axes.T)
 
 
-def beyond_reach(room: FederatedProblem, size: int, rows: Array, least: Array) -> float:
+def beyond_reach(problem: FederatedProblem, size: int, rows: Array, least: Array) -> float:
     """Say how far all models with G θ ≥ h lie beyond any that `size` rows teach, by a model's length alone; 0: unknown.
 
     A lesson's model has no higher objective than 0 has, so (Λ/2)‖θ_S‖² ≤ Σ_S ℓ_j(0). One bound g'θ ≥ h with h > 0
     keeps the whole set at least h/‖g‖ away from 0.
     """
-    learner, width = room.learner, rows.shape[1]
+    learner, width = problem.learner, rows.shape[1]
     stiff = ridge_penalty(learner.penalty(size), width, learner.free_intercept).diagonal
     free = (np.abs(rows[:, stiff == 0.0]) > 0.0).any(axis=1)
     some = (least > 0.0) & ~free
     if not some.any() or stiff.max() <= 0.0:
         return 0.0
-    zero: Moments = room.federation.sum(AskMoments("loss", "all", np.zeros(width), 1))
-    total = zero.value * (size / room.rows if learner.loss.classifies and not learner.weighted else 1.0)
+    zero: Moments = problem.federation.sum(AskMoments("loss", "all", np.zeros(width), 1))
+    total = zero.value * (size / problem.rows if learner.loss.classifies and not learner.weighted else 1.0)
     longest = np.sqrt(2.0 * total / stiff.max())
     return max(0.0, float((least[some] / np.linalg.norm(rows[some], axis=1)).max() - longest * (1.0 + 1e-9)))
 

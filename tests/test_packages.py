@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 import superteach
-from superteach.versions import SOURCE, VERSION, misfit, version_of
+from superteach.packages import UNINSTALLED, VERSION, version_mismatch, version_of
 
 
 @pytest.mark.parametrize(("one", "two"), [("0.1.0", "0.1.9"), ("1.2.3", "1.2"), (VERSION, VERSION)])
 def test_the_first_two_numbers_decide(one, two):
-    assert misfit("a", one, "b", two) is None
+    assert version_mismatch("a", one, "b", two) is None
 
 
 def test_the_sentence_has_both_versions_and_what_is_right():
-    assert misfit("the server", "0.2.1", "teacher a", "0.1.9") == (
+    assert version_mismatch("the server", "0.2.1", "teacher a", "0.1.9") == (
         "the server has superteach 0.2.1, teacher a 0.1.9: versions work together whose first two numbers are the same "
         "(0.2.x with 0.2.y); install one of them on both sides"
     )
@@ -57,11 +57,11 @@ def test_sources_that_are_not_installed_teach(uninstalled):
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     version, versions, size = json.loads(done.stdout)
-    assert (version, versions["superteach"], size) == (SOURCE, SOURCE, 30)
+    assert (version, versions["superteach"], size) == (UNINSTALLED, UNINSTALLED, 30)
 
 
 def test_sources_have_the_version_of_a_build_without_tags():
     """So that both work with each other."""
     built = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
-    assert built["tool"]["hatch"]["version"]["fallback-version"] == SOURCE
+    assert built["tool"]["hatch"]["version"]["fallback-version"] == UNINSTALLED
     assert version_of("no-such-package") == "unknown"
