@@ -14,7 +14,7 @@ from benchmarks.table import Measurements
 from superteach.exceptions import DataError
 from superteach.io.validation import Part
 from superteach.learner import Learner
-from superteach.local import OneProcess
+from superteach.local import LocalTeachers
 from superteach.losses import Logistic
 from superteach.privacy import moments
 from superteach.privacy.accounting import Mode, Release
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def synthetic(kind: str, rows: int, columns: int, owners: int, split: str, seed: int) -> Pool:
-    """Make a pool of docs/notation.md with a goal moved by its own length, dealt out in one of several ways."""
+    """Make a pool of docs/explanation/paper.md with a goal moved by its own length, dealt out in one of several ways."""
     make = pools.regression if kind == "ridge" else pools.classification
     X, y, owner = make(rows, columns, owners, seed=seed)
     if kind == "ridge":
@@ -95,7 +95,7 @@ def lesson(pool: Pool, share: float, mode: str, seed: int, delta: float = DELTA)
     size = round(share * len(pool.target))
     settings = Settings(budget=size, privacy=mode, epsilon=EPSILON, delta=delta, random_state=seed)
     names = [str(column) for column in range(features.shape[1])]
-    teachers = OneProcess(parts, names, Learner.of(pool.learner))
+    teachers = LocalTeachers(parts, names, Learner.of(pool.learner))
     taught = teachers.teach(pool.goal, settings, measure=False)
     rows = np.concatenate([some[chosen] for some, chosen in zip(members, taught.chosen, strict=True)])
     model = pool.fitted(rows)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from superteach.exceptions import QueryRefused, SettingError
+from superteach.privacy import PRIVACY
 from superteach.privacy.guard import Guard
 from superteach.privacy.ledger import AuditLog
 from superteach.privacy.policy import Declared, Policy, draft, read_policy, rounded, template
-from superteach.words import PRIVACY
 from tests.inside import log_of
 
 DECLARED = "coordinators = []\n[declared]\ncolumns = ['x']\ntarget = 'y'"

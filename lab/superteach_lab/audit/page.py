@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import Mode
 from superteach.report import Page
-from superteach.report.markup import Markup, code, number, strong
-from superteach.words import PRIVACY
+from superteach.report.markup import code, number, strong
 from superteach_lab.audit import attacks
 from superteach_lab.audit.run import Audit, EpsilonReport, ModeReport
 from superteach_lab.audit.subject import Finding
@@ -86,7 +86,7 @@ def page_of(audit: Audit) -> Page:
     return page
 
 
-def _verdict(one: ModeReport, epsilon_report: EpsilonReport | None) -> Markup | str:
+def _verdict(one: ModeReport, epsilon_report: EpsilonReport | None) -> str:
     """Say in a sentence or two what came of a mode."""
     if one.refused:
         return f"{one.mode}: no lesson was taught. {one.refused}"

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import Mode
-from superteach.words import PRIVACY
 from superteach_lab.audit import attacks, broken, delivered
 from superteach_lab.audit.empirical import TAUGHT, Evidence, Measurement, Noise, crafted, draw, measure, noise_of
 from superteach_lab.audit.subject import Finding, Memory, Subject, Transcript, failure, listen

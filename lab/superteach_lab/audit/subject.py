@@ -11,7 +11,7 @@ import numpy as np
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.teach import teach
 from superteach.engines.threads import Threads
-from superteach.exceptions import BudgetError, SuperteachError, reason_of
+from superteach.exceptions import BudgetError, Setting, SuperteachError, reason_of, shorten
 from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.optim.problem import Scaling, ridge_penalty
@@ -279,5 +279,6 @@ class Finding:
 
 def failure(error: Exception) -> str:
     """Say why a lesson or an attack failed: our own errors explain themselves, others are named."""
-    text = reason_of(error)
-    return text if isinstance(error, SuperteachError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, SuperteachError):
+        return shorten(error.sentence(Setting.as_option))
+    return f"{type(error).__name__}: {reason_of(error)}"

@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import time
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,14 +29,14 @@ from superteach.federated.documents import Document
 from superteach.federated.engine import SOON, DocumentEngine, Unanswered
 from superteach.goals import check_goal
 from superteach.goals.parse import positive_label
-from superteach.labels import PositiveLabel
+from superteach.io.labels import PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Lesson, Taught, to_json, write_lesson
+from superteach.packages import VERSION
+from superteach.privacy import PRIVACY
 from superteach.protocol.queries import Census
 from superteach.settings import Settings
 from superteach.types import Array, Json
-from superteach.versions import VERSION
-from superteach.words import PRIVACY
 
 if TYPE_CHECKING:
     from superteach.goals import Goal
@@ -53,7 +53,7 @@ ASKED = ("learner", "goal", "goal_seed", "C", "alpha", "intercept", "positive", 
 
 def run(request: Request, place: Path) -> None:
     """Check what can be checked here, order the lesson or go on with it, write the folder, show the result."""
-    settings = request.made(rounding="alone", privacy="isolated")
+    settings = request.check_settings(rounding="alone", privacy="isolated")
     check_goal_name(request.goal)
     if request.files or request.target is not None or request.owner is not None or request.encoding != "utf-8":
         raise SettingError(
@@ -93,7 +93,7 @@ def fetch(coordinator: Coordinator, lesson: LessonRecord, out: Path, place: Path
     """Go on with a lesson as it was asked for, up to its result in a folder."""
     assert lesson.order is not None
     stored = {name: lesson.request[name] for name in ASKED}
-    request = Request(out=out, box=coordinator.folder, settings=lesson.request["settings"], as_json=as_json, **stored)
+    request = Request(out=out, box=coordinator.folder, as_json=as_json, **lesson.request["given"], **stored)
     finish(request, place, coordinator, open_box(coordinator.url), lesson, Terms.of_order(lesson.order.body), wait)
 
 
@@ -101,7 +101,7 @@ def finish(
     request: Request, place: Path, coordinator: Coordinator, box: Box, lesson: LessonRecord, terms: Terms, wait: float
 ) -> None:
     """Teach, write the folder, tell the sites, show the result; a lesson that waits is named and goes on later."""
-    settings = request.made(rounding="alone", privacy="isolated")
+    settings = request.check_settings(rounding="alone", privacy="isolated")
     student = _student(request)
     wanted = _goal(request, lesson.request, terms, student, settings)
     size, price = 0, None
@@ -154,9 +154,8 @@ def _left(lesson: LessonRecord) -> str:
 def _asked(request: Request, settings: Settings) -> Json:
     """Write down what is asked for, so that the lesson can go on without this command; equal requests have one digest."""
     asked: Json = {name: getattr(request, name) for name in ASKED}
-    settings_given = {one.name: request.settings[one.name] for one in fields(Settings) if one.name in request.settings}
     stored = load_goal(request.goal) if is_file(request.goal) else None
-    asked |= {"goal_file": stored.tolist() if isinstance(stored, np.ndarray) else stored, "settings": settings_given}
+    asked |= {"goal_file": stored.tolist() if isinstance(stored, np.ndarray) else stored, "given": request.settings}
     if request.goal.startswith(FROM_DATA):
         asked["goal_data"] = hashlib.sha256(Path(request.goal.removeprefix(FROM_DATA)).read_bytes()).hexdigest()
     text = json.dumps({**asked, "all_settings": settings.as_dict()}, sort_keys=True)
@@ -242,7 +241,7 @@ def _rehearse(request: Request, terms: Terms, student: Learner, settings: Settin
     wanted = _goal(request, _asked(request, settings), terms, student, settings)
     rows = sum(seat["rows"] for seat in terms.roster)
     facts = rehearsal.rehearse(terms.names, len(terms.columns), rows, student, wanted, replace(settings), ROUND)
-    rehearsal.say(facts, request.as_json)
+    rehearsal.show(facts, request.as_json)
 
 
 def _show(request: Request, stored: Json, result: Lesson, lesson: LessonRecord) -> None:

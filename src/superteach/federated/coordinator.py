@@ -37,11 +37,11 @@ from superteach.federated.documents import (
     sign,
 )
 from superteach.io.atomic import write_durably, write_text
-from superteach.labels import PositiveLabel
+from superteach.io.labels import PositiveLabel
 from superteach.learner import Learner
+from superteach.packages import VERSION, version_mismatch
 from superteach.protocol.wire import query_from_json
 from superteach.types import Json, Raw
-from superteach.versions import VERSION, misfit
 
 YEARS = 3650.0
 """Days for which an invitation holds."""
@@ -300,7 +300,7 @@ def agree(
     """Find what all sites have in common, from what they declare; or say who differs in what, before anybody is asked."""
     said = {member.body["site"]: member.body for member in members}
     for name, theirs in said.items():
-        if odd := misfit("the coordinator", VERSION, f"site {name}", theirs["version"]):
+        if odd := version_mismatch("the coordinator", VERSION, f"site {name}", theirs["version"]):
             raise QueryRefused(odd)
         if privacy not in theirs["privacy"]:
             accepted = " and ".join(map(repr, theirs["privacy"]))

@@ -17,6 +17,7 @@ from superteach.federated.site import Site, SiteLesson
 from superteach.io.atomic import stamp, write_durably
 from superteach.io.validation import make_teacher
 from superteach.learner import Learner
+from superteach.packages import VERSION, version_mismatch
 from superteach.privacy.accounting import Mode
 from superteach.privacy.guard import Account, Guard
 from superteach.privacy.ledger import AuditLog, Ledger
@@ -27,7 +28,6 @@ from superteach.protocol.wire import numbers_as_json, query_from_json
 from superteach.teacher import Teacher
 from superteach.teacher.state import State
 from superteach.types import Json
-from superteach.versions import VERSION, misfit
 
 READINGS = 3
 """Tries to read a file that somebody is writing."""
@@ -175,7 +175,7 @@ class Runner:
         if session is not None and session.guard.policy == policy:
             return session
         body = lesson.order.body
-        if odd := misfit(f"site {self.site.name}", VERSION, "the coordinator", body["version"]):
+        if odd := version_mismatch(f"site {self.site.name}", VERSION, "the coordinator", body["version"][:40]):
             raise QueryRefused(odd)
         try:
             learner = Learner.from_dict(body["learner"])

@@ -42,7 +42,7 @@ from superteach.federated.documents import (
     sign,
 )
 from superteach.io.atomic import stamp, write_bytes, write_durably
-from superteach.versions import VERSION
+from superteach.packages import VERSION
 
 if TYPE_CHECKING:
     from superteach.types import Json

@@ -52,8 +52,8 @@ def unmasked(mode: int) -> int:
 def stamp(path: Path) -> list[int] | None:
     """Return size and time of the last change of a file, to notice a change by; None where there is no such file."""
     with contextlib.suppress(OSError):
-        found = path.stat()
-        return [found.st_size, found.st_mtime_ns]
+        status = path.stat()
+        return [status.st_size, status.st_mtime_ns]
     return None
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from superteach.exceptions import QueryRefused, TeachingError
+from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import Mode
 from superteach.privacy.ledger import Ledger
 from superteach.privacy.policy import Policy
 from superteach.protocol.messages import SEAL, Sealed
 from superteach.protocol.queries import QUERIES, Private, Query
 from superteach.types import Array
-from superteach.words import PRIVACY
 
 EVERYTHING_ALLOWED = Policy((), privacy=tuple(PRIVACY))
 NO_PRIVACY = Mode()

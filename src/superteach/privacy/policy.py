@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from superteach.exceptions import SettingError
+from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import MOST_EPSILON, check_delta
 from superteach.types import Json
-from superteach.words import PRIVACY
 
 DECLARE = "superteach site new"
 """The command that drafts what a policy must declare."""

@@ -238,7 +238,7 @@ def _read(hint: object, value: object, arrays: dict[int, Array]) -> object:
     elif origin is Literal:
         if any(type(value) is type(choice) and value == choice for choice in inner):
             return value
-    elif origin is np.ndarray:
+    elif origin is typing.get_origin(Array):  # an alias of its own from NumPy 2.5 on
         place = _tagged("array", value, int)
         if place in arrays:
             return arrays.pop(place)
