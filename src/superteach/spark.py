@@ -38,7 +38,7 @@ from superteach.io.validation import Part, find_classes
 from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, Taught
 from superteach.protocol import wire
-from superteach.protocol.partitions import Layout, Member, Piece, Task, PartitionReply
+from superteach.protocol.partitions import Layout, Member, PartitionReply, Piece, Task
 from superteach.settings import Settings, SettingsDict
 from superteach.teacher import resident
 from superteach.types import Positions, Raw

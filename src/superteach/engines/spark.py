@@ -18,7 +18,7 @@ from superteach.engines.base import add_up
 from superteach.engines.replies import reply_of, values_of
 from superteach.exceptions import TeachingError
 from superteach.protocol import wire
-from superteach.protocol.partitions import Home, Member, Seat, Task, PartitionReply
+from superteach.protocol.partitions import Home, Member, PartitionReply, Seat, Task
 from superteach.protocol.queries import EVERYTHING, Query
 from superteach.types import Array, Positions
 

@@ -165,7 +165,7 @@ class Paged:
     """A teacher whose rows are on disk."""
 
     def __init__(self, teacher: Teacher, store: Store, first: int, watch: Callable[[int], None] | None = None) -> None:
-        """Put a teacher's rows away; they are numbers `first` and following of all. `watch` is called with the number of rows gone through."""
+        """Put a teacher's rows away; they are numbers `first` and following of all. `watch` hears of rows read."""
         self.name, self._store, self._first, self._watch = teacher.name, store, first, watch
         self.rows = Extent(teacher.rows.count, teacher.rows.features)
         self._picture = store.put((teacher.rows, teacher.target, teacher.costs))

@@ -24,7 +24,7 @@ from superteach.optim.problem import Scaling
 from superteach.privacy.guard import Guard
 from superteach.protocol import wire
 from superteach.protocol.messages import Turn
-from superteach.protocol.partitions import Layout, Piece, Task, PartitionReply
+from superteach.protocol.partitions import Layout, PartitionReply, Piece, Task
 from superteach.teacher import Teacher
 from superteach.teacher.rows import DenseBlock
 from superteach.teacher.state import State
