@@ -1,6 +1,6 @@
 """What each number of the core is worth: lessons with it halved, doubled, and without it.
 
-    python -m benchmarks ablation --out docs/ablation.md              # a quarter of an hour of one core; --jobs N: on N
+    python -m benchmarks ablation --out docs/generated/ablation.md  # a quarter of an hour of one core; --jobs N: on N
     python -m benchmarks ablation --only rounding --seeds 8
 
 Numbers are found in the code: fields of options classes, and constants of the modules below. Every variant teaches the same

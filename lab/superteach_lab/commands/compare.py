@@ -27,7 +27,7 @@ ABOUT = (
 )
 SIZES = (0.01, 0.02, 0.04, 0.1, 0.3)
 WRITTEN = ("cells.jsonl", "compare.json", "figure.png", "figure.svg")
-app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 _POOL, _BENCH, _RESULT = "Pool", "Bench", "Result"
 
 

@@ -17,7 +17,7 @@ from superteach.exceptions import SettingError
 if TYPE_CHECKING:
     from superteach_lab.paper.run import Headway
 
-app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 class TargetName(StrEnum):

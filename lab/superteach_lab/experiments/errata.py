@@ -1,7 +1,7 @@
 """The paper's misprints, each with a small measurement: python -m superteach_lab.experiments.errata.
 
 Every check is a function that returns plain numbers, computed by the package itself (teachers, queries,
-solvers, learner) on seeded synthetic pools. docs/errata.md tells the same story in words.
+solvers, learner) on seeded synthetic pools. docs/explanation/paper.md tells the same story in words.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ def size_of(count: int) -> tuple[float, float]:
 
 def _draw_risk(curves: dict[str, Any], methods: Iterable[str], figure: Any) -> None:
     """On a logarithmic axis where match is there, on a plain one from 0 where it is not."""
-    from superteach.report.style import COLOURS, MARKERS
+    from superteach.report.plots import COLOURS, MARKERS
 
     for panel, (name, found) in zip(panels_of(figure, len(curves)), curves.items(), strict=True):
         for number, (method, title) in enumerate(METHODS.items()):
@@ -382,7 +382,7 @@ def _objective_findings(kept: Records, scale: Scale) -> Findings:
 
 
 def _draw_objective(traces: dict[str, dict[str, Record]], figure: Any) -> None:
-    from superteach.report.style import COLOURS
+    from superteach.report.plots import COLOURS
 
     titles = {"block": "paper's rule", "newton": "Newton on d unknowns"}
     for panel, (name, found) in zip(panels_of(figure, len(traces)), traces.items(), strict=True):

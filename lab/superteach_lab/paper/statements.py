@@ -124,7 +124,7 @@ def _example(seed: int) -> Record:
 
 
 def _draw_theorem(columns: dict[str, Any], figure: Any) -> None:
-    from superteach.report.style import COLOURS
+    from superteach.report.plots import COLOURS
 
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     for panel, name, colour in zip(panels, ("printed", "corrected"), (COLOURS[1], COLOURS[0]), strict=True):
@@ -234,7 +234,7 @@ def _oracle_findings(records: Records, scale: Scale) -> Findings:
 
 
 def _draw_oracle(by: Any, widths: dict[str, list[int]], figure: Any) -> None:
-    from superteach.report.style import COLOURS, MARKERS
+    from superteach.report.plots import COLOURS, MARKERS
 
     panels = figure.subplots(1, 2, sharey=True)
     titles = {"support": r"support $\{\alpha \neq 0\}$ is the true one", "ranked": "largest |α| are the true rows"}
@@ -344,7 +344,7 @@ def _definition_findings(records: Records, scale: Scale) -> Findings:
 
 
 def _draw_definition(by: Any, sizes: list[int], figure: Any) -> None:
-    from superteach.report.style import COLOURS, MARKERS
+    from superteach.report.plots import COLOURS, MARKERS
 
     panel = figure.subplots()
     for number, (name, title) in enumerate(definition.CASES.items()):

@@ -242,7 +242,7 @@ def _verdict(kind: str, cells: list[Record], extra: list[Record]) -> list[str]:
 
 
 def _draw(cells: list[Record], figure: Any) -> None:
-    from superteach.report.style import COLOURS, MARKERS
+    from superteach.report.plots import COLOURS, MARKERS
 
     panel = figure.subplots()
     shown_methods = ("printed", "pool", "random", "dual", "block", "match", "oblivious")

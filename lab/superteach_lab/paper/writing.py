@@ -13,8 +13,7 @@ from superteach.exceptions import MissingExtra
 from superteach.io.atomic import write_text
 from superteach.lesson import to_json, versions
 from superteach.report import Page
-from superteach.report.markup import tag
-from superteach.report.png import save
+from superteach.report.plots import save
 from superteach_lab.paper import discussion
 from superteach_lab.paper.plan import DrawFigure, Findings, Scale, Target
 from superteach_lab.records import Record
@@ -123,8 +122,7 @@ def write_html(path: Path, found: Sequence[tuple[Target, Findings]], scale: Scal
             file = folder / target.name / f"{name}.svg"
             if file.exists():
                 source = "data:image/svg+xml;base64," + base64.b64encode(file.read_bytes()).decode()
-                image = tag("img", src=source, alt=caption, style="width:100%;background:#fff")
-                part.parts.append(tag("figure", image, tag("figcaption", caption)))
+                part.image(source, caption)
         for caption, headings, rows in findings.tables:
             part.table(list(headings), rows, caption, "" if len(rows) <= FOLDED else f"{len(rows)} lines")
     page.write(path)
