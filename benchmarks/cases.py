@@ -207,6 +207,7 @@ CASES = {
     "digits300": Case("digits", budget=300),
     "digits900": Case("digits", budget=900, slow=True),
     "fashion": Case("Fashion-MNIST", budget=15_000, slow=True),
+    "covertype100k": Case("like covertype", 100_000, budget=5_000, slow=True),
     "covertype500k": Case("like covertype", 500_000, budget=25_000, slow=True),
 }
 """By name: learner (r: ridge, h: squared hinge), rows and columns. Four to thirty per cent of the rows are chosen."""

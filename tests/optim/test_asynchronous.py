@@ -15,7 +15,7 @@ from superteach.coordinator.methods import dual
 from superteach.exceptions import SettingError
 from superteach.losses import LOSSES
 from superteach.optim import Block, Newton
-from superteach.optim.asynchronous import Waiting
+from superteach.optim.block import Waiting
 from superteach.optim.problem import Certified, DualProblem
 from superteach.protocol.queries import Offers, Prepare
 from tests.conftest import make_pool

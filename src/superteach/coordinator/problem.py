@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 
 from superteach.coordinator import metrics
-from superteach.coordinator.federation import Federation
-from superteach.coordinator.sums import RowSums
+from superteach.coordinator.federation import Federation, RowSums
 from superteach.exceptions import DataError, listed
 from superteach.learner import GRADIENT_TOLERANCE, Learner, fit
 from superteach.losses.scalar import Logistic, Poisson, Squared, SquaredHinge

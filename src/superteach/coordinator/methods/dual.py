@@ -15,7 +15,7 @@ from superteach.coordinator.problem import FederatedProblem
 from superteach.learner import Learner
 from superteach.lesson import Words
 from superteach.optim import LBFGS, Block, Newton
-from superteach.optim.asynchronous import BlockSums, Offers
+from superteach.optim.block import BlockSums, Offers
 from superteach.optim.function import Function
 from superteach.optim.problem import Certified, DualProblem
 from superteach.protocol.queries import AskMoments, BlockOffer, BlockRound, Moments, RankRows, Weigh

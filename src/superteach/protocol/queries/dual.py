@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from superteach.optim.asynchronous import BlockSums, Offers
+from superteach.optim.block import BlockSums, Offers
 from superteach.protocol.queries.common import COUNTED, Query, Read
 from superteach.types import Array, Mask
 
