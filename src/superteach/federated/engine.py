@@ -32,7 +32,7 @@ GRACE = 1.0
 class Unanswered(TeacherLost):
     """Replies are missing, and nobody waits for them any longer; the lesson goes on by the same command."""
 
-    told = "no reply yet from {teacher}: {reason}"
+    pattern = "no reply yet from {teacher}: {reason}"
 
 
 class DocumentEngine:
