@@ -10,7 +10,7 @@ import superteach
 from superteach.datasets import make_classification_pool, make_regression_pool
 
 RIDGE_PER_ROW = 2e-4
-"""Λ = ridge·N with this ridge: 1 at N = 5,000 and 100 at N = 500,000, as docs/notation.md explains."""
+"""Λ = ridge·N with this ridge: 1 at N = 5,000 and 100 at N = 500,000, as docs/explanation/paper.md explains."""
 
 
 def classification(rows: int, features: int = 10, teachers: int = 10, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -19,9 +19,11 @@ def classification(rows: int, features: int = 10, teachers: int = 10, seed: int 
     return X, np.where(y == y.max(), 1.0, -1.0), owner
 
 
-def regression(rows: int, features: int = 10, teachers: int = 10, seed: int = 0) -> tuple[Any, Any, Any]:
+def regression(
+    rows: int, features: int = 10, teachers: int = 10, seed: int = 0, noise: float = 20.0
+) -> tuple[Any, Any, Any]:
     """Four Gaussian clusters, noisy linear targets."""
-    return make_regression_pool(rows, features, teachers, random_state=seed)
+    return make_regression_pool(rows, features, teachers, noise, random_state=seed)
 
 
 def federation(X: Any, y: Any, owner: Any) -> superteach.Federation:

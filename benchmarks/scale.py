@@ -204,11 +204,11 @@ def sparse_text(
 def _looked_at(round_them: Callable[..., Any], found: list[tuple[float, float, int]]) -> Callable[..., Any]:
     """Note the risk of fractions before they are rounded, and the processor time and rounds that it takes to find it."""
 
-    def looking(self: Matcher, prices: Any, metric: Any, size: int, lacking: float) -> Any:
-        worked, asked = time.process_time(), len(self._room.federation.ledger)
-        risk = metrics.risk(self._room.fit_priced(size, self._goal), self._goal)
-        found.append((risk, time.process_time() - worked, len(self._room.federation.ledger) - asked))
-        return round_them(self, prices, metric, size, lacking)
+    def looking(self: Matcher, relaxed: Any, size: int, seed: int, again: bool) -> Any:
+        worked, asked = time.process_time(), len(self._problem.federation.ledger)
+        risk = metrics.risk(self._problem.fit_likely(size, self._goal), self._goal)
+        found.append((risk, time.process_time() - worked, len(self._problem.federation.ledger) - asked))
+        return round_them(self, relaxed, size, seed, again)
 
     return looking
 

@@ -1,7 +1,7 @@
 """Your own goal: a model that must not look at one column.
 
-A goal is any object with a method `vector(classroom)`. This one takes the learner's fit on all rows, which the
-classroom finds from sums, and sets one coefficient to nought. The lesson makes a plain Ridge, trained on the chosen
+A goal is any object with a method `vector(problem)`. This one takes the learner's fit on all rows, which the
+problem finds from sums, and sets one coefficient to nought. The lesson makes a plain Ridge, trained on the chosen
 rows alone, ignore the patients' sex, although nobody told it to.
 
 python examples/your_own_goal.py [folder]
@@ -18,7 +18,7 @@ from sklearn.linear_model import Ridge
 
 from superteach import SuperTeacher
 from superteach.datasets import split_evenly
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Ignore:
 
     column: int
 
-    def vector(self, classroom):
+    def vector(self, problem):
         """The goal in raw units, intercept last."""
-        model = classroom.scaling.raw(classroom.fit_pool()).copy()
+        model = problem.scaling.raw(problem.fit_pool()).copy()
         model[self.column] = 0.0
         return model
 

@@ -1,4 +1,4 @@
-"""Types that the rooms share."""
+"""Types that modules share."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ Raw = npt.NDArray[Any]
 """Values as their owner hands them in, of any type."""
 Matrix = Any
 """Rows × columns, dense or in one of SciPy's compressed forms, which have no types."""
+PerRow = Any
+"""A number for each row: NumPy's array, or torch's tensor where rows are on a device."""
 Positions = npt.NDArray[np.int64]
 """Row numbers within one teacher, or owners of rows."""
 Mask = npt.NDArray[np.bool_]

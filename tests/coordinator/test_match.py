@@ -13,12 +13,12 @@ from sklearn.svm import LinearSVC
 import superteach as st
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import PerturbedFit
+from superteach.lesson import Words
 from superteach.losses import LOSSES, Squared
 from superteach.protocol.queries import OPEN
-from superteach.words import Words
 from superteach_lab.compare.task import Task
 from superteach_lab.rivals import by_name
-from tests.selection.test_prices import can_be_balanced, margin_of, pulls_of
+from tests.selection.oracle import can_be_met, gradients_of, margin_of
 
 SHARP = {"tol": 1e-12, "max_iter": 100_000}
 LEARNERS = {
@@ -141,7 +141,7 @@ def paper() -> st.Lesson:
 
 @pytest.mark.parametrize(("K", "share"), [(1, 0.05), (5, 0.05), pytest.param(40, 0.8, marks=pytest.mark.slow)])
 def test_each_alone_is_nearer_than_the_paper(K, share, paper):
-    """Prices are agreed on by sums, then nobody says a word of its rows; the size is right to half a row a teacher.
+    """Dual variables come from sums, then nobody says a word of its rows; the size is right to half a row a teacher.
 
     Forty teachers have five rows each for eleven equations, and are still nearer.
     """
@@ -158,7 +158,7 @@ def test_each_alone_is_nearer_than_the_paper(K, share, paper):
 
 
 def test_alone_means_a_teachers_own_sum(pool):
-    """What each teacher's rows add up to is what its fractions add up to, and as many rows, whatever the others do."""
+    """What each teacher's rows add up to is what its probabilities add up to, and as many rows, whatever the others do."""
     X, y = pool("squared", 3000, 4, 3)
     parts = np.array_split(np.random.default_rng(0).permutation(3000), 3)
     engine = st.Threads([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
@@ -166,25 +166,39 @@ def test_alone_means_a_teachers_own_sum(pool):
     lesson = st.teach(st.Federation(engine), learner, PerturbedFit(2), budget=150, method="match", rounding="alone")
     assert lesson.certificate is None
     for part, state in zip(parts, engine.states(), strict=True):
-        pulls = pulls_of("squared", X[part], y[part], lesson.goal)
-        index = np.arange(len(part)) if state.drawing.index is None else state.drawing.index
-        wanted, chosen = state.fractions @ pulls[index], pulls[state.chosen]
-        assert len(state.chosen) == round(state.fractions.sum())
-        by_lot = np.sqrt((state.fractions * (1.0 - state.fractions)) @ np.square(pulls[index]))
-        assert np.linalg.norm(chosen.sum(axis=0) - wanted) < 0.05 * np.linalg.norm(by_lot)
+        gradients, b = gradients_of("squared", X[part], y[part], lesson.goal), state.probabilities
+        index = np.arange(len(part)) if state.sample.index is None else state.sample.index
+        wanted, chosen = b @ gradients[index], gradients[state.chosen]
+        assert len(state.chosen) == round(b.sum())
+        at_random = np.sqrt((b * (1.0 - b)) @ np.square(gradients[index]))
+        assert np.linalg.norm(chosen.sum(axis=0) - wanted) < 0.05 * np.linalg.norm(at_random)
 
 
 @pytest.mark.parametrize("intercept", ["none", "free"])
-def test_what_was_predicted_is_what_was_taught(intercept, pool):
-    """With squared loss one Newton step from the goal is exact, so the last predicted distance is the distance."""
+def test_what_gradients_leave_is_what_the_lesson_misses(intercept, pool, federation_of, chosen_rows):
+    """With squared loss one Newton step from the goal is exact: θ_S − θ* = H⁻¹(Σ g_j − Λθ*) over the chosen rows."""
     X, y = pool("squared", 900, 4, 11)
-    parts = np.array_split(np.arange(900), 4)
-    engine = st.Threads([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
-    learner = st.Learner(Squared(), 1.0, intercept)
-    lesson = st.teach(st.Federation(engine), learner, PerturbedFit(2), budget=60, method="match")
-    assert lesson.objective[-1] == pytest.approx(lesson.prediction_distance, rel=1e-6)
+    federation = federation_of(X, y, 4)
+    lesson = st.teach(federation, st.Learner(Squared(), 1.0, intercept), PerturbedFit(2), budget=60, method="match")
+    rows = np.column_stack([X, np.ones(900)]) if intercept == "free" else X
+    chosen = chosen_rows(federation)
+    penalty = np.array([1.0] * 4 + [0.0] * (intercept == "free"))
+    left = gradients_of("squared", rows, y, lesson.goal)[chosen].sum(axis=0) - penalty * lesson.goal
+    step = np.linalg.solve(rows[chosen].T @ rows[chosen] + np.diag(penalty), left)
+    np.testing.assert_allclose(lesson.model - lesson.goal, step, atol=1e-9)
     assert lesson.size == 60
+    assert lesson.certificate is None
     assert lesson.risk < 1e-3 * lesson.pool_risk
+
+
+def test_the_way_to_a_goal_out_of_reach_only_shortens(pool, federation_of):
+    """Relaxed lessons come nearer step by step; the last is about as far away as the rows that were chosen."""
+    X, y = pool("logistic", 1500, 4, 3)
+    lesson = st.teach(federation_of(X, y, 3), st.Learner(LOSSES["logistic"](), 1.0), np.full(4, 6.0), budget=60)
+    assert lesson.certificate is not None
+    assert len(lesson.objective) > 1
+    assert np.all(np.diff(lesson.objective) < 0.0)
+    assert lesson.prediction_distance < 1.2 * lesson.objective[-1]
 
 
 def test_no_other_search_is_tried_when_time_is_up():
@@ -192,14 +206,14 @@ def test_no_other_search_is_tried_when_time_is_up():
     owner, searches = np.arange(1000) % 3, {}
     for seconds in (None, 0.0):
         lesson = taught(owner, rows=1000, restarts=4, risk_target=0.0, seconds=seconds).lesson_
-        searches[seconds] = sum(entry.query == "Assign" for entry in lesson.ledger)
+        searches[seconds] = sum(entry.query == "Candidates" for entry in lesson.ledger)
         assert lesson.size == 40
         assert lesson.settings["seconds"] == seconds
     assert searches == {None: 4, 0.0: 1}
 
 
 def test_more_than_five_hundred_columns_can_be_taught():
-    """Wide models have no matrices: gradients alone lead to prices, and the refit says how near they came."""
+    """Wide models have no matrices: gradients alone lead to probabilities, and the refit says how near they came."""
     rng = np.random.default_rng(0)
     X, truth = rng.standard_normal((2000, 505)) / np.sqrt(505), rng.standard_normal(505)
     y = np.where(X @ truth + rng.standard_normal(2000) > 0.0, 1, 0)
@@ -220,10 +234,10 @@ def test_a_goal_out_of_reach_is_said_to_be(pool, tmp_path, federation_of, chosen
     goal = np.array([30.0, -20.0, 10.0])
     lesson = st.teach(federation, st.Learner(Squared(), 2.0), goal, budget=40, method="match")
     target = np.append(2.0 * goal, 40)
-    pulls = pulls_of("squared", X, y, goal)
-    assert not can_be_balanced(pulls, target)
+    gradients = gradients_of("squared", X, y, goal)
+    assert not can_be_met(gradients, target)
     assert lesson.certificate is not None
-    assert lesson.certificate.margin == pytest.approx(margin_of(lesson.certificate.direction, pulls, target))
+    assert lesson.certificate.margin == pytest.approx(margin_of(lesson.certificate.direction, gradients, target))
     assert lesson.verdict.startswith("no 40 of these 600 rows can teach this goal exactly")
     chosen = chosen_rows(federation)
     assert len(np.unique(chosen)) == lesson.size == 40

@@ -35,7 +35,11 @@ def test_a_sum_is_what_was_gathered(kind, pool):
         asked = asked_of(one, query)
         replies = other.gather(asked, number)
         assert len(replies) == K
-        assert one.sum(asked, number).tobytes() == add_up(asked, replies).tobytes(), asked.name
+        if asked.varies:
+            again = one.gather(asked, number)
+            assert [reply.tobytes() for reply in again] == [reply.tobytes() for reply in replies], asked.name
+        else:
+            assert one.sum(asked, number).tobytes() == add_up(asked, replies).tobytes(), asked.name
 
 
 @pytest.mark.parametrize("kind", ["BlockRound", "BlockOffer"])

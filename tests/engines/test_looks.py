@@ -22,7 +22,7 @@ def test_a_look_leaves_a_teacher_as_it_was(kind, pool):
     teacher = st.Teacher("a", X, y, np.arange(101))
     state, changed = teacher.start(), set()
     for number, query in enumerate(talk_on(LOSSES[kind]()), 1):
-        asked = suited(query, [teacher], [state])
+        asked = suited(query, [state])
         before = state
         state, _ = teacher.answer(asked, state, Turn(number, 0, 1))
         if state is not before:

@@ -13,14 +13,13 @@ from scipy.special import softmax
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.svm import LinearSVC
 
-from superteach import Federation, Learner, Lesson, SuperTeacher, Threads, losses
-from superteach.coordinator.problem import setup
+from superteach import Learner, Lesson, SuperTeacher, losses
 from superteach.exceptions import BudgetError, DataError, GoalError, LearnerError, QueryRefused, SettingError
 from superteach.goals import MaxAUC, PerturbedFit
 from superteach.losses.multioutput import Softmax
 from superteach.protocol.messages import Turn
-from superteach.protocol.queries import AskMoments, Balance, Draw, Prepare
-from superteach.protocol.queries.match import OCTAVES
+from superteach.protocol.queries import AskMoments, Gradients, Prepare, Thin
+from superteach.selection.relaxation import BINS
 from superteach.teacher import Teacher
 
 NAMES = np.array(["ash", "birch", "cedar", "elm"])
@@ -189,7 +188,9 @@ def test_least_squares_says_when_it_is_not_determined():
     target = targets(X)[:, 0]
     full = LinearRegression().fit(X, target)
     twice = np.column_stack([X, X[:, 1]])
-    with pytest.raises(DataError, match=r"no unique model on these 200 rows: columns '1', '3' are linearly dependent"):
+    with pytest.raises(
+        DataError, match=r"no unique model belongs to these 200 rows: columns '1', '3' are linearly dependent"
+    ):
         SuperTeacher(LinearRegression(), np.zeros(5), budget=20).fit(twice, target)
     with pytest.raises(DataError, match="'3', 'the intercept' are linearly dependent"):
         SuperTeacher(LinearRegression(), np.zeros(5), budget=20).fit(np.column_stack([X, np.ones(200)]), target)
@@ -243,18 +244,6 @@ def test_curvature_of_each_output_by_itself(outputs):
         teacher.answer(AskMoments("loss", "all", point, 2, 2), state, turn)
 
 
-def test_rows_weighted_alike_are_fitted_as_scikit_learn_does():
-    """The model that all rows balance when they count as few: where it is nearer, lessons out of reach go on from it."""
-    X, y = pool(400, classes=3)
-    codes = np.searchsorted(NAMES, y).astype(float)
-    learner = Learner(Softmax(3), 1.0, "free")
-    room = setup(Federation(Threads([Teacher("all", X, codes)])), learner, None, False)
-    found = room.fit_evenly(40, np.zeros(room.width)).reshape(3, -1)
-    theirs = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, y, sample_weight=np.full(400, 0.1))
-    np.testing.assert_allclose(found[:, :-1], theirs.coef_, atol=1e-6)
-    assert np.abs(found[:, :-1] - LogisticRegression(tol=1e-12).fit(X, y).coef_).max() > 0.05
-
-
 def test_rough_curvatures_are_near_the_whole_one():
     """Summed over a part of the rows, weighted by how likely they were: no direction bends twice or half as much."""
     X, y = pool(6000, classes=3)
@@ -263,11 +252,11 @@ def test_rough_curvatures_are_near_the_whole_one():
     model = 0.3 * np.random.default_rng(0).standard_normal(width)
     for query in (
         Prepare(Softmax(3), 1.0, None, None),
-        Balance(model, np.ones(width)),
-        Draw(np.full(OCTAVES, -2.0), 0.0, 0),
+        Gradients(model, np.ones(width)),
+        Thin(np.full(BINS, -2.0), 0.0, 0),
     ):
         state, _ = teacher.answer(query, state, turn)
-    asked = [AskMoments("relax", "drawn", 0.1 * np.append(model, 1.0), 2, rough=rough) for rough in (False, True)]
+    asked = [AskMoments("relax", "sampled", 0.1 * np.append(model, 1.0), 2, rough=rough) for rough in (False, True)]
     whole, rough = (query.read(teacher.answer(query, state, turn)[1].values) for query in asked)
     assert rough.value == whole.value
     np.testing.assert_array_equal(rough.gradient, whole.gradient)

@@ -13,8 +13,8 @@ from superteach.losses import Softmax, SquaredHinges, SquaredLabels, SquaredTarg
 from superteach.losses.multioutput import EVERY_LOSS, spread
 from superteach.losses.scalar import Huber
 from superteach.optim.problem import Scaling
-from superteach.selection.prices import SKETCHED, contrasts, sketch
-from superteach.teacher.rows import LiftedBlock, Rows, SeveralBlock, pull_squares, pulls_mapped
+from superteach.selection.relaxation import contrasts, sketch
+from superteach.teacher.rows import LiftedBlock, Rows, SeveralBlock, gradient_squares, mapped_gradients
 
 CLASSES, ROWS, WIDTH = 4, 9, 3
 LOSSES = [Softmax(CLASSES), SquaredLabels(CLASSES), SquaredHinges(CLASSES), SquaredTargets(CLASSES)]
@@ -103,16 +103,16 @@ def test_sums_by_factors_are_those_of_built_pulls(loss, form):
     assert lifted.gram(weights) == pytest.approx((rows.T * weights) @ rows)
     for metric in (rng.standard_normal((70, len(model))), rng.random(len(model))):
         moved = pulls * metric if metric.ndim == 1 else pulls @ metric.T
-        assert pulls_mapped(block, terms.slope, metric) == pytest.approx(moved)
-        assert pull_squares(block, terms.slope, metric) == pytest.approx(np.square(moved).sum(axis=1))
+        assert mapped_gradients(block, terms.slope, metric) == pytest.approx(moved)
+        assert gradient_squares(block, terms.slope, metric) == pytest.approx(np.square(moved).sum(axis=1))
 
 
 def test_a_sketch_keeps_lengths_within_an_octave():
-    """Against the metric itself: lengths of a thousand pulls, their mean square, and a metric of few rows as it is."""
+    """Against the metric itself: lengths of a thousand gradients, their mean square, and a metric of few rows as it is."""
     rng = np.random.default_rng(5)
-    metric, pulls = rng.standard_normal((90, 100)) * rng.random((90, 1)), rng.standard_normal((1000, 100))
-    lengths, sketched = (np.linalg.norm(pulls @ one.T, axis=1) for one in (metric, sketch(metric)))
-    assert len(sketch(metric)) == SKETCHED
+    metric, gradients = rng.standard_normal((90, 100)) * rng.random((90, 1)), rng.standard_normal((1000, 100))
+    lengths, sketched = (np.linalg.norm(gradients @ one.T, axis=1) for one in (metric, sketch(metric)))
+    assert len(sketch(metric)) == 32
     assert np.abs(np.log2(sketched / lengths)).max() < 1.0
     assert np.mean(np.square(sketched)) == pytest.approx(np.mean(np.square(lengths)), rel=0.25)
     assert np.array_equal(sketch(metric[:9]), metric[:9])

@@ -224,19 +224,19 @@ def test_the_report_counts_who_was_asked_alone(pool, federation_of, tmp_path):
 
 
 class Overflowing:
-    """Mail whose replies have an infinite sum at first."""
+    """Blocks whose replies have an infinite sum."""
 
     def __init__(self, reply) -> None:
         self.posts, self.sums, self.reply, self._open = 0, 0, reply, []
 
-    def post(self, position, query):
+    def post(self, position, model, taken):
         self.posts += 1
         self._open.append(position)
 
     def arrival(self):
         return self._open.pop(0), self.reply
 
-    def sum(self, query):
+    def offers(self, model, taken):
         self.sums += 1
         assert self.sums == 1, "all are asked together although nobody was asked alone"
         return self.reply
@@ -246,9 +246,9 @@ class Overflowing:
 def test_what_has_overflowed_is_not_near_the_optimum(sums):
     """An infinite gap is not a small share of an infinite objective: teachers are asked up to the limit."""
     none = np.zeros(FEATURES)
-    mail = Overflowing(Offers(*sums, 1.0, none, none))
-    trace = Block(max_steps=5, staleness=2).solve(mail, PROBLEM, 2, lambda certificate: None)
-    assert mail.posts == trace.steps == 2 * 5
+    blocks = Overflowing(Offers(*sums, 1.0, none, none))
+    trace = Block(max_steps=5, staleness=2).solve(blocks, PROBLEM, 2, lambda certificate: None)
+    assert blocks.posts == trace.steps == 2 * 5
     assert not trace.converged
 
 

@@ -20,9 +20,9 @@ class Watched(Threads):
     def sum(self, query, number):
         total = super().sum(query, number)
         for state in self.states():
-            held = [state.threshold, state.alpha, state.fractions]
-            if state.drawing is not None:
-                held.append(state.drawing.slope)
+            held = [state.threshold, state.alpha, state.probabilities]
+            if state.sample is not None:
+                held.append(state.sample.slope)
             self.private += [np.array(array) for array in held if array is not None]
         return total
 

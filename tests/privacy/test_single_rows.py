@@ -7,8 +7,8 @@ import pytest
 
 import superteach as st
 from superteach.losses import Logistic
-from superteach.protocol.queries import Balance, Draw, Gather, Play, Prepare, Price, Show
-from superteach.protocol.queries.match import OCTAVES
+from superteach.protocol.queries import Candidates, Gradients, Include, Prepare, Show, Thin
+from superteach.selection.relaxation import BINS
 from tests.privacy.canaries import numbers_found
 
 WIDTH, ROWS = 3, 120
@@ -28,22 +28,22 @@ def test_a_lesson_without_privacy_shows_rows(lesson):
     metric = np.diag([1.0, 2.0, 0.5])
     talk = [
         Prepare(Logistic(), 0.0),
-        Balance(np.full(WIDTH, 0.3), metric),
-        Draw(np.full(OCTAVES, -1.0), 0.0, 3),
-        Price(np.zeros(WIDTH + 1)),
-        Play(metric, 4.0, 1, True, 0.25, 5),
+        Gradients(np.full(WIDTH, 0.3), metric),
+        Thin(np.full(BINS, -1.0), 0.0, 3),
+        Include(np.zeros(WIDTH + 1)),
     ]
     for number, query in enumerate(talk, 1):
         engine.sum(query, number)
-    states = engine.states()
-    counts = (ROWS // 3,) * 3
-    shown = engine.sum(Show(counts, WIDTH), 6)
-    assert numbers_found(shown.tobytes(), X.ravel(), [])
-    np.testing.assert_array_equal(Show(counts, WIDTH).read(shown)[:, :WIDTH], X)
-    # A pull is −ℓ'(x'θ) x, so its direction is the row's, and M is the coordinator's own.
-    gather = Gather(tuple(len(state.play.rows) for state in states), WIDTH + 1)
-    pulls = gather.read(engine.sum(gather, 7))[:, :WIDTH] @ np.linalg.inv(metric).T
-    assert len(pulls) > 10
-    rows = X[np.concatenate([state.play.index + i * ROWS // 3 for i, state in enumerate(states)])]
-    lengths = np.linalg.norm(pulls, axis=1) * np.linalg.norm(rows, axis=1)
-    np.testing.assert_allclose(np.abs(np.sum(pulls * rows, axis=1)), lengths, rtol=1e-9)
+    show = Show(WIDTH)
+    shown = engine.gather(show, 5)
+    assert numbers_found(shown[0].tobytes(), X.ravel(), [])
+    np.testing.assert_array_equal(np.concatenate([show.read(one) for one in shown])[:, :WIDTH], X)
+    # A gradient is −ℓ'(x'θ) x, so its direction is the row's, and M is the coordinator's own.
+    candidates = Candidates(metric, 1, 0.25, 1000, 5)
+    parts = [candidates.read(one).vectors for one in engine.gather(candidates, 6)]
+    gradients = np.concatenate(parts) @ np.linalg.inv(metric).T
+    assert len(gradients) > 10
+    places = [state.undecided.candidates + i * ROWS // 3 for i, state in enumerate(engine.states())]
+    rows = X[np.concatenate(places)]
+    lengths = np.linalg.norm(gradients, axis=1) * np.linalg.norm(rows, axis=1)
+    np.testing.assert_allclose(np.abs(np.sum(gradients * rows, axis=1)), lengths, rtol=1e-9)

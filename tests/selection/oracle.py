@@ -1,10 +1,12 @@
-"""Every subset of a small pool fitted from textbook formulas, all at once: nothing here is the product's."""
+"""Textbook formulas: every subset of a small pool fitted, and what can be met at all. Nothing here is the product's."""
 
 from __future__ import annotations
 
 from itertools import combinations
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.special import expit
 
 
 def subsets(rows: int, low: int, high: int) -> np.ndarray:
@@ -81,3 +83,27 @@ def risks(
         positive = chosen[:, y > 0.0].sum(axis=1)
         found[(positive == 0) | (positive == chosen.sum(axis=1))] = np.inf
     return found
+
+
+def gradients_of(kind: str, X: np.ndarray, y: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """g_j = −ℓ'(x_j'θ*) x_j, written out for two losses."""
+    eta = X @ goal
+    slope = y * expit(-y * eta) if kind == "logistic" else y - eta
+    return slope[:, None] * X
+
+
+def equations_of(gradients: np.ndarray) -> np.ndarray:
+    """The matrix that b is multiplied with: one line per coefficient, and one that counts rows."""
+    return np.vstack([gradients.T, np.ones(len(gradients))])
+
+
+def can_be_met(gradients: np.ndarray, target: np.ndarray) -> bool:
+    """HiGHS's verdict on 0 ≤ b ≤ 1, Σ b g = Λθ*, Σ b = n."""
+    found = linprog(np.zeros(len(gradients)), A_eq=equations_of(gradients), b_eq=target, bounds=(0.0, 1.0))
+    assert found.status in (0, 2)
+    return found.status == 0
+
+
+def margin_of(direction: np.ndarray, gradients: np.ndarray, target: np.ndarray) -> float:
+    """u'(Λθ*, n) − Σ_j max(0, u'(g_j, 1)), from the rows."""
+    return float(direction @ target - np.maximum(direction @ equations_of(gradients), 0.0).sum())

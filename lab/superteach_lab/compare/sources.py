@@ -11,15 +11,15 @@ import numpy as np
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.exceptions import SettingError
 from superteach.goals import PerturbedFit
+from superteach.io.labels import DEFAULT, PositiveLabel
 from superteach.io.validation import Part, make_teachers
-from superteach.labels import DEFAULT, PositiveLabel
 from superteach.learner import Learner
 from superteach.losses import Logistic, Squared
 from superteach.types import Label
 from superteach_lab.compare.referee import Referee
 
 RIDGE_PER_ROW = 2e-4
-"""Λ = ridge·N with this ridge: 1 at N = 5,000, as docs/notation.md explains."""
+"""Λ = ridge·N with this ridge: 1 at N = 5,000, as docs/explanation/paper.md explains."""
 GOAL_SEED = 100
 """Goals are drawn apart from pools: the same seed would give noise that is correlated with the rows."""
 

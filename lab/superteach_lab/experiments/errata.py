@@ -1,7 +1,7 @@
 """The paper's misprints, each with a small measurement: python -m superteach_lab.experiments.errata.
 
 Every check is a function that returns plain numbers, computed by the package itself (teachers, queries,
-solvers, learner) on seeded synthetic pools. docs/errata.md tells the same story in words.
+solvers, learner) on seeded synthetic pools. docs/explanation/paper.md tells the same story in words.
 """
 
 from __future__ import annotations
@@ -15,26 +15,18 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
-from superteach import SuperTeacher, Teacher
-from superteach.coordinator.federation import Federation
+from superteach import SuperTeacher
 from superteach.coordinator.methods import dual
 from superteach.datasets import make_classification_pool
 from superteach.goals import PerturbedFit
-from superteach.learner import Learner, fit
+from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Squared
 from superteach.optim import Block, Newton
-from superteach.optim.function import Function
+from superteach.optim.function import Function, Moments
 from superteach.optim.problem import DualProblem, Quadratic
-from superteach.protocol.queries import AskValues, Census, Moments, Prepare
 from superteach.types import Array
-from superteach_lab.experiments.pool import (
-    RIDGE_PER_ROW,
-    SPARSITY,
-    ErrataPool,
-    Loop,
-    logistic_pool,
-    ridge_pool,
-)
+from superteach_lab.experiments.pool import RIDGE_PER_ROW, SPARSITY, ErrataPool, logistic_pool, ridge_pool
+from superteach_lab.fit import fitted
 
 HEAVY_RIDGE = 1e-2
 """A Λ at which (Λ/2)‖v‖² is no longer a small part of the objective."""
@@ -179,15 +171,19 @@ def _least_per_row(pool: ErrataPool) -> tuple[Array, Array, float]:
         slack = share * (1.0 - share)
         return float((t * share - rows).sum()), alpha, slack / (1.0 + curvature * slack)
 
-    def ask(query: Any) -> Any:
-        if isinstance(query, AskValues):
-            return np.array([values(query.point + step * query.direction)[0] for step in query.steps])
-        value, alpha, weights = values(query.point)
-        return Moments(value, pool.X.T @ alpha, pool.X.T @ (weights[:, None] * pool.X))
+    class Rows:
+        """The dual's sums over rows, as a solver asks for them."""
+
+        def moments(self, point: Array, order: int) -> Moments:
+            value, alpha, weights = values(point)
+            return Moments(value, pool.X.T @ alpha, pool.X.T @ (weights[:, None] * pool.X))
+
+        def values(self, point: Array, direction: Array, steps: Array) -> Array:
+            return np.array([values(point + step * direction)[0] for step in steps])
 
     stiff, width = problem.ridge**2 / (2.0 * problem.goal_weight), len(problem.goal)
     smooth = Quadratic(np.full(width, stiff), problem.ridge * problem.goal)
-    function = Function(ask, "dual", "all", smooth)
+    function = Function(Rows(), smooth)
     point = Newton().minimise(function, np.zeros(width), function.flat(1e-10)).point
     value, alpha, _ = values(point)
     score = logit_of(pool.y * (pool.X @ point))
@@ -230,20 +226,12 @@ def theorem(problems: int = 500, seed: int = 0) -> Theorem:
 
 def _unequal_lessons(ridge: float = 10.0, rows: int = 100) -> tuple[float, float, float]:
     """Ridge with x = 1: a teacher with one row has reached the goal 1, one with many rows of y = 0 has not."""
-    one = Teacher("one", np.ones((1, 1)), np.array([1.0 + ridge / 2.0]))
-    many = Teacher("many", np.ones((rows, 1)), np.zeros(rows))
-    lessons = ([one], ridge / 2.0), ([many], ridge / 2.0), ([one, many], ridge)
-    first, second, joint = (0.5 * float(_fitted(own, Squared(), weight)[0] - 1.0) ** 2 for own, weight in lessons)
+    one, many = np.array([1.0 + ridge / 2.0]), np.zeros(rows)
+    lessons = (one, ridge / 2.0), (many, ridge / 2.0), (np.append(one, many), ridge)
+    models = (fitted(np.ones((len(y), 1)), y, Learner(Squared(), weight)) for y, weight in lessons)
+    first, second, joint = (0.5 * float(model[0] - 1.0) ** 2 for model in models)
     alone = 1.0 / ridge + 0.5
     return joint, alone * (first + second), alone * first + (rows / ridge + 0.5) * second
-
-
-def _fitted(teachers: list[Teacher], loss: Loss, ridge: float) -> Array:
-    """The learner's model on all rows of some teachers."""
-    federation = Federation(Loop(teachers))
-    federation.sum(Prepare(loss, 0.0))
-    count = federation.sum(Census()).rows
-    return fit(federation, Learner(loss, ridge), count, "all", Newton(), np.zeros(federation.features)).model
 
 
 def _random_lessons(rng: np.random.Generator, loss: Loss) -> tuple[float, Any, Array, float, float]:
@@ -255,15 +243,13 @@ def _random_lessons(rng: np.random.Generator, loss: Loss) -> tuple[float, Any, A
     signal = X @ rng.standard_normal(width) + rng.standard_normal(len(X))
     y = np.where(signal > 0.0, 1.0, -1.0) if loss.classifies else signal
     ridge = float(10.0 ** rng.uniform(-2.0, 4.0))
-    rows = zip(*(np.split(part, np.cumsum(sizes)[:-1]) for part in (X, y)), strict=True)
-    parts = [Teacher(str(i), *own) for i, own in enumerate(rows)]
-
-    models = np.array([_fitted([part], loss, ridge / K) for part in parts])
+    parts = zip(*(np.split(part, np.cumsum(sizes)[:-1]) for part in (X, y)), strict=True)
+    models = np.array([fitted(X, y, Learner(loss, ridge / K)) for X, y in parts])
     # A goal anywhere, or one that the teacher with the fewest rows has reached.
     anywhere = 10.0 ** rng.uniform(-1.0, 1.0) * rng.standard_normal(width)
     goal = anywhere if rng.random() < 0.5 else models[int(np.argmin(sizes))]
     risks = 0.5 * np.square(models - goal).sum(axis=1)
-    risk = 0.5 * float(np.square(_fitted(parts, loss, ridge) - goal).sum())
+    risk = 0.5 * float(np.square(fitted(X, y, Learner(loss, ridge)) - goal).sum())
     return risk, sizes, risks, float(np.square(X).sum(axis=1).max()), ridge
 
 

@@ -22,8 +22,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import superteach as st
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.lesson import versions
-from superteach.protocol.queries import AskMoments, Envelope, Prepare
-from superteach.selection import prices
 from superteach.types import Array
 from superteach_lab.experiments import exhaustive
 from superteach_lab.experiments.minlp_oracle import LOSSES, RIDGE, ROWS, tiny_pool
@@ -148,22 +146,11 @@ class Edge:
 
     def verdicts(self, goal: Array) -> dict[str, Any]:
         """Both verdicts: whether match proves the goal out of reach, and whether the programme balances it."""
-        parts = [np.flatnonzero(self.owner == teacher) for teacher in range(TEACHERS)]
-        engine = st.Threads([st.Teacher(f"t{i}", self.X[part], self.y[part], part) for i, part in enumerate(parts)])
-        federation = st.Federation(engine)
-        federation.sum(Prepare(LOSSES[self.kind], 0.0))
-        _, target = self.equations(goal)
-        size = round(float(target[-1]))
-        curvature = federation.sum(AskMoments("loss", "all", goal, 2)).curvature
-        assert curvature is not None
-        metric = np.linalg.inv(
-            np.linalg.cholesky(curvature * size / len(self.y) + RIDGE[self.kind] * np.eye(len(goal)))
-        )
-        found = prices.agree(federation.sum, goal, target[:-1], metric, size, self.seed)
-        none = np.zeros(len(goal))
-        proved = target @ found.point - federation.sum(Envelope(found.point, goal, none, np.zeros(1)))[0, 0]
-        engine.close()
-        return {"certified": bool(not found.balanced and proved > 0.0), "balances": self.balances(goal)}
+        size = round(float(self.equations(goal)[1][-1]))
+        taught = st.SuperTeacher(
+            estimator(self.kind), goal, budget=size, measure="coefficients", random_state=self.seed
+        ).fit(self.X, self.y, groups=self.owner)
+        return {"certified": taught.lesson_.certificate is not None, "balances": self.balances(goal)}
 
 
 def main() -> None:

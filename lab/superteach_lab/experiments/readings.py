@@ -2,8 +2,8 @@
 [--quick].
 
 Every reading poses the paper's own problem (method "dual", λ_α and λ_θ as printed, no intercept) towards the paper's
-goal, and stands at the printed share of rows and at the share with the lowest mean risk. docs/readings.md says what
-comes of it.
+goal, and stands at the printed share of rows and at the share with the lowest mean risk. docs/generated/readings.md says
+what comes of it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from superteach.coordinator.federation import Federation
 from superteach.coordinator.teach import teach
 from superteach.exceptions import DataError, TeachingError
 from superteach.io.validation import Part, make_teachers
-from superteach.learner import Learner, fit
+from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Squared
-from superteach.optim import Newton
 from superteach.types import Array
 from superteach_lab import data as datasets
+from superteach_lab.fit import fitted
 from superteach_lab.paper import bench, printed
 from superteach_lab.paper.plan import shown
 
@@ -119,12 +119,12 @@ def _at(pool: bench.PaperPool, size: int) -> tuple[float, float, float, float]:
     try:
         federation, learner = Federation(engine), pool.learner
         lesson = teach(federation, learner, pool.goal, budget=size, method="dual")
-        truth = fit(federation, learner, pool.rows, "all", Newton(), np.zeros_like(lesson.goal)).model
+        truth = fitted(pool.X, pool.y, learner)
     finally:
         engine.close()
-    fitted, taught = pool.X @ truth, pool.X @ lesson.model
-    same = np.mean((fitted > 0.0) == (taught > 0.0))
-    to_fit = same if learner.loss.classifies else r2_score(fitted, taught)
+    full, taught = pool.X @ truth, pool.X @ lesson.model
+    same = np.mean((full > 0.0) == (taught > 0.0))
+    to_fit = same if learner.loss.classifies else r2_score(full, taught)
     return lesson.pool_risk, lesson.risk, lesson.agreement, float(to_fit)
 
 

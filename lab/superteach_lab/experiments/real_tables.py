@@ -1,4 +1,4 @@
-"""Real tables and wide pools for docs/how-we-compare.md: rows, learners, goals, and the run.
+"""Real tables and wide pools for docs/generated/how-we-compare.md: rows, learners, goals, and the run.
 
 Run them with python -m superteach_lab.experiments.compare_page --run --real; $SUPERTEACH_DATA names the tables' folder.
 """
@@ -62,12 +62,12 @@ class MovedFit:
     seed: int
     share: float
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Fit from sums, then move."""
-        truth = classroom.fit_pool()
+        truth = problem.fit_pool()
         noise = np.random.default_rng(self.seed).standard_normal(len(truth))
         noise *= self.share * np.linalg.norm(truth) / np.linalg.norm(noise)
-        return classroom.scaling.raw(truth + noise)
+        return problem.scaling.raw(truth + noise)
 
 
 @dataclass(frozen=True)

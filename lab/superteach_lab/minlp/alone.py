@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods import own
+from superteach.coordinator.methods import oblivious
 from superteach.coordinator.methods.oblivious import EachAlone
 from superteach.coordinator.problem import FederatedProblem
 from superteach.exceptions import SettingError
@@ -21,13 +21,12 @@ from superteach.types import Array
 from superteach_lab import minlp
 
 
-class Oblivious(own.Oblivious):
+class Oblivious(oblivious.Oblivious):
     """The method: every teacher's own solver, ended after `solver_seconds`."""
 
     name = "oblivious-minlp"
-    about = "with oblivious-minlp every teacher chooses alone, by a mixed-integer solver"
     words = replace(
-        own.Oblivious.words,
+        oblivious.Oblivious.words,
         label="every teacher alone (MINLP)",
         chosen="Every teacher chose its share of the rows alone, by a mixed-integer programme over its own rows "
         "(oblivious-minlp).",
@@ -41,9 +40,9 @@ class Oblivious(own.Oblivious):
         formulation, seconds = Programmes.formulation, settings.solver_seconds
         minlp.check(learner.loss, formulation, None, seconds, 1.0, 0, learner.free_intercept)
 
-    def start(self, room: FederatedProblem, goal: Array, settings: Settings) -> Programmes:
+    def start(self, problem: FederatedProblem, goal: Array, settings: Settings) -> Programmes:
         """Ask all teachers anew for each size."""
-        return Programmes(room, goal, settings)
+        return Programmes(problem, goal, settings)
 
 
 class Programmes(EachAlone):

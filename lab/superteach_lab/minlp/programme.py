@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from superteach.coordinator import metrics
-from superteach.coordinator.federation import Federation
-from superteach.learner import Learner, fit
+from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Squared
-from superteach.optim import Newton
 from superteach.optim.problem import ridge_penalty
-from superteach.protocol.queries import AskMoments, AskValues, Moments, Query
 from superteach.types import Array, Positions
+from superteach_lab.fit import fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +76,8 @@ class Programme:
 
     def fit(self, rows: Positions) -> Array:
         """The learner's model on these rows, by the fit that every method is scored with."""
-        X, y = self.X[rows], self.y[rows]
         learner = Learner(self.loss, self.ridge, "free" if self.free_intercept else "none")
-        held = cast(Federation, _Held(X, y, self.loss))
-        square = float(np.square(X).sum()) / len(rows)
-        return fit(held, learner, len(rows), "chosen", Newton(), np.zeros(self.width), square).model
+        return fitted(self.X[rows], self.y[rows], learner)
 
     def risk(self, rows: Positions) -> float:
         """‖θ_S − θ*‖, refitted."""
@@ -91,22 +86,6 @@ class Programme:
     def valid(self, rows: Positions) -> bool:
         """Whether an answer has distinct rows, as many as were asked for."""
         return len(np.unique(rows)) == len(rows) and self.least <= len(rows) <= self.most
-
-
-class _Held:
-    """Rows in hand, which answer the two questions a fit asks."""
-
-    def __init__(self, X: Array, y: Array, loss: Loss) -> None:
-        self._X, self._y, self._loss = X, y, loss
-
-    def sum(self, query: Query[object]) -> Any:
-        if isinstance(query, AskMoments):
-            terms = self._loss.terms(self._X @ query.point, self._y)
-            curvature = (self._X.T * terms.curvature) @ self._X if query.order == 2 else None
-            return Moments(float(terms.value.sum()), self._X.T @ terms.slope, curvature)
-        assert isinstance(query, AskValues)
-        at, along = self._X @ query.point, self._X @ query.direction
-        return np.array([self._loss.value(at + step * along, self._y).sum() for step in query.steps])
 
 
 def slope(loss: Loss, eta: Any, y: Any, exp: Callable[[Any], Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach.coordinator import metrics, selection
+from superteach.coordinator import budget, metrics, path
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.problem import setup
 from superteach.coordinator.teach import teach
@@ -27,9 +27,10 @@ from superteach.teacher import Teacher
 from superteach.types import Array
 from superteach_lab import data as datasets
 from superteach_lab.data import catalogue, sources
+from superteach_lab.fit import fitted
 
 RIDGE_PER_ROW = 2e-4
-"""Λ = ridge·N, the reading under which the paper's weights need no retuning (docs/notation.md)."""
+"""Λ = ridge·N, the reading under which the paper's weights need no retuning (docs/explanation/paper.md)."""
 GOAL_SEEDS = 1_000_000
 """Added to a trial's number: the goal's noise must not repeat the draws that made the rows."""
 THREADS: int | None = None
@@ -61,7 +62,7 @@ class PaperPool:
 
     def sizes(self, extra: int | None = None) -> list[int]:
         """The lesson sizes at which methods are compared, the whole pool last, and one more where it is given."""
-        sizes = set(selection.counts_of("best", self.rows, self.X.shape[1]))
+        sizes = set(budget.lesson_sizes("best", self.rows, self.X.shape[1]))
         return sorted(sizes if extra is None else sizes | {extra})
 
 
@@ -174,11 +175,11 @@ def _score_sizes(
 ) -> list[dict[str, Any]]:
     """Refit and compare at every size, from the whole pool downwards; sizes no learner can use are left out."""
     points = []
-    for size, last in reversed(list(zip(sizes, selection.last_ranks(federation, sizes), strict=True))):
+    for size, last in reversed(list(zip(sizes, path.last_ranks(federation, sizes), strict=True))):
         kept: Size = federation.sum(Keep(last))
         if learner.refuses(kept.rows, kept.positive):
             continue
-        model = fit(federation, learner, kept.rows, "chosen", Newton(), model).model
+        model = fit(federation.over("loss", "chosen"), learner, kept.rows, Newton(), model).model
         agreement = metrics.likeness(federation, model, goal, learner.loss.classifies).agreement
         points.append({"size": size, "risk": metrics.risk(model, goal), "consistency": agreement})
     return points[::-1]
@@ -186,9 +187,7 @@ def _score_sizes(
 
 def scored(pool: PaperPool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[str, Any]:
     """The same score for rows of the pool that a method outside the federation chose."""
-    few = Federation(Threads([Teacher("chosen", pool.X[chosen], pool.y[chosen])]))
-    few.sum(Prepare(pool.learner.loss, 0.0))
-    model = fit(few, pool.learner, len(chosen), "all", Newton(), np.zeros_like(goal)).model
+    model = fitted(pool.X[chosen], pool.y[chosen], pool.learner)
     everybody = Federation(engine_of(pool))
     everybody.sum(Prepare(pool.learner.loss, 0.0))
     agreement = metrics.likeness(everybody, model, goal, pool.learner.loss.classifies).agreement

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 import superteach as st
-from superteach.coordinator.selection import last_ranks
+from superteach.coordinator.path import last_ranks
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.exceptions import LearnerError, MissingExtra, SettingError
 from superteach.goals import PerturbedFit

@@ -11,7 +11,7 @@ import numpy as np
 from superteach.cli import screen
 from superteach.cli.folder import check_folder, claim, new_folder
 from superteach.coordinator import named
-from superteach.exceptions import MissingExtra, SettingError
+from superteach.exceptions import SettingError
 from superteach.io.atomic import write_text
 from superteach.io.tables import read_columns, read_pool
 from superteach.learner import Learner
@@ -81,28 +81,16 @@ def run(question: Question) -> None:
     with claim(question.out, place):
         result = _ask(question)
         with new_folder(place) as folder:
-            missing = _write(folder, question, result)
+            stored = result.as_dict() | {"file": str(question.file), "coefficient": question.coefficient}
+            write_text(folder / "drop.json", to_json(stored))
+            if result.rows is not None:
+                write_text(folder / "rows.csv", "row\n" + "".join(f"{row}\n" for row in result.rows.tolist()))
+            page = page_of_robustness(result, question.file.name)
+            page.write(folder / "report.html")
+            page.write_figures(folder / "figures")
         _show(question, result)
         if not question.as_json:
             screen.say(f"Report, figure and the numbers of the rows (rows.csv) are in {question.out}.")
-            if missing is not None:
-                screen.say(str(missing))
-
-
-def _write(folder: Path, question: Question, result: Robustness) -> MissingExtra | None:
-    """Write everything; what is missing for figures as PNG."""
-    stored = result.as_dict() | {"file": str(question.file), "coefficient": question.coefficient}
-    write_text(folder / "drop.json", to_json(stored))
-    if result.rows is not None:
-        write_text(folder / "rows.csv", "row\n" + "".join(f"{row}\n" for row in result.rows.tolist()))
-    page = page_of_robustness(result, question.file.name)
-    page.write(folder / "report.html")
-    try:
-        page.write_figures(folder / "figures")
-    except MissingExtra as error:
-        page.write_figures(folder / "figures", png=False)
-        return error
-    return None
 
 
 def _ask(question: Question) -> Robustness:

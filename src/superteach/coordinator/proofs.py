@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
+from superteach.losses.scalar import Squared
 from superteach.optim.problem import ridge_penalty
 from superteach.protocol.queries import Envelope as AskEnvelope
 from superteach.selection import certificate
@@ -62,22 +63,22 @@ def prove(
     None where no direction proves the goal itself out of reach. `basis` spans the directions that a search tries.
     """
     federation = problem.federation
-    measured = ball_of(problem, goal, size)
-    ball = measured or Ball(goal, _stiffness(problem, goal, size), np.zeros(len(goal) // problem.learner.outputs), size)
-    ask = envelopes_of(problem, ball)
+    ball = ball_of(problem, goal, size)
+    plain = ball or Ball(goal, _stiffness(problem, goal, size), np.zeros(len(goal) // problem.learner.outputs), size)
+    ask = envelopes_of(problem, plain)
     federation.stage = "proof"
     best: Proof | None = None
-    most = FARTHEST * problem.distance(0.0 * goal, goal) if measured is not None else 0.0
+    most = FARTHEST * problem.distance(0.0 * goal, goal) if ball is not None else 0.0
     for point in points:
         length = float(np.abs(point).max(initial=0.0))
         if not 0.0 < length < np.inf:
             continue
         direction = point / length
         direction = direction / float(np.linalg.norm(direction))
-        own = certificate.margin(ball, direction, ask)
+        own = certificate.margin(plain, direction, ask)
         if own <= 0.0:
             continue
-        reached = certificate.radius(ball, direction, ask, 0.0, most) if most else 0.0
+        reached = certificate.radius(plain, direction, ask, 0.0, most) if most else 0.0
         if best is None or reached > best.radius:
             best = Proof(direction, own, reached)
     if best is None or not most:
@@ -85,17 +86,36 @@ def prove(
     if search:
         basis = basis if basis.ndim == 1 else np.stack([problem.without_unseen(row) for row in basis])
         direction, reached = certificate.strengthen(
-            ball, best.direction, ask, basis, best.radius, most, lambda: problem.late
+            plain, best.direction, ask, basis, best.radius, most, lambda: problem.late
         )
-        own = certificate.margin(ball, direction, ask)
+        own = certificate.margin(plain, direction, ask)
         if reached > best.radius and own > 0.0:
             best = Proof(direction, own, reached)
-    return best._replace(radius=best.radius * (1.0 - certificate.SAFETY))
+    proved = best.radius * (1.0 - certificate.SAFETY)
+    return best._replace(radius=max(proved, noise_free_radius(problem, goal)))
+
+
+def noise_free_radius(problem: FederatedProblem, goal: Array) -> float:
+    """How far the goal is from all models that ridge learns where y = Xw without noise; 0 where that is not known.
+
+    Without an intercept it then ends at A w with 0 ≤ A ≤ I, so inside the ball with diameter [0, w].
+    """
+    learner = problem.learner
+    plain = problem.measure == "coefficients" and learner.intercept == "none" and problem.scaling.scale is None
+    if not plain or problem.wide or not isinstance(learner.loss, Squared) or not learner.ridge:
+        return 0.0
+    zero = problem.losses.moments(np.zeros_like(goal), 2)
+    assert zero.curvature is not None
+    truth: Array = np.linalg.pinv(zero.curvature, hermitian=True, rcond=1e-13) @ -zero.gradient
+    if problem.losses.moments(truth, 1).value > 1e-20 * zero.value:
+        return 0.0
+    return max(0.0, float(np.linalg.norm(goal - truth / 2.0) - np.linalg.norm(truth) / 2.0))
 
 
 def again(problem: FederatedProblem, goal: Array, size: int, proof: Proof) -> Proof | None:
     """Say what a proof is worth for a lesson of another size; None: nothing."""
-    return prove(problem, goal, size, [proof.direction], np.zeros(0), search=False)
+    found = prove(problem, goal, size, [proof.direction], np.zeros(0), search=False)
+    return found
 
 
 def _stiffness(problem: FederatedProblem, goal: Array, size: int) -> Array:

@@ -11,12 +11,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from superteach.coordinator import methods, metrics, path, selection, shares
+from superteach.coordinator import budget, methods, metrics, path, shares
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.base import Chooser
-from superteach.coordinator.methods.outcome import Outcome
+from superteach.coordinator.methods.base import Chooser, Outcome
 from superteach.coordinator.problem import FederatedProblem, setup
-from superteach.exceptions import BudgetError, NotConverged, SettingError, TeachingError
+from superteach.exceptions import BudgetError, NotConverged, Setting, SettingError, TeachingError
 from superteach.goals import (
     CheckedGoal,
     Goal,
@@ -30,15 +29,12 @@ from superteach.goals import (
 from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.protocol.queries import ChosenCost, Recall, Sample, Size
-from superteach.settings import Given, Settings
+from superteach.settings import Settings, SettingsDict
 from superteach.types import Array
 
 _LOG = logging.getLogger(__name__)
 MOVES = 6
 """Points of a set that are aimed at after the first, where a proof says that it cannot be taught."""
-LEAST_MOVE = 0.02
-"""Share of the distance to the set that a further point must take away."""
-
 SHIFTED = 1e-6
 """Share of its length by which a goal must be moved along directions that no row sees before a lesson speaks of it."""
 
@@ -51,7 +47,7 @@ def teach(
     *,
     classes: Any = None,
     columns: Sequence[Any] | None = None,
-    **given: Unpack[Given],
+    **given: Unpack[SettingsDict],
 ) -> Lesson:
     """Choose rows of all teachers such that the learner, trained on them alone, comes close to the goal.
 
@@ -82,8 +78,11 @@ def teach(
     try:
         lesson = teach_in_mode(federation, student, wanted, settings, started).named(columns, classes)
     except np.linalg.LinAlgError as error:
-        cause = "very large or badly scaled columns are the usual cause, try standardize=True"
-        raise TeachingError(f"sums over rows cannot be solved for a model ({error}); {cause}") from error
+        raise TeachingError(
+            f"sums over rows cannot be solved for a model ({error}); very large or badly scaled columns are the usual "
+            "cause, try ",
+            Setting("standardize", True),
+        ) from error
     if settings.privacy == "none":
         lesson = lesson.with_model(learner, classes)
     _LOG.info(
@@ -102,65 +101,63 @@ def _with_sums(
 ) -> Lesson:
     """Teach with a coordinator that sees sums and rows: of the pool, the choice and the taught model."""
     method = methods.find(settings.method)
-    room = setup(federation, student, settings.solver, settings.standardize)
-    room.measure = settings.measure
-    room.deadline = np.inf if settings.seconds is None else started + settings.seconds
-    sizes = method.sizes(settings, room)
-    selection.check_least(sizes, settings.budget, room.rows, room.width, student)
+    problem = setup(federation, student, settings.solver, settings.standardize)
+    problem.measure = settings.measure
+    problem.deadline = np.inf if settings.seconds is None else started + settings.seconds
+    sizes = method.sizes(settings, problem)
+    budget.check_least(sizes, settings.budget, problem.rows, problem.width, student)
     if isinstance(wanted, np.ndarray):
         raw_goal = wanted
     else:
         federation.stage = "goal"
-        raw_goal = check_vector(wanted.vector(room), federation.features, student)
+        raw_goal = check_vector(wanted.vector(problem), federation.features, student)
     given, unseen = raw_goal, 0
     if not isinstance(wanted, MovableGoal):
-        raw_goal, unseen = _as_learned(room, raw_goal)
+        raw_goal, unseen = _as_learned(problem, raw_goal)
     # Curvatures of several outputs are dear, and a fit from a goal nearby needs few of them.
-    pool = room.fit_pool(room.scaling.inside(raw_goal) if student.outputs > 1 else None)
-    check_length(raw_goal, room)
+    pool = problem.fit_pool(problem.scaling.inside(raw_goal) if student.outputs > 1 else None)
+    check_length(raw_goal, problem)
 
     def walked(goal: Array) -> tuple[Chooser, path.Walk]:
         try:
-            chooser = method.start(room, room.scaling.inside(goal), settings)
+            chooser = method.start(problem, problem.scaling.inside(goal), settings)
             if settings.budget == "smallest":
-                return chooser, path.smallest(room, chooser, goal, settings.risk_target or 0.0)
-            return chooser, path.lowest(room, chooser, sizes, goal)
+                return chooser, path.smallest(problem, chooser, goal, settings.risk_target or 0.0)
+            return chooser, path.lowest(problem, chooser, sizes, goal)
         except np.linalg.LinAlgError as error:
-            raise unsolved(error, goal, room) from error
+            raise unsolved(error, goal, problem) from error
 
     chooser, walk = walked(raw_goal)
     if isinstance(wanted, MovableGoal):
-        chooser, walk, raw_goal = _moved(wanted, room, walked, chooser, walk, raw_goal)
-    inside_goal = room.scaling.inside(raw_goal)
+        chooser, walk, raw_goal = _moved(wanted, problem, walked, chooser, walk, raw_goal)
+    inside_goal = problem.scaling.inside(raw_goal)
     outcome = chooser.outcome
     if outcome.certificate is not None and isinstance(wanted, ProvableGoal):
         federation.stage = "proof"
-        proof = wanted.covered(room, outcome.certificate.direction, raw_goal, walk.point.size)
+        proof = wanted.coverage(problem, outcome.certificate.direction, raw_goal, walk.point.size)
         whole = bool(np.isinf(proof.within))
         certificate = replace(outcome.certificate, within=None if whole else proof.within, whole=whole)
         outcome = replace(outcome, certificate=certificate, lower_bound=max(outcome.lower_bound, proof.apart))
 
     federation.stage = "metrics"
-    agreement, everything, by_chance = measure(room, inside_goal, walk.model, walk.point.size, settings.random_state)
+    agreement, everything, by_chance = measure(problem, inside_goal, walk.model, walk.point.size, settings.random_state)
     if method.words.exact and by_chance.distance < agreement.distance and settings.measure == "predictions":
-        nearer = _drawn_instead(room, walk, raw_goal, settings)
+        nearer = _drawn_instead(problem, walk, raw_goal, settings)
         if nearer is not None:
             walk = nearer
-            agreement = metrics.likeness(
-                federation, walk.model, inside_goal, student.loss.classifies, student.outputs
-            )
+            agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
             reason = "no search came nearer than as many random rows, which are the lesson"
             outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0), optimal=False)
-    cost: float | None = federation.sum(ChosenCost()) if room.costs else None
+    cost: float | None = federation.sum(ChosenCost()) if problem.costs else None
     return replace(
-        _unmeasured(federation, student, raw_goal, walk.point.size, room.rows, outcome, settings, started),
-        model=student.shaped(room.scaling.raw(walk.model)),
+        _unmeasured(federation, student, raw_goal, walk.point.size, problem.rows, outcome, settings, started),
+        model=student.shaped(problem.scaling.raw(walk.model)),
         goal=student.shaped(raw_goal),
         risk=walk.point.risk,
         agreement=agreement.agreement,
         prediction_distance=agreement.distance,
         prediction_spread=agreement.spread,
-        pool_risk=metrics.risk(room.scaling.raw(pool), raw_goal),
+        pool_risk=metrics.risk(problem.scaling.raw(pool), raw_goal),
         pool_agreement=everything.agreement,
         pool_distance=everything.distance,
         random_agreement=by_chance.agreement,
@@ -172,47 +169,48 @@ def _with_sums(
         path=walk.points,
         cost=cost,
         delivered=True,
-        pool_model=room.scaling.raw(pool),
+        pool_model=problem.scaling.raw(pool),
+        column_spread=problem.column_spread(),
     )
 
 
-def _as_learned(room: FederatedProblem, raw_goal: Array) -> tuple[Array, int]:
+def _as_learned(problem: FederatedProblem, raw_goal: Array) -> tuple[Array, int]:
     """Move a goal along directions that no row sees, which moves no prediction; say how many there are, 0: not moved."""
-    given = room.scaling.inside(raw_goal)
-    moved = room.as_learned(given)
+    given = problem.scaling.inside(raw_goal)
+    moved = problem.as_learned(given)
     if np.linalg.norm(moved - given) <= SHIFTED * np.linalg.norm(given):
         return raw_goal, 0
-    return room.scaling.raw(moved), room.null_space.shape[1]
+    return problem.scaling.raw(moved), problem.null_space.shape[1]
 
 
 def measure(
-    room: FederatedProblem, goal: Array, model: Array, size: int, seed: int
+    problem: FederatedProblem, goal: Array, model: Array, size: int, seed: int
 ) -> tuple[metrics.Likeness, metrics.Likeness, metrics.Likeness]:
     """Compare a lesson's model, the model of all rows, and that of about `size` random rows with the goal."""
-    federation, learner = room.federation, room.learner
+    federation, learner = problem.federation, problem.learner
     federation.stage = "random rows"
-    models = [model, room.fit_pool()]
-    kept: Size = federation.sum(Sample(size / room.rows, seed))
-    if not room.refuses(kept, "random"):
+    models = [model, problem.fit_pool()]
+    kept: Size = federation.sum(Sample(size / problem.rows, seed))
+    if not problem.refuses(kept, "random"):
         with suppress(NotConverged, np.linalg.LinAlgError):  # a fit on so few rows; nothing depends on it
-            models.append(room.fit_random(kept.rows))
+            models.append(problem.fit_random(kept.rows))
     federation.stage = "metrics"
     found = metrics.compare(federation, models, goal, learner.loss.classifies, learner.outputs)
     return found[0], found[1], found[2] if len(found) > 2 else metrics.UNKNOWN
 
 
-def _drawn_instead(room: FederatedProblem, walk: path.Walk, raw_goal: Array, settings: Settings) -> path.Walk | None:
+def _drawn_instead(problem: FederatedProblem, walk: path.Walk, raw_goal: Array, settings: Settings) -> path.Walk | None:
     """Choose as many random rows as the lesson has, where they come nearer; else go back to the lesson."""
-    room.federation.sum(Recall("goal", True))
-    drawn = methods.find("random").start(room, room.scaling.inside(raw_goal), settings)
+    problem.federation.sum(Recall("goal", True))
+    drawn = methods.find("random").start(problem, problem.scaling.inside(raw_goal), settings)
     try:
-        found = path.lowest(room, drawn, [walk.point.size], raw_goal)
-    except BudgetError:  # a class is missing among them
+        found = path.lowest(problem, drawn, [walk.point.size], raw_goal)
+    except (BudgetError, NotConverged):  # a class is missing among them, or a plane separates them
         found = walk
     if found.point.distance < walk.point.distance:
         others = tuple(point for point in walk.points if point.size != found.point.size)
         return replace(found, points=tuple(sorted((*others, found.point), key=lambda point: point.size)))
-    room.federation.sum(Recall("goal", False))
+    problem.federation.sum(Recall("goal", False))
     return None
 
 
@@ -270,7 +268,7 @@ def _unmeasured(
 
 def _moved(
     wanted: MovableGoal,
-    room: FederatedProblem,
+    problem: FederatedProblem,
     walked: Callable[[Array], tuple[Chooser, path.Walk]],
     chooser: Chooser,
     walk: path.Walk,
@@ -278,13 +276,13 @@ def _moved(
 ) -> tuple[Chooser, path.Walk, Array]:
     """Aim at points of a set nearer to what can be taught, as long as that brings the learner nearer to the set."""
     for _ in range(MOVES):
-        if chooser.outcome.certificate is None or room.late:
+        if chooser.outcome.certificate is None or problem.late:
             break
-        room.federation.sum(Recall("goal", True))
-        nearer = wanted.moved_to(room, walk.model)
+        problem.federation.sum(Recall("goal", True))
+        nearer = wanted.moved_to(problem, walk.model)
         found, tried = walked(nearer)
-        if tried.point.distance >= (1.0 - LEAST_MOVE) * walk.point.distance:
-            room.federation.sum(Recall("goal", False))
+        if tried.point.distance >= walk.point.distance:
+            problem.federation.sum(Recall("goal", False))
             break
         chooser, walk, goal = found, tried, nearer
     return chooser, walk, goal

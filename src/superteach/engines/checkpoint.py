@@ -67,7 +67,7 @@ class Journal:
         return [np.frombuffer(bytes.fromhex(one), np.float64).copy() for one in kept["replies"]]
 
     def keep(self, number: int, query: Query[object], replies: Sequence[Array]) -> None:
-        """Put the sum of a round, or its replies, on disk, unless the place was taken over meanwhile: sums of two lessons do not mix.
+        """Put the sum of a round, or its replies, on disk, unless another lesson has taken the place over.
 
         Where the file is gone the lesson goes on without one: it can be finished, only not resumed.
         """

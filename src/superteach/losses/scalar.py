@@ -10,6 +10,8 @@ The adaptive l1 term turns ℓ*(−α) into h(α) = ℓ*(−α) + c|α|. Its con
 
 because the conjugate of a sum is an infimal convolution and ℓ is convex in one variable. So the best
 dual of every loss below, and of any loss added later, is the same two lines.
+
+Losses and their derivatives take arrays of NumPy or of torch (teachers on a device); all else takes NumPy's.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from superteach.exceptions import SettingError
+from superteach.losses.arrays import namespace
 from superteach.types import Array, Json
 
 
@@ -198,10 +201,11 @@ class Squared(Loss):
 
     def terms(self, eta: Array, y: Array) -> Terms:
         residual = eta - y
-        return Terms(0.5 * residual * residual, residual, np.ones_like(residual))
+        return Terms(0.5 * residual * residual, residual, namespace(eta).ones_like(residual))
 
     def value(self, eta: Array, y: Array) -> Array:
-        return 0.5 * np.square(eta - y)
+        residual = eta - y
+        return 0.5 * residual * residual
 
     def most_curved(self, y: Array) -> Array:
         return y
@@ -222,11 +226,13 @@ class SquaredHinge(Loss):
     most_curvature: ClassVar[float] = 2.0
 
     def terms(self, eta: Array, y: Array) -> Terms:
-        short = np.maximum(1.0 - y * eta, 0.0)
-        return Terms(short * short, -2.0 * y * short, 2.0 * (short > 0.0).astype(np.float64))
+        xp = namespace(eta)
+        short = xp.clip(1.0 - y * eta, 0.0, None)
+        return Terms(short * short, -2.0 * y * short, 2.0 * (short > 0.0) * xp.ones_like(short))
 
     def value(self, eta: Array, y: Array) -> Array:
-        return np.square(np.maximum(1.0 - y * eta, 0.0))
+        short: Array = namespace(eta).clip(1.0 - y * eta, 0.0, None)
+        return short * short
 
     def most_curved(self, y: Array) -> Array:
         return -y * np.inf
@@ -257,10 +263,10 @@ class Huber(Loss):
             raise SettingError(f"Huber's delta must be a positive number, got {self.delta!r}")
 
     def terms(self, eta: Array, y: Array) -> Terms:
-        residual = eta - y
-        slope = np.clip(residual, -self.delta, self.delta)
-        inner = np.abs(residual) <= self.delta
-        return Terms(slope * (residual - 0.5 * slope), slope, inner.astype(np.float64))
+        xp, residual = namespace(eta), eta - y
+        slope = xp.clip(residual, -self.delta, self.delta)
+        inner = xp.abs(residual) <= self.delta
+        return Terms(slope * (residual - 0.5 * slope), slope, inner * xp.ones_like(residual))
 
     def most_curved(self, y: Array) -> Array:
         return y
@@ -280,14 +286,17 @@ class Poisson(Loss):
     classifies: ClassVar[bool] = False
 
     def terms(self, eta: Array, y: Array) -> Terms:
+        xp = namespace(eta)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.exp(eta)
-            value = mean - np.where(y == 0.0, 0.0, y * eta)
+            mean = xp.exp(eta)
+            value = mean - xp.where(y == 0.0, 0.0, y * eta)
         return Terms(value, mean - y, mean)
 
     def value(self, eta: Array, y: Array) -> Array:
+        xp = namespace(eta)
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.exp(eta) - np.where(y == 0.0, 0.0, y * eta)
+            value: Array = xp.exp(eta) - xp.where(y == 0.0, 0.0, y * eta)
+        return value
 
     def most_curved(self, y: Array) -> Array:
         return np.full_like(y, np.inf)
@@ -353,7 +362,7 @@ def _of_margin(margin: Array) -> tuple[Array, Array, Array]:
     small = _tail(margin)
     inverse = 1.0 / (1.0 + small)
     both = small * inverse
-    wrong = np.where(margin >= 0.0, both, inverse)
+    wrong = namespace(margin).where(margin >= 0.0, both, inverse)
     return _softplus(margin, small), wrong, both * inverse
 
 
@@ -362,16 +371,20 @@ _SMALLEST = np.exp(-700.0)
 
 def _softplus(margin: Array, tail: Array) -> Array:
     """log(1 + exp(−m)) from exp(−|m|), which log1p takes twice as long for where its powers underflow."""
-    value = np.log1p(np.maximum(tail, 1e-100))
-    return np.subtract(value, np.minimum(margin, 0.0), out=value)
+    xp = namespace(margin)
+    value: Array = xp.log1p(xp.clip(tail, 1e-100, None))
+    value -= xp.clip(margin, None, 0.0)
+    return value
 
 
 def _tail(margin: Array) -> Array:
     """exp(−|m|), and 0 beyond 700: the numbers between there and 0 are far slower to compute with."""
-    size = np.abs(margin)
-    np.minimum(size, 700.0, out=size)
-    np.exp(np.negative(size, out=size), out=size)
-    return np.subtract(size, _SMALLEST, out=size)
+    xp = namespace(margin)
+    size: Array = xp.abs(margin)
+    xp.clip(size, None, 700.0, out=size)
+    xp.exp(xp.negative(size, out=size), out=size)
+    size -= _SMALLEST
+    return size
 
 
 def _nearest(centre: Array, t: Array, threshold: Array) -> Array:

@@ -32,7 +32,11 @@ class Block:
     staleness: int = 0
 
     def solve(
-        self, blocks: asynchronous.Blocks, problem: DualProblem, teachers: int, record: Callable[[Certified], str | None]
+        self,
+        blocks: asynchronous.Blocks,
+        problem: DualProblem,
+        teachers: int,
+        record: Callable[[Certified], str | None],
     ) -> Solution:
         """Run the rounds; `record` keeps each certificate and says when the gap is small enough."""
         self.check(teachers, problem.free_intercept)

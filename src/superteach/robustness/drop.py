@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from superteach.exceptions import DataError, GoalError, LearnerError, SettingError, listed, suggestion
-from superteach.io.frames import check_container, check_numbers, our_errors, refuse_text
+from superteach.io.frames import check_container, check_numbers, load, our_errors, refuse_text
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
 from superteach.losses.scalar import Logistic, Squared
@@ -187,6 +187,7 @@ def _regression(X: object, y: object, learner: object) -> tuple[Regression, list
         raise LearnerError(
             "drop takes a plain learner, not a Pipeline: transform the rows first (pipeline[:-1]), and give its last step"
         )
+    X, y = load(X), load(y)
     check_container(X)
     columns = list(getattr(X, "column_names", None) or getattr(X, "columns", []))
     with our_errors(X):

@@ -6,10 +6,10 @@ predictions (M'M = H⁻¹, H the learner's Hessian), the dual variables u = (v, 
 
     Ψ(u) = Σ_j log(1 + exp(z_j + u'(w_j, 1))) − u'(M t, n) + (δ/2)‖v‖²,        b_j = σ(z_j + u'(w_j, 1))
 
-Of all probabilities that meet the equations b is the nearest to σ(z_j) in relative entropy. The log-odds z_j spread the lesson
-over long and short rows: rounding needs short ones to absorb what long ones leave. The term in δ penalises the residual:
-Σ b_j w_j − M t = −δv. Made smaller level by level it vanishes where the goal can be met. Where it cannot, u is the direction
-that proves it, and b is the nearest lesson there is.
+Of all probabilities that meet the equations b is the nearest to σ(z_j) in relative entropy. The log-odds z_j spread the
+lesson over long and short rows: rounding needs short ones to absorb what long ones leave. The term in δ penalises the
+residual: Σ b_j w_j − M t = −δv. Made smaller level by level it vanishes where the goal can be met. Where it cannot, u is the
+direction that proves it, and b is the nearest lesson there is.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Rows(Protocol):
         """How many rows are in each bin of length ‖w_j‖."""
 
     def thin(self, log_odds: Array, least: float) -> int:
-        """Give rows log-odds z by their bin; sample those of probability p < `least` with p/least (0: none); how many stay."""
+        """Give rows log-odds by their bin, and keep those of probability p < `least` with p/least; return how many stay."""
 
     def sums(self, rough: bool = False) -> Sums:
         """Σ log(1 + exp(z_j + u'(g_j, 1))) over the rows that stay; `rough`: a curvature that only guides steps will do."""
@@ -72,7 +72,10 @@ class Rows(Protocol):
 class Solver(Protocol):
     """Newton's method or L-BFGS."""
 
-    max_steps: int
+    @property
+    def max_steps(self) -> int:
+        """Steps at one level."""
+
     gradients_only: ClassVar[bool]
 
     def minimise(self, function: Smooth, start: Array, stop: Stop) -> Solution:
@@ -217,7 +220,7 @@ def relax(
 
         def stop(here: Array, sums: Moments, whole: Moments, softness: float = softness) -> str | None:
             left = float(np.linalg.norm(whole.gradient))
-            return "level" if left <= max(0.1 * softness * np.linalg.norm(here[:-1]), 0.1 * enough) else None
+            return "level" if left <= max(0.1 * softness * np.linalg.norm(here[:-1]), 0.5 * enough) else None
 
         solution = solver.minimise(function, point, stop)
         point, sums = solution.point, solution.sums
@@ -311,15 +314,18 @@ class OwnRows:
         self.odds = np.zeros(len(self.vectors))
 
     def lengths(self) -> Counts:
+        """Count rows by bin."""
         return np.bincount(self.bins, minlength=BINS).astype(np.int64)
 
     def thin(self, log_odds: Array, least: float) -> int:
+        """Give rows log-odds, and sample."""
         odds = log_odds[self.bins]
         self.kept = np.flatnonzero(self.draw.random(len(odds)) * least < expit(odds))
         self.odds = np.maximum(odds[self.kept], logit(least) if least > 0.0 else -np.inf)
         return len(self.kept)
 
     def sums(self, rough: bool = False) -> Sums:
+        """Sum over the rows that stay."""
         return _Softplus(np.column_stack([self.vectors[self.kept], np.ones(len(self.kept))]), self.odds)
 
     def probabilities(self, dual: Array) -> Array:

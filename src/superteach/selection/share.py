@@ -32,8 +32,8 @@ class ShareOptions:
     remembered: float = 0.05
     """Part of the curvature before that such a metric keeps."""
     long: float = 3.0
-    """Usual lengths from which on rows are not thinned before rounding: on tables with rare columns few rows hold a direction,
-    and samples lost them (49 owners: 99.55 % of the goal's labels, without 99.92 %)."""
+    """Usual lengths from which on rows are not thinned before rounding: on tables with rare columns few rows hold a
+    direction, and samples lost them (49 owners: 99.55 % of the goal's labels, without 99.92 %)."""
 
 
 DEFAULT = ShareOptions()

@@ -1,4 +1,4 @@
-"""The teacher: the only room that sees rows.
+"""The teacher: the only place that sees rows.
 
 `Teacher.answer(query, state, turn)` is pure: whatever a teacher remembers (thresholds, α, ranks, the
 chosen rows) goes in and comes out as a `State`, so one function serves a thread, a remote site and a
@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from superteach import plugins
+from superteach import packages
 from superteach.exceptions import DataError, QueryRefused, TeachingError
+from superteach.losses.arrays import like, namespace, positions, to_numpy
 from superteach.losses.multioutput import EVERY_LOSS
 from superteach.losses.scalar import Loss, Weighted
 from superteach.optim.function import Function
@@ -131,7 +132,7 @@ def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -
     size = teacher.size_of(some)
     if not query.classes:
         return state, size
-    codes = teacher.target if some is None else teacher.target[some]
+    codes = to_numpy(teacher.target if some is None else teacher.target[some])
     return state, np.append(size, np.count_nonzero(codes.reshape(-1, 1) == np.arange(query.classes), axis=0))
 
 
@@ -146,7 +147,7 @@ def _prepare(teacher: Teacher, query: queries.Prepare, state: State, turn: Turn)
     scaling = Scaling(query.constant, query.centre, query.scale)
     loss = teacher.announced(query.loss)
     if loss.classifies and loss.outputs == 1 and teacher.target.dtype != np.int8:
-        strange = np.abs(teacher.target) != 1.0
+        strange = namespace(teacher.target).abs(teacher.target) != 1.0
         if strange.any():
             seen = f"labels such as {teacher.target[strange][0]:g}"
             raise QueryRefused(f"teacher {teacher.name} has {seen}; a Teacher takes −1 and +1 for two classes")
@@ -254,7 +255,12 @@ def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> An
 
 
 def _sample(teacher: Teacher, query: queries.Sample, state: State, turn: Turn) -> Answer:
-    drawn = np.flatnonzero(selection.uniform(teacher, query.seed, slice(None)) < query.probability)
+    rows = teacher.rows
+    pieces = [
+        to_numpy(positions(selection.uniform(teacher, query.seed, where) < query.probability)) + where.start
+        for where in rows.pieces(rows.count)
+    ]
+    drawn = np.concatenate(pieces)
     return replace(state, random=drawn), teacher.size_of(drawn)
 
 
@@ -271,14 +277,14 @@ def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn)
     same, error, total, spread = np.zeros(several), np.zeros(several), np.zeros(outputs), 0.0
     for _, block in teacher.rows.blocks(state.scaling):
         seen = over_outputs(block, outputs)
-        wanted = np.atleast_2d(seen.times(query.goal))
+        wanted = seen.times(query.goal).reshape(outputs, -1)
+        label = wanted > 0.0 if outputs == 1 else wanted.argmax(0)
         for k, model in enumerate(query.models):
-            learned = np.atleast_2d(seen.times(model))
-            labels = (each > 0.0 if outputs == 1 else each.argmax(axis=0) for each in (learned, wanted))
-            same[k] += np.count_nonzero(np.equal(*labels))
-            error[k] += np.square(wanted - learned).sum()
-        total += wanted.sum(axis=1)
-        spread += np.square(wanted - query.centre[:, None]).sum()
+            learned = seen.times(model).reshape(outputs, -1)
+            same[k] += int(((learned > 0.0 if outputs == 1 else learned.argmax(0)) == label).sum())
+            error[k] += float(((wanted - learned) ** 2).sum())
+        total += to_numpy(wanted.sum(1))
+        spread += float(((wanted - like(query.centre[:, None], wanted)) ** 2).sum())
     return state, np.concatenate([[teacher.rows.count], same, error, total, [spread]])
 
 
@@ -299,7 +305,7 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
     loss, chosen = known(state.loss, "loss"), known(state.chosen, "chosen rows")
     found = OwnChoice(chosen, True)  # nothing to choose where the share is nothing, or everything
     if 0 < len(chosen) < teacher.rows.count:
-        choose = _choose_own if query.inside == "match" else plugins.load(plugins.ALONE, query.inside)
+        choose = _choose_own if query.inside == "match" else packages.load(packages.ALONE, query.inside)
         found = choose(teacher, loss, state.scaling, len(chosen), query)
     rows = chosen if found.rows is None else found.rows
     return replace(state, chosen=rows), np.append(teacher.size_of(rows), [found.ended, found.rows is None])

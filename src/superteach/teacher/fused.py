@@ -5,15 +5,31 @@ Rows are read as they are stored (float32 or float64); all that is computed from
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
+import torch
 import triton
 import triton.language as tl
 from torch.cuda import get_device_properties
 
+from superteach.exceptions import reason_of
+from superteach.losses.arrays import to_numpy
+from superteach.losses.scalar import Huber, Loss
+from superteach.optim.problem import Scaling
+from superteach.protocol import queries
+from superteach.teacher.state import State, known
+from superteach.teacher.tensors import DeviceRows
+from superteach.types import Array
+
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from superteach.teacher.device import DeviceTeacher
 
 WIDEST = 64
 """Columns, with the constant one and the one that counts rows, up to which the curvature stays in registers."""
@@ -140,7 +156,7 @@ def moments(
 ) -> Tensor:
     """Sum value, gradient and curvature over rows: 1 + w + w² numbers, w = the width of `table` (4 × w).
 
-    `given` are factors of pulls, log-odds and weights of the rows, None where the function has none.
+    `given` are factors of gradients, log-odds and weights of the rows, None where the function has none.
     """
     count, features = x.shape
     width = table.shape[1]
@@ -170,3 +186,76 @@ def moments(
         num_stages=stages,
     )
     return out.sum(dim=0)
+
+
+def sum_moments(teacher: DeviceTeacher, query: queries.AskMoments, state: State) -> Array | None:
+    """Answer as `sums.sum_moments` does; None where there is no kernel for these rows."""
+    rows: DeviceRows = teacher.rows
+    target, lift, odds, weight = teacher.target, None, None, None
+    if query.rows in ("sampled", "likely"):
+        sample = known(state.sample, "rows sampled")
+        rows = cast(DeviceRows, sample.rows)
+        target = target if sample.index is None else target[sample.index]
+        if query.rows == "sampled":
+            lift, odds = sample.slope, sample.odds[:]
+        else:
+            weight = known(state.probabilities, "inclusion probabilities")
+    if not (rows.device.type == "cuda" and fits(rows.features) and _builds(rows.device)):
+        return None
+    kind = known(state.loss, "loss").name if query.function == "loss" else query.function
+    total = 0.0
+    # Rows on the device are read in one go; others are brought there chunk by chunk.
+    whole = [slice(0, rows.count)] if rows.matrix.device == rows.device else rows.pieces(rows.count)
+    for where in whole:
+        numbers = [None if each is None else each[where] for each in (lift, odds, weight)]
+        total = total + sum_rows(
+            rows, where, target[where], numbers, query.point, kind, state.scaling, state.loss, query.order == 2
+        )
+    width, found = len(query.point), to_numpy(total)
+    if query.order == 1:
+        return found[: 1 + width]
+    gram = found[1 + width :].reshape(width, width)
+    return np.append(found[: 1 + width], gram[queries.upper_triangle(width)])
+
+
+def sum_rows(
+    rows: DeviceRows,
+    where: slice,
+    target: Tensor,
+    numbers: Sequence[Tensor | None],
+    point: Array,
+    kind: str,
+    scaling: Scaling,
+    loss: Loss | None,
+    curved: bool,
+) -> Tensor:
+    """Sum over rows by the kernel: value, gradient, curvature, one after the other."""
+    features = rows.features
+    used = [
+        *range(features),
+        *([features] if scaling.constant else []),
+        *([features + 1] if numbers[0] is not None else []),
+    ]
+    table = np.zeros((4, max(16, 1 << (features + 1).bit_length())))
+    table[0, used], table[2] = point, 1.0
+    table[1, :features] = 0.0 if scaling.centre is None else scaling.centre
+    table[2, :features] = 1.0 if scaling.scale is None else 1.0 / scaling.scale
+    table[3, :2] = scaling.constant, loss.delta if isinstance(loss, Huber) else 0.0
+    scaled = scaling.centre is not None or scaling.scale is not None
+    with torch.cuda.device(rows.device) if rows.device.type == "cuda" else nullcontext():
+        sums = moments(rows.take(where), target, rows.tensor(table), kind, scaled, numbers, curved)
+    width, some = table.shape[1], torch.as_tensor(used, device=rows.device)
+    gram = sums[1 + width :].reshape(width, width)[some][:, some]
+    return torch.cat([sums[:1], sums[1 : 1 + width][some], gram.ravel()])
+
+
+@cache
+def _builds(device: torch.device) -> bool:
+    """Try the kernel on one row: Triton needs a C compiler and a driver that it knows."""
+    rows, one = DeviceRows(torch.ones((1, 1), device=device), device), torch.ones(1, device=device)
+    try:
+        sum_rows(rows, slice(0, 1), one, (None, None, None), np.ones(1), "square", Scaling(), None, True)
+    except Exception as error:
+        warnings.warn(f"Triton cannot be used on {device}, torch's own products are: {reason_of(error)}", stacklevel=2)
+        return False
+    return True

@@ -7,15 +7,19 @@ without anybody seeing a score.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from superteach.losses.arrays import as_type, like, namespace
 from superteach.protocol.queries import HISTOGRAM_BINS
 
 Keys = npt.NDArray[np.uint64]
 _SIGN = np.uint64(1 << 63)
 _HALF = 8
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+_FACTORS = (30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64)
 
 
 class Ranking:
@@ -61,10 +65,29 @@ def keys_of_scores(scores: npt.NDArray[np.float64]) -> Keys:
 
 
 def random_keys(ids: Keys, seed: int) -> Keys:
-    """Mix the id of each row and a seed into a number (the finaliser of SplitMix64)."""
-    # The seed is mixed on its own first, so that neighbouring seeds do not give shifted sequences.
-    state = _mix(np.asarray([seed], dtype=np.uint64) + _GOLDEN)
-    return _mix(_mix(ids + _GOLDEN) ^ state)
+    """Mix the id of each row and a seed into a number."""
+    return np.asarray(_mixed(_signed(ids), seed)).view(np.uint64)
+
+
+def uniform(ids: Any, seed: int) -> Any:
+    """The same as a number in [0, 1), for ids of NumPy or of torch."""
+    keys = _mixed(_signed(ids), seed)
+    high, low = (keys >> 32) & 0xFFFFFFFF, keys & 0xFFFFFFFF
+    exact = namespace(keys).float64
+    return (as_type(high, exact) * 2.0**32 + as_type(low, exact)) / 2.0**64
+
+
+def _signed(ids: Any) -> Any:
+    """The same bits as signed numbers, which torch computes with."""
+    if namespace(ids) is not np:
+        return ids
+    return ids.view(np.int64) if ids.dtype.itemsize == 8 else ids.astype(np.int64)
+
+
+def _mixed(ids: Any, seed: int) -> Any:
+    """Mix bits by the finaliser of SplitMix64; the seed on its own first, so that neighbouring seeds share no sequence."""
+    start = np.array([seed % 2**64], dtype=np.uint64).view(np.int64)
+    return _mix(_mix(ids + _GOLDEN) ^ like(_mix(start + _GOLDEN), ids))
 
 
 def dealt(keys: Keys, position: int, teachers: int) -> Keys:
@@ -77,7 +100,7 @@ def dealt(keys: Keys, position: int, teachers: int) -> Keys:
     return place * np.uint64(teachers) + np.uint64(position)
 
 
-def _mix(x: Keys) -> Keys:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+def _mix(x: Any) -> Any:
+    for shift, factor in _FACTORS:
+        x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor
+    return x ^ ((x >> 31) & ((1 << 33) - 1))

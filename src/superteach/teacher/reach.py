@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from superteach.losses.arrays import to_numpy
 from superteach.protocol import queries
 from superteach.selection.majorant import UNIT, Products
+from superteach.teacher.rows import Block
 from superteach.types import Array
 
 
@@ -28,24 +29,17 @@ class Reached:
     """Relative error of a product of a row."""
 
     @classmethod
-    def of(
-        cls,
-        query: queries.Envelope,
-        outputs: int,
-        times: Callable[[Array], Array],
-        squares: Callable[[Array], Array],
-        magnitudes: Callable[[Array], Array],
-    ) -> Reached:
+    def of(cls, query: queries.Envelope, outputs: int, block: Block) -> Reached:
         """Ask a block for its products: X p, ‖R x_j‖² and |X| w."""
         model, direction = (part.reshape(outputs, -1) for part in (query.model, query.direction[:-1]))
         columns = np.abs(query.reach) if query.reach.ndim == 1 else np.linalg.norm(query.reach, axis=0)
         weights = np.stack([np.abs(model).sum(axis=0), np.abs(direction).sum(axis=0), columns])
         rounding = 2.0 * (model.shape[1] + 8) * UNIT
-        sizes = magnitudes(weights) * (1.0 + rounding)
-        at, along = times(model), times(direction)
+        sizes = to_numpy(block.magnitudes(weights)) * (1.0 + rounding)
+        at, along = to_numpy(block.times(model)), to_numpy(block.times(direction))
         if outputs == 1:
             at, along = at[0], along[0]
-        length = np.sqrt(squares(query.reach))
+        length = np.sqrt(to_numpy(block.squares(query.reach)))
         return cls(at, along, length, sizes[2], rounding * sizes[0], rounding * sizes[1], rounding)
 
     def within(self, radius: float) -> Products:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +30,12 @@ _SPARSE_BLOCK_ROWS = 1 << 16
 _MANY = 8
 """Rows drawn beyond this part of all are gathered block by block and not copied: at 4 % of 5M × 10 rows, where a third is
 drawn, a copy takes a quarter of the data's memory and saves 3 % of a lesson's time."""
-_PULL_NUMBERS = 1 << 21
-"""Numbers in pulls on a model of several outputs that are built at once, 16 megabytes: 5,000 rows of 400 coefficients."""
+_GRADIENT_NUMBERS = 1 << 21
+"""Numbers in gradients of several outputs that are built at once, 16 megabytes: 5,000 rows of 400 coefficients."""
 _NOTHING = 1e-100
 """Factors below this are 0: their squares leave the range in which numbers are quick to compute with (20 times slower)."""
+_PIECE = 1 << 14
+"""Rows for which log-odds and random numbers are computed at once: an eighth of a megabyte each."""
 _GEMM_WIDTH = 16
 """Up to this width a plain product beats the symmetric one."""
 
@@ -221,7 +224,7 @@ class SeveralBlock:
         return [self.block.gram(weights) for weights in curvature[0]]
 
     def gram(self, curvature: Array) -> Array:
-        """Σ_j K_j ⊗ x_j x_j', with the curvatures K_j told by factors (see `mathematics.several`)."""
+        """Σ_j K_j ⊗ x_j x_j', with the curvatures K_j given by factors (see `losses.multioutput`)."""
         blocks = self.own_grams(curvature)
         if len(curvature) == 1:
             return np.asarray(linalg.block_diag(*blocks))
@@ -232,38 +235,38 @@ class SeveralBlock:
         return whole
 
 
-def pull_pieces(block: DenseBlock | SparseBlock, factor: Array) -> Iterator[tuple[slice, Array]]:
-    """Yield pulls f_j ⊗ x_j of a few rows after the other, as columns: never of all rows at once."""
+def gradient_pieces(block: DenseBlock | SparseBlock, factor: Array) -> Iterator[tuple[slice, Array]]:
+    """Yield f_j ⊗ x_j of a few rows after the other, as columns: never of all rows at once."""
     width = len(factor) * block.width
-    for where, piece in block.pieces(max(1, _PULL_NUMBERS // width)):
+    for where, piece in block.pieces(max(1, _GRADIENT_NUMBERS // width)):
         yield where, (factor[:, None, where] * piece).reshape(-1, piece.shape[1])
 
 
 def outer_sum(block: DenseBlock | SparseBlock, factor: Array) -> Array:
     """Σ_j (f_j ⊗ x_j)(f_j ⊗ x_j)'."""
     factor = np.where(np.abs(factor) < _NOTHING, 0.0, factor)
-    return np.asarray(sum(piece @ piece.T for _, piece in pull_pieces(block, factor)))
+    return np.asarray(sum(piece @ piece.T for _, piece in gradient_pieces(block, factor)))
 
 
-def pulls_mapped(block: DenseBlock | SparseBlock, factor: Array, metric: Array) -> Array:
+def mapped_gradients(block: DenseBlock | SparseBlock, factor: Array, metric: Array) -> Array:
     """M (f_j ⊗ x_j) of every row, rows × width; a vector is the diagonal of M."""
     if factor.ndim == 1:
-        found = block.mapped(metric)
-        found *= factor[:, None]
-        return found
+        mapped = block.mapped(metric)
+        mapped *= factor[:, None]
+        return mapped
     parts = [
-        (metric[:, None] * piece if metric.ndim == 1 else metric @ piece) for _, piece in pull_pieces(block, factor)
+        (metric[:, None] * piece if metric.ndim == 1 else metric @ piece) for _, piece in gradient_pieces(block, factor)
     ]
     return np.concatenate(parts, axis=1).T
 
 
-def pull_squares(block: DenseBlock | SparseBlock, factor: Array, metric: Array) -> Array:
+def gradient_squares(block: DenseBlock | SparseBlock, factor: Array, metric: Array) -> Array:
     """‖M (f_j ⊗ x_j)‖², one number per row, for factors of outputs × rows."""
     if metric.ndim == 1:
         parts = zip(factor, metric.reshape(len(factor), -1), strict=True)
         return np.asarray(sum(np.square(own) * block.squares(diagonal) for own, diagonal in parts))
     squares = np.zeros(factor.shape[1])
-    step = max(1, _PULL_NUMBERS // factor.size)
+    step = max(1, _GRADIENT_NUMBERS // factor.size)
     for start in range(0, len(metric), step):  # f ⊗ x is never built: M meets x, then f
         some = metric[start : start + step]
         at = block.times(some.reshape(-1, block.width)).reshape(len(some), *factor.shape)
@@ -273,7 +276,7 @@ def pull_squares(block: DenseBlock | SparseBlock, factor: Array, metric: Array) 
 
 @dataclass(frozen=True, eq=False)
 class LiftedBlock:
-    """The same rows as (a_j x_j, 1), or (a_j ⊗ x_j, 1): a row's pull on the goal beside the one that counts it."""
+    """The same rows as (a_j x_j, 1), or (a_j ⊗ x_j, 1): a row's gradient beside the one that counts it."""
 
     block: DenseBlock | SparseBlock
     factor: Array
@@ -282,22 +285,23 @@ class LiftedBlock:
         if self.factor.ndim == 2:
             at = self.block.times(point[:-1].reshape(len(self.factor), -1))
             return np.asarray(np.einsum("cj,cj->j", self.factor, at) + point[-1])
-        return np.asarray(self.factor * self.block.times(point[:-1]) + point[-1])
+        lifted: Array = self.factor * self.block.times(point[:-1]) + point[-1]
+        return lifted
 
     def weighted_sum(self, weights: Array) -> Array:
-        return np.append(self.block.weighted_sum(self.factor * weights), weights.sum())
+        return np.append(self.block.weighted_sum(self.factor * weights), float(weights.sum()))
 
     def own_grams(self, weights: Array) -> list[Array]:
         """Σ_j w_j a_jc² x_j x_j' for each output c."""
         return [self.block.gram(weights * own * own) for own in self.factor]
 
     def gram(self, weights: Array) -> Array:
-        pulled = self.factor * weights
+        weighted = self.factor * weights
         if self.factor.ndim == 2:
             core = outer_sum(self.block, self.factor * np.sqrt(weights))
         else:
-            core = self.block.gram(self.factor * pulled)
-        return _bordered(core, self.block.weighted_sum(pulled).ravel(), float(weights.sum()))
+            core = self.block.gram(self.factor * weighted)
+        return _bordered(core, self.block.weighted_sum(weighted).ravel(), float(weights.sum()))
 
 
 Block = DenseBlock | SparseBlock
@@ -344,6 +348,18 @@ class Rows:
     def dense(self) -> Raw | None:
         """Features × rows as they are held; None where rows are sparse."""
         return self._columns
+
+    def empty(self, *shape: int, integers: bool = False) -> Any:
+        """Make an array for numbers of rows, where the rows are."""
+        return np.empty(shape, np.int8 if integers else np.float64)
+
+    def pieces(self, count: int) -> Iterator[slice]:
+        """Split numbers of rows into pieces that fit the cache: what is computed for all at once would be held at once."""
+        return (slice(start, min(start + _PIECE, count)) for start in range(0, count, _PIECE))
+
+    def numbers(self, index: Any) -> Any:
+        """Keep positions of rows in as few bytes as hold them."""
+        return index.astype(np.int32) if self.count < 1 << 31 else index
 
     def part(self, some: npt.NDArray[np.integer]) -> Rows:
         """Return some of the rows: few of them side by side, which is cheap to sum over; many where they are."""

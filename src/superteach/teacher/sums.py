@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from superteach.exceptions import QueryRefused
+from superteach.losses.arrays import like, namespace, to_numpy
 from superteach.losses.scalar import Logistic, Loss, Terms
 from superteach.optim.problem import Scaling
 from superteach.protocol import queries
@@ -40,12 +41,12 @@ class _Part:
 def _terms(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Terms:
     """Compute what each row of a block adds to the function asked for."""
     if query.function == "square":
-        return Terms(0.5 * t * t, t, np.ones_like(t))
+        return Terms(0.5 * t * t, t, namespace(t).ones_like(t))
     if query.function == "positive":
-        on = (part.target > 0.0).astype(np.float64)
-        return Terms(0.5 * t * t * on, t * on, np.broadcast_to(on, t.shape))
+        on = (part.target > 0.0) * namespace(t).ones_like(t)
+        return Terms(0.5 * t * t * on, t * on, on)
     if query.function == "relax":
-        value, slope, curvature = Logistic().terms(-(t + known(part.given, "log-odds")), np.ones_like(t))
+        value, slope, curvature = Logistic().terms(-(t + known(part.given, "log-odds")), namespace(t).ones_like(t))
         return Terms(value, -slope, curvature)
     loss = known(loss, "loss")
     if query.function == "loss":
@@ -67,13 +68,15 @@ def _values(query: Asked, loss: Loss | None, part: _Part, t: Array) -> Array:
         return _terms(query, loss, part, t).value
     loss = known(loss, "loss")
     if query.function == "loss":
-        return np.asarray(loss.value(t, part.target))
+        return loss.value(t, part.target)
     return np.asarray(loss.dual_value(t, part.target, known(part.given, "thresholds")))
 
 
 def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
     """Blocks of the rows a query asks about, lifted to (pull, 1) where it speaks of balance."""
-    if (query.rows == "sampled") != (query.function == "relax") or (query.rows == "likely" and query.function != "loss"):
+    if (query.rows == "sampled") != (query.function == "relax") or (
+        query.rows == "likely" and query.function != "loss"
+    ):
         raise QueryRefused(f"teacher {teacher.name} does not sum {query.function!r} over rows {query.rows!r}")
     outputs = state.loss.outputs if state.loss is not None and query.function == "loss" else 1
     if query.rows in ("sampled", "likely"):
@@ -117,9 +120,7 @@ class OwnSums:
 
     def values(self, point: Array, direction: Array, steps: Array) -> Array:
         """Values at point + s·direction for every step s."""
-        return sum_values(
-            self.teacher, queries.AskValues(self.function, "all", point, direction, steps), self.state
-        )
+        return sum_values(self.teacher, queries.AskValues(self.function, "all", point, direction, steps), self.state)
 
 
 def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Array:
@@ -134,7 +135,7 @@ def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Ar
     rough = list[Array]()
     for part in _parts(teacher, query, state):
         terms = _terms(query, state.loss, part, part.block.times(query.point))
-        reply[0] += terms.value.sum()
+        reply[0] += float(terms.value.sum())
         with np.errstate(over="ignore", invalid="ignore"):  # an infinite value tells the solver enough
             reply[1 : width + 1] += part.block.weighted_sum(terms.slope)
             if apart:
@@ -142,7 +143,7 @@ def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Ar
                 curvature += np.stack(part.block.own_grams(terms.curvature))
                 reply[len(reply) - width % outputs :] += terms.curvature.sum()
             elif query.order == 2 and query.rough:
-                rough.append(terms.curvature)
+                rough.append(to_numpy(terms.curvature))
             elif query.order == 2:
                 curvature += part.block.gram(terms.curvature)
     if rough:
@@ -157,13 +158,14 @@ def sum_moments(teacher: Teacher, query: queries.AskMoments, state: State) -> Ar
 def _roughly(state: State, weights: Array, width: int) -> Array:
     """Σ w_j (g_j, 1)(g_j, 1)' of some rows, each as likely as it weighs: half by w_j‖g_j‖² in the metric, half by w_j."""
     sample, bins = known(state.sample, "rows sampled"), known(state.gradients, "gradients").bins
-    heavy = weights * 4.0 ** (bins if sample.index is None else bins[sample.index]).astype(np.float64)
+    heavy = weights * 4.0 ** to_numpy(bins if sample.index is None else bins[sample.index]).astype(np.float64)
     share = 0.5 * heavy / max(heavy.sum(), 1e-300) + 0.5 * weights / max(weights.sum(), 1e-300)
     chance = np.minimum(1.0, ROUGH * width * share)
     some = np.flatnonzero(np.diff(np.floor(np.cumsum(chance)), prepend=0.0))
+    by_chance = like(weights / np.where(chance > 0.0, chance, 1.0), sample.slope)
     parts = sample.rows.blocks(state.scaling, some)
     lifted = ((where, LiftedBlock(block, sample.slope[..., where])) for where, block in parts)
-    grams = (block.gram(weights[where] / chance[where]) for where, block in lifted)
+    grams = (block.gram(by_chance[where]) for where, block in lifted)
     return np.asarray(sum(grams, start=np.zeros((width, width))))
 
 
@@ -173,11 +175,11 @@ def sum_values(teacher: Teacher, query: queries.AskValues, state: State) -> Arra
     for part in _parts(teacher, query, state):
         at, along = part.block.times(query.point), part.block.times(query.direction)
         # Short blocks take all steps at once, because there the calls cost more than the numbers.
-        batch = max(1, _VALUES_AT_ONCE // max(at.size, 1))
-        steps = query.steps.reshape(-1, *[1] * at.ndim)
+        batch = max(1, _VALUES_AT_ONCE // max(at.nbytes // 8, 1))
+        steps = like(query.steps, at).reshape(-1, *[1] * at.ndim)
         for first in range(0, len(query.steps), batch):
             points = at + steps[first : first + batch] * along
-            totals[first : first + batch] += _values(query, state.loss, part, points).sum(axis=1)
+            totals[first : first + batch] += to_numpy(_values(query, state.loss, part, points).sum(axis=1))
     return totals
 
 

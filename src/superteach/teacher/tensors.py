@@ -1,30 +1,26 @@
-"""Rows as a tensor, what each adds to a function, and lots: all that a teacher on a device is made of.
+"""Rows in a tensor, and blocks of them with the products that sums are made of.
 
 Rows are stored in float32 or float64; whatever is computed from them is float64.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.exceptions import DataError, TeachingError, reason_of
-from superteach.losses.scalar import Huber, Loss
+from superteach.exceptions import DataError, TeachingError
+from superteach.losses.arrays import to_numpy
 from superteach.optim.problem import Scaling
 from superteach.teacher.rows import Rows
-from superteach.teacher.state import known
 from superteach.types import Array, Raw
 
 with suppress(ImportError):
     import torch
-with suppress(ImportError):
-    from superteach.teacher import fused
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,145 +65,100 @@ class DeviceRows:
             return self.matrix[where].to(self.device, non_blocking=True)
         return self.matrix.index_select(0, where.to(self.matrix.device)).to(self.device)
 
-    def ranges(self, count: int | None = None) -> Iterator[slice]:
-        """Split rows into chunks."""
+    def pieces(self, count: int) -> Iterator[slice]:
+        """Split numbers of rows into chunks."""
         most = _ON_CPU if self.device.type == "cpu" else _ON_GPU
-        return ranges_of(self.count if count is None else count, max(1024, most // (self.features + 2)))
+        return ranges_of(count, max(1024, most // (self.features + 2)))
 
-    def wide(self, where: slice | Tensor, scaling: Scaling) -> Tensor:
-        """Bring some of the rows in float64, scaled, with the constant column."""
-        x = self.take(where).to(torch.float64)
-        if scaling.centre is not None:
-            x = x - self.tensor(scaling.centre)
-        if scaling.scale is not None:
-            x = x / self.tensor(scaling.scale)
-        return torch.nn.functional.pad(x, (0, 1), value=scaling.constant) if scaling.constant else x
+    def blocks(
+        self, scaling: Scaling, some: Raw | Tensor | None = None
+    ) -> Iterator[tuple[slice | Tensor, TensorBlock]]:
+        """Yield (positions, block) over all rows or over some, in order."""
+        if some is None:
+            for where in self.pieces(self.count):
+                yield where, TensorBlock(self.take(where), scaling)
+            return
+        chosen = self.tensor(some)
+        for piece in self.pieces(len(chosen)):
+            yield chosen[piece], TensorBlock(self.take(chosen[piece]), scaling)
 
-    def tensor(self, numbers: Raw) -> Tensor:
-        """Bring numbers of a question to the device."""
+    def empty(self, *shape: int, integers: bool = False) -> Tensor:
+        """Make a tensor for numbers of rows, where they are computed."""
+        return torch.empty(shape, dtype=torch.int8 if integers else torch.float64, device=self.device)
+
+    def numbers(self, index: Tensor) -> Tensor:
+        """Return positions of rows as they are."""
+        return index
+
+    def tensor(self, numbers: Raw | Tensor) -> Tensor:
+        """Bring numbers to the device."""
+        if isinstance(numbers, torch.Tensor):
+            return numbers.to(self.device)
         return torch.as_tensor(np.ascontiguousarray(numbers), device=self.device)
 
 
-def terms(kind: str, loss: Loss | None, t: Tensor, y: Tensor, given: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Value, slope and curvature of each row's function at t; the kernel of `fused` has the same formulas."""
-    if kind == "logistic":
-        value, wrong, curvature = _of_margin(y * t)
-        return value, -y * wrong, curvature
-    if kind == "relax":
-        return _of_margin(-(t + known(given, "log-odds")))
-    if kind == "squared":
-        return 0.5 * (t - y) ** 2, t - y, torch.ones_like(t)
-    if kind == "squared_hinge":
-        short = torch.clamp(1.0 - y * t, min=0.0)
-        return short * short, -2.0 * y * short, 2.0 * (short > 0.0).double()
-    if kind == "huber":
-        delta = parameter(loss)
-        slope = torch.clamp(t - y, -delta, delta)
-        return slope * (t - y - 0.5 * slope), slope, ((t - y).abs() <= delta).double()
-    if kind == "poisson":
-        mean = torch.exp(t)
-        return mean - torch.where(y == 0.0, 0.0, y * t), mean - y, mean
-    on = (y > 0.0).double() if kind == "positive" else torch.ones_like(t)
-    return 0.5 * t * t * on, t * on, on
-
-
-def _of_margin(margin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """log(1 + exp(−m)), σ(−m) and σ(m)σ(−m)."""
-    small = torch.exp(-margin.abs())
-    inverse = 1.0 / (1.0 + small)
-    both = small * inverse
-    return torch.log1p(small) - torch.clamp(margin, max=0.0), torch.where(margin >= 0.0, both, inverse), both * inverse
-
-
-def parameter(loss: Loss | None) -> float:
-    """Return the parameter of a loss that has one, else 0."""
-    return loss.delta if isinstance(loss, Huber) else 0.0
-
-
 @dataclass(frozen=True, eq=False)
-class Sought:
-    """The rows that a question runs over, and what its function needs of them."""
+class TensorBlock:
+    """Some rows, with the products of `rows.DenseBlock`: numbers of rows are tensors, sums over rows are NumPy's."""
 
-    rows: DeviceRows
-    target: Tensor
-    kind: str
-    """What each row adds: a loss by its name, or another function of rows."""
+    stored: Tensor
     scaling: Scaling
-    loss: Loss | None = None
-    index: Tensor | None = None
-    lift: Tensor | None = None
-    given: Tensor | None = None
-    weight: Tensor | None = None
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """The rows in float64, scaled, with the constant column."""
+        x, scaling = self.stored.to(torch.float64), self.scaling
+        if scaling.centre is not None:
+            x = x - self._tensor(scaling.centre)
+        if scaling.scale is not None:
+            x = x / self._tensor(scaling.scale)
+        return torch.nn.functional.pad(x, (0, 1), value=scaling.constant) if scaling.constant else x
 
     @property
-    def count(self) -> int:
-        """How many rows they are."""
-        return self.rows.count if self.index is None else len(self.index)
+    def width(self) -> int:
+        """Columns, the constant one counted."""
+        return int(self.matrix.shape[1])
 
-    def chunk(self, where: slice) -> tuple[slice | Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
-        """Return places of the rows in `rows`, targets, factors of pulls, log-odds, weights."""
-        places = where if self.index is None else self.index[where]
-        rest = (None if each is None else each[where] for each in (self.lift, self.given, self.weight))
-        return places, self.target[places], *rest
+    def times(self, point: Array) -> Tensor:
+        """X p, one number per row; several for several points."""
+        return self._tensor(point) @ self.matrix.T
 
+    def weighted_sum(self, weights: Array | Tensor) -> Array:
+        """X'w."""
+        return to_numpy(self._tensor(weights) @ self.matrix)
 
-def can_fuse(rows: DeviceRows) -> bool:
-    """Tell whether there is a kernel for rows of this width, and this machine can build it."""
-    return "fused" in globals() and fused.fits(rows.features) and _builds(rows.device)
+    def mapped(self, matrix: Array) -> Tensor:
+        """Multiply every row by a matrix, or the diagonal of one."""
+        by = self._tensor(matrix)
+        return self.matrix * by if by.ndim == 1 else self.matrix @ by.T
 
+    def squares(self, matrix: Array) -> Tensor:
+        """‖M x_j‖², one number per row."""
+        return self.mapped(matrix).square().sum(dim=1)
 
-@cache
-def _builds(device: torch.device) -> bool:
-    """Try the kernel on one row: Triton needs a C compiler and a driver that it knows."""
-    rows = DeviceRows(torch.ones((1, 1), device=device), device)
-    try:
-        sum_fused(Sought(rows, torch.ones(1, device=device), "square", Scaling()), slice(0, 1), np.ones(1), True)
-    except Exception as error:
-        warnings.warn(f"Triton cannot be used on {device}, torch's own products are: {reason_of(error)}", stacklevel=2)
-        return False
-    return True
+    def magnitudes(self, weights: Array) -> Tensor:
+        """|X| w for rows w ≥ 0 of a matrix."""
+        return self._tensor(weights) @ self.matrix.abs().T
 
+    def square_sums(self) -> Array:
+        """Σ_j x_j², one number per scaled column."""
+        columns = self.matrix[:, : self.stored.shape[1]]
+        return to_numpy((columns * columns).sum(dim=0))
 
-def sum_fused(asked: Sought, where: slice, point: Array, curved: bool) -> Tensor:
-    """Sum over a chunk by one kernel that reads the rows once."""
-    places, target, *given = asked.chunk(where)
-    rows, features, scaling = asked.rows, asked.rows.features, asked.scaling
-    used = [
-        *range(features),
-        *([features] if scaling.constant else []),
-        *([features + 1] if asked.lift is not None else []),
-    ]
-    table = np.zeros((4, max(16, 1 << (features + 1).bit_length())))
-    table[0, used], table[2] = point, 1.0
-    table[1, :features] = 0.0 if scaling.centre is None else scaling.centre
-    table[2, :features] = 1.0 if scaling.scale is None else 1.0 / scaling.scale
-    table[3, :2] = scaling.constant, parameter(asked.loss)
-    scaled = scaling.centre is not None or scaling.scale is not None
-    numbers = rows.tensor(table)
-    with torch.cuda.device(rows.device) if rows.device.type == "cuda" else nullcontext():
-        found = fused.moments(rows.take(places), target, numbers, asked.kind, scaled, given, curved)
-    width, some = table.shape[1], torch.as_tensor(used, device=rows.device)
-    gram = found[1 + width :].reshape(width, width)[some][:, some]
-    return torch.cat([found[:1], found[1 : 1 + width][some], gram.ravel()])
+    def gram(self, weights: Tensor) -> Array:
+        """X' diag(w) X."""
+        return to_numpy((self.matrix * weights[:, None]).T @ self.matrix)
 
-
-def sum_plain(asked: Sought, where: slice, point: Array, curved: bool) -> Tensor:
-    """Do the same by torch's own products."""
-    places, target, lift, given, weight = asked.chunk(where)
-    x = asked.rows.wide(places, asked.scaling)
-    at = asked.rows.tensor(point)
-    t = x @ at if lift is None else lift * (x @ at[:-1]) + at[-1]
-    value, slope, curvature = terms(asked.kind, asked.loss, t, target, given)
-    if weight is not None:
-        value, slope, curvature = weight * value, weight * slope, weight * curvature
-    if lift is not None:
-        x = torch.cat([lift[:, None] * x, torch.ones_like(t)[:, None]], dim=1)
-    gram = (x * curvature[:, None]).T @ x if curved else x.new_zeros((len(point), len(point)))
-    return torch.cat([value.sum()[None], x.T @ slope, gram.ravel()])
+    def _tensor(self, numbers: Array | Tensor) -> Tensor:
+        if isinstance(numbers, np.ndarray):
+            numbers = np.ascontiguousarray(numbers)  # torch takes no negative strides
+        return torch.as_tensor(numbers, dtype=torch.float64, device=self.stored.device)
 
 
 @contextmanager
-def told(name: str, rows: Rows | DeviceRows, dtype: torch.dtype, device: torch.device, when: str) -> Iterator[None]:
+def memory_errors(
+    name: str, rows: Rows | DeviceRows, dtype: torch.dtype, device: torch.device, when: str
+) -> Iterator[None]:
     """Say which rows did not fit where a device runs out of memory."""
     try:
         yield
@@ -221,26 +172,6 @@ def told(name: str, rows: Rows | DeviceRows, dtype: torch.dtype, device: torch.d
             f"{size:.1f} GB as {str(dtype).removeprefix('torch.')}{free}. Use Torch(…, stream=True), several devices "
             "with a part of the rows each, or dtype='float32'"
         ) from error
-
-
-_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
-
-
-def _signed(number: int) -> int:
-    return number - 2**64 if number >= 2**63 else number
-
-
-def _mixed(x: Tensor) -> Tensor:
-    """Mix bits by the finaliser of SplitMix64, as `ranks.random_keys` does, on signed numbers with the same bits."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * _signed(factor)
-    return x ^ ((x >> 31) & ((1 << 33) - 1))
-
-
-def lots_of(ids: Tensor, seed: int) -> Tensor:
-    """Draw a number in [0, 1) for each id, the same as `ranks.random_keys` gives."""
-    keys = _mixed(_mixed(ids + _GOLDEN) ^ _mixed(torch.tensor([_signed(seed)], device=ids.device) + _GOLDEN))
-    return (((keys >> 32) & 0xFFFFFFFF).double() * 2.0**32 + (keys & 0xFFFFFFFF).double()) / 2.0**64
 
 
 def ranges_of(count: int, size: int) -> Iterator[slice]:
@@ -260,7 +191,7 @@ def exact(target: Tensor) -> Tensor:
 
 def check_finite(name: str, rows: DeviceRows) -> None:
     """Refuse rows with a NaN or an infinity, by teacher, row and column."""
-    for where in rows.ranges():
+    for where in rows.pieces(rows.count):
         wrong = ~torch.isfinite(rows.take(where))
         if bool(wrong.any()):
             row, column = torch.nonzero(wrong)[0].tolist()

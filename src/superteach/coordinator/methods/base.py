@@ -1,29 +1,43 @@
-"""What a method is: needs, words, and a chooser of rows that ends with an outcome."""
+"""What a method is: what it needs, how it is described, and how it chooses rows."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from superteach.exceptions import SettingError
-from superteach.words import Words
+import numpy as np
+
+from superteach.coordinator.budget import FEW, lesson_sizes
+from superteach.exceptions import Setting, SettingError
+from superteach.lesson import Certificate, Words
+from superteach.protocol.queries import Recall
 
 if TYPE_CHECKING:
     from superteach.coordinator.federation import Federation
-    from superteach.coordinator.methods.outcome import Outcome
     from superteach.coordinator.problem import FederatedProblem
     from superteach.learner import Learner
     from superteach.protocol.queries import Size
     from superteach.settings import Settings
     from superteach.types import Array
 
-PATH_FRACTIONS = (
-    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.08,
-    0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0,
-)  # fmt: skip
-"""Shares of the pool that budget="best" looks at, where another size costs little: dense where the paper's risks have
-their dip."""
-FEW = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
-"""Shares of the pool that budget="best" looks at, where each costs a whole search."""
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """How a choice of rows came about and ended, whichever method made it."""
+
+    reason: str
+    """Why it ended, as a clause."""
+    converged: bool = True
+    """Whether it ended by itself rather than at a limit."""
+    objective: Array = field(default_factory=lambda: np.empty(0))
+    """What the method lowers, after every step; empty where there is nothing of the kind."""
+    gap: Array = field(default_factory=lambda: np.empty(0))
+    """How far at most each objective lies above the optimum; empty where no optimum is bounded."""
+    certificate: Certificate | None = None
+    lower_bound: float = 0.0
+    """A risk that no lesson can go below, where one is proved."""
+    optimal: bool = False
+    """Whether it is proved that no lesson of the sizes allowed has a lower risk."""
 
 
 class Chooser(Protocol):
@@ -50,6 +64,33 @@ class Chooser(Protocol):
         """Return to the choice remembered."""
 
 
+class Search:
+    """What every chooser that searches anew for each size has in common: it can go back to its best choice."""
+
+    def __init__(self, problem: FederatedProblem, goal: Array, settings: Settings) -> None:
+        self._problem, self._goal, self._seed = problem, goal, settings.random_state
+        self._best = self.outcome = Outcome("nothing was searched yet", False)
+
+    @property
+    def near(self) -> Array | None:
+        """Where the taught model is expected: at the goal, unless it is proved to be out of reach."""
+        return self._goal if self.outcome.certificate is None and self.outcome.converged else None
+
+    def announce(self, sizes: list[int]) -> list[int]:
+        """Look at every size: each is a search of its own."""
+        return sizes
+
+    def remember(self) -> None:
+        """Note that the choice just made is the best of a walk."""
+        self._problem.federation.sum(Recall("walk", True))
+        self._best = self.outcome
+
+    def go_back(self) -> None:
+        """Return to the best of a walk."""
+        self._problem.federation.sum(Recall("walk", False))
+        self.outcome = self._best
+
+
 class Method:
     """A way to choose rows: what it needs, how it speaks of itself, and the chooser it starts.
 
@@ -58,8 +99,6 @@ class Method:
     """
 
     name: ClassVar[str]
-    about: ClassVar[str]
-    """What it does, for the command line's help."""
     words: ClassVar[Words]
     uses: ClassVar[tuple[str, ...]] = ()
     """Settings that it looks at and not every method does."""
@@ -79,24 +118,24 @@ class Method:
         if not learner.ridge or learner.outputs > 1:
             what = f"{learner.outputs} classes or targets" if learner.outputs > 1 else "a learner without a penalty"
             if not self.broad:
-                binary = "Only binary classification is supported by it, or one target" if learner.outputs > 1 else ""
+                binary = ". Only binary classification is supported by it, or one target" * (learner.outputs > 1)
                 raise SettingError(
-                    f"method={self.name!r} does not teach {what}; use method='match'. {binary}".rstrip(". ")
+                    Setting("method", self.name), f" does not teach {what}; use ", Setting("method", "match"), binary
                 )
         kind = type(settings.solver).__name__
         if settings.solver is not None and kind not in self.solvers:
             raise SettingError(
-                f"solver={settings.solver!r} does not go with method={self.name!r}, which works with "
-                f"{' and '.join(self.solvers)}"
+                Setting("solver", settings.solver),
+                " does not go with ",
+                Setting("method", self.name),
+                f", which works with {' and '.join(self.solvers)}",
             )
 
-    def sizes(self, settings: Settings, room: FederatedProblem) -> list[int]:
+    def sizes(self, settings: Settings, problem: FederatedProblem) -> list[int]:
         """List the lesson sizes that the budget allows, ascending."""
-        from superteach.coordinator import selection
+        return lesson_sizes(settings.budget, problem.rows, problem.width, self.fractions)
 
-        return selection.counts_of(settings.budget, room.rows, room.width, self.fractions)
-
-    def start(self, room: FederatedProblem, goal: Array, settings: Settings) -> Chooser:
+    def start(self, problem: FederatedProblem, goal: Array, settings: Settings) -> Chooser:
         """Begin to choose rows for `goal`, which is given on the scaled columns."""
         raise NotImplementedError
 

@@ -2,19 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, minres
 
+from superteach.coordinator.budget import PATH_FRACTIONS
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.outcome import Outcome
+from superteach.coordinator.methods.base import Method, Outcome
+from superteach.coordinator.path import Ranked
+from superteach.coordinator.problem import FederatedProblem
+from superteach.learner import Learner
+from superteach.lesson import Words
 from superteach.optim import LBFGS, Block, Newton
 from superteach.optim.asynchronous import BlockSums, Offers
 from superteach.optim.function import Function
 from superteach.optim.problem import Certified, DualProblem
 from superteach.protocol.queries import AskMoments, BlockOffer, BlockRound, Moments, RankRows, Weigh
+from superteach.settings import Settings
 from superteach.types import Array
+
+
+class Dual(Method):
+    """The paper's method: its teaching problem is solved, and rows are ranked by |α_j|."""
+
+    name = "dual"
+    words = Words(
+        label="paper's method (dual)",
+        chosen="Rows were chosen by the paper's method (dual), solved by a certified solver.",
+        objective="The optimum is not known exactly; the best lower bound that any step proved stands in for it, so the "
+        "truth lies between the solid line and the dotted one.",
+    )
+    uses = ("sparsity", "goal_weight")
+    solvers = ("Newton", "LBFGS", "Block")
+    fractions = PATH_FRACTIONS
+
+    def check(self, settings: Settings, learner: Learner, federation: Federation) -> None:
+        """Refuse a block rule that does not fit the teachers or the learner."""
+        super().check(settings, learner, federation)
+        if isinstance(settings.solver, Block):
+            settings.solver.check(federation.teachers, learner.free_intercept)
+            if settings.solver.staleness:
+                federation.check_posts()
+
+    def start(self, problem: FederatedProblem, goal: Array, settings: Settings) -> Ranked:
+        """Solve once; every size is then a cut through one ranking."""
+        learner = problem.learner
+        settings = settings.for_learner(learner)
+        assert settings.goal_weight is not None
+        assert settings.sparsity is not None
+        dual_problem = DualProblem(learner.penalty(problem.rows), goal, settings.goal_weight, learner.free_intercept)
+        outcome = rank(problem.federation, dual_problem, settings.sparsity, settings.solver or problem.solver)
+        return Ranked(problem.federation, outcome)
+
+    def tell(self, settings: Settings) -> Words:
+        """Name the solver."""
+        solver = type(settings.solver).__name__
+        how = {"Block": "the paper's own block rule", "LBFGS": "L-BFGS"}.get(solver, "a certified solver")
+        label = "paper's rule (block)" if solver == "Block" else self.words.label
+        return replace(
+            self.words, label=label, chosen=f"Rows were chosen by the paper's method (dual), solved by {how}."
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -2,8 +2,8 @@
 
 Inclusion probabilities solve the relaxed problem; rounding turns them into rows (see `selection.relaxation` and `rounding`).
 Where no probabilities meet the goal there is a proof, and the lesson comes as near as it can: gradients are taken at the
-model that the relaxed lesson teaches, probabilities aim at what is left of the way, and so on until that gains little. Rows of
-small pools are exchanged in the end, by the true risk.
+model that the relaxed lesson teaches, probabilities aim at what is left of the way, and so on until that gains little. Rows
+of small pools are exchanged in the end, by the true risk.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach.coordinator import metrics, proofs
-from superteach.coordinator.methods.outcome import Outcome, Search
+from superteach.coordinator.budget import lesson_sizes
+from superteach.coordinator.federation import Federation
+from superteach.coordinator.methods.base import Method, Outcome, Search
+from superteach.coordinator.path import last_ranks
 from superteach.coordinator.problem import FederatedProblem
 from superteach.coordinator.proofs import Proof
-from superteach.lesson import Certificate
+from superteach.lesson import Certificate, Words
 from superteach.losses.scalar import Weighted
 from superteach.optim.function import Sums
 from superteach.optim.lbfgs import LBFGS, Curved
@@ -44,25 +47,52 @@ class MatchOptions:
     half and all of what rounding leaves, in the same time."""
     whole: int = 30
     """Rows of a pool up to which lessons of one size are searched as a whole."""
-    approaches: int = 12
+    approaches: int = 8
     """Models that are tried for a goal out of reach, at most; three to five are usual."""
     gain: float = 0.01
-    """Part of the distance that another one must gain."""
-    near: float = 0.002
-    """Part of the goal's own length at which no nearer model is looked for: rounding leaves as much."""
-    shortest: float = 0.05
-    """Part of the way to the goal below which no shorter step is tried."""
+    """Part of the distance that another one must gain for one more to be tried."""
     close: float = 1e-6
     """Part of the goal's own length at which no other search is tried."""
-    unlucky: int = 8
+    unlucky: int = 3
     """Searches with other random numbers, where the learner refuses a lesson: a classifier needs rows of both classes."""
 
 
 DEFAULT = MatchOptions()
-IN_VAIN = 200
-"""Where this many rows were chosen in vain no chance brings the other class: such a goal puts all rows into one."""
 _GOLDEN = 0x9E3779B97F4A7C15
 """2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated numbers."""
+
+
+_PARTS = (0.05, 0.1, 0.2, 0.35, 0.55, 0.8)
+"""Parts of a small pool from which exchanges begin with budget="best", where one search does not cover all sizes."""
+
+
+class Match(Method):
+    """Exact teaching: probabilities that meet the goal, rounded to rows that still do."""
+
+    name = "match"
+    words = Words(
+        label="match",
+        chosen="Rows were chosen by exact teaching (match): at the goal their gradients add up to zero.",
+        objective="Where the goal is out of reach, points are the models of relaxed lessons on the way towards it.",
+        unproved="The risk is measured: the learner was fitted again on the chosen rows. That no other rows of this "
+        "number come nearer is neither claimed nor proved.",
+        exact=True,
+    )
+    uses = ("rounding", "restarts")
+    broad = True
+    shares = True
+
+    def sizes(self, settings: Settings, problem: FederatedProblem) -> list[int]:
+        """Look at other sizes where a search sees all rows: at all sizes at once, or from several starts."""
+        if settings.budget != "best" or settings.rounding != "together" or problem.rows > DEFAULT.small:
+            return super().sizes(settings, problem)
+        if problem.rows <= polish.FEW and problem.learner.outputs == 1:
+            return [1, problem.rows]
+        return lesson_sizes("best", problem.rows, problem.width, _PARTS)
+
+    def start(self, problem: FederatedProblem, goal: Array, settings: Settings) -> Matcher:
+        """Search anew for each size."""
+        return Matcher(problem, goal, settings)
 
 
 class Relaxed(NamedTuple):
@@ -113,12 +143,14 @@ class Matcher(Search):
     def _best_search(self, size: int) -> Size:
         """Search as often as the settings say, and keep the nearest lesson."""
         federation, tries = self._problem.federation, self._settings.restarts
-        most = tries + min(self._options.unlucky, IN_VAIN // size)
+        most = tries + self._options.unlucky
         best: tuple[float, Size, Outcome] | None = None
+        refused = False
         for attempt in range(most):
             if attempt and (attempt >= tries or self._problem.late):
                 break
-            kept = self._search(size, (self._seed + attempt * _GOLDEN) % 2**64, attempt > 0)
+            # The nearest models of a goal out of reach may need no row of some class; the first one does more often.
+            kept = self._search(size, (self._seed + attempt * _GOLDEN) % 2**64, attempt > 0, near=not refused)
             refused = self._problem.refuses(kept) is not None
             tries += refused and tries < most  # where a class is missing, other random numbers may bring rows of both
             if tries == 1:
@@ -130,6 +162,10 @@ class Matcher(Search):
             if enough:
                 break
         assert best is not None
+        if best[0] == np.inf:  # the goal wants no row of a class that the learner needs
+            self.outcome = replace(best[2], reason="no search found rows of every class; the lesson is random rows")
+            federation.sum(queries.RankRows("random", seed=self._seed))
+            return federation.sum(queries.Keep(last_ranks(federation, [size])[0]))
         federation.sum(queries.Recall("search", False))
         self.outcome = best[2]
         return best[1]
@@ -143,7 +179,7 @@ class Matcher(Search):
             return distance, metrics.risk(problem.scaling.raw(model), problem.scaling.raw(goal)) <= target
         return distance, distance <= self._options.close * problem.distance(0.0 * goal, goal)
 
-    def _search(self, size: int, seed: int, again: bool) -> Size:
+    def _search(self, size: int, seed: int, again: bool, near: bool) -> Size:
         """Relax, certify, come near where the goal is out of reach, round."""
         problem, federation, risks = self._problem, self._problem.federation, list[float]()
         federation.stage = "relaxation"
@@ -152,7 +188,7 @@ class Matcher(Search):
         if not relaxed.choice.met and proof is None and relaxed.choice.freedom <= len(relaxed.metric) + 1:
             relaxed, proof = self._harder(relaxed, size, seed)
         self._include(relaxed, size)
-        if proof is not None and not problem.wide:
+        if near and proof is not None and not problem.wide:
             federation.stage = "approach"
             relaxed, risks = self._approach(relaxed, size, seed)
         federation.stage = "rounding"
@@ -192,7 +228,7 @@ class Matcher(Search):
         elif wide:
             solver = LBFGS(max_steps=10 * options.steps)
         outputs = self._problem.learner.outputs if curved and wide else 1
-        rows = _FederatedRows(self._problem, model, metric, seed, outputs)
+        rows = FederatedRows(self._problem.federation, model, metric, seed, outputs, sketched=curved)
         rough = curved and outputs == 1
         return Relaxed(relax(rows, metric, target, size, solver, thin, rough, options), metric)
 
@@ -271,22 +307,25 @@ class Matcher(Search):
         at = problem.fit_likely(size, self._goal)
         goal = self._within(at)
         risks = [self._apart(at, goal)]
-        length = problem.distance(0.0 * self._goal, self._goal)
         best: tuple[Array, Array, float] | None = None
-        step, full = 1.0, True
+        found, step, full = relaxed, 1.0, True
         for _ in range(options.approaches):
             problem.federation.note(risks[-1])
-            if problem.late or step < options.shortest or risks[-1] <= options.near * length:
+            if problem.late:
                 break
-            self._towards(at, goal, step, size, seed)
+            found = self._towards(at, goal, step, size, seed)
             after = problem.fit_likely(size, at)
             distance = self._apart(after, self._within(after))
-            if distance > (1.0 - options.gain) * risks[-1]:  # too far for the linearised model: aim at a nearer point
+            if distance >= risks[-1]:  # too far for the linearised model: aim at a nearer point
                 step, full = 0.5 * step, False
                 continue
             best, at, goal = (at, goal, step), after, self._within(after)
             step, full = min(1.0, 2.0 * step) if full else step, True
             risks.append(distance)
+            if distance > (1.0 - options.gain) * risks[-2]:
+                break
+        if full:  # teachers have the probabilities of the nearest model
+            return found, risks
         if best is not None:
             return self._towards(*best, size, seed), risks
         found = self._relax(self._goal, self._target(self._goal, size), relaxed.metric, size, seed)
@@ -294,7 +333,7 @@ class Matcher(Search):
         return found, risks
 
     def _within(self, model: Array) -> Array:
-        """What to aim at from a model: of many classes the goal as long as this model is, which predicts the same classes."""
+        """Scale a goal of many classes to the length of a model, which changes no predicted class: what to aim at next."""
         learner, measure = self._problem.learner, self._problem.to_measure
         if learner.outputs == 1 or not learner.loss.classifies:
             return self._goal
@@ -375,25 +414,30 @@ class Matcher(Search):
         return replace(outcome, reason=reason, optimal=best.proved)
 
 
-class _FederatedRows:
-    """All teachers' rows, as the relaxed problem asks them."""
+@dataclass(frozen=True, eq=False)
+class FederatedRows:
+    """All teachers' rows, as the relaxed problem asks them: with gradients at a model."""
 
-    def __init__(self, problem: FederatedProblem, model: Array, metric: Array, seed: int, outputs: int) -> None:
-        self._problem, self._model, self._metric = problem, model, metric
-        self._seed, self._outputs = seed, outputs
+    federation: Federation
+    model: Array
+    metric: Array
+    seed: int
+    outputs: int = 1
+    sketched: bool = False
+    """Whether lengths may be a quarter off: one number more or less in a bin of a factor of two hardly matters."""
 
     def lengths(self) -> Counts:
-        metric = self._metric
-        if isinstance(self._problem.solver, Curved):  # one number more or less in a bin of a factor of two hardly matters
-            metric = relaxation.sketch(metric)
-        return self._problem.federation.sum(queries.Gradients(self._model, metric))
+        """How many rows are in each bin of length; gradients are taken anew."""
+        metric = relaxation.sketch(self.metric) if self.sketched else self.metric
+        return self.federation.sum(queries.Gradients(self.model, metric))
 
     def thin(self, log_odds: Array, least: float) -> int:
-        return round(self._problem.federation.sum(queries.Thin(log_odds, least, self._seed)))
+        """Give rows log-odds by their bin, and sample those that take part; how many stay."""
+        return round(self.federation.sum(queries.Thin(log_odds, least, self.seed)))
 
     def sums(self, rough: bool = False) -> Sums:
-        found = self._problem.federation.over("relax", "sampled", self._outputs)
-        return replace(found, rough=rough)
+        """Sums over the rows that stay: each call is one round."""
+        return replace(self.federation.over("relax", "sampled", self.outputs), rough=rough)
 
 
 @cache

@@ -9,12 +9,31 @@ from __future__ import annotations
 
 from typing import Literal
 
-from superteach.coordinator import selection
-from superteach.coordinator.methods.outcome import Outcome, Search
+from superteach.coordinator.methods.base import Method, Outcome, Search
+from superteach.coordinator.path import last_ranks
 from superteach.coordinator.problem import FederatedProblem
+from superteach.lesson import Words
 from superteach.protocol.queries import Alone, Keep, RankRows, Size, Solo
 from superteach.settings import Settings
 from superteach.types import Array
+
+
+class Oblivious(Method):
+    """Every teacher chooses its share alone, by exact teaching."""
+
+    name = "oblivious"
+    words = Words(
+        label="every teacher alone (oblivious)",
+        chosen="Every teacher chose its share of the rows alone, by exact teaching (oblivious): the goal was known to "
+        "it, the rows of the others were not.",
+        unproved="Every teacher chose alone, so nothing is proved of the lesson as a whole; the risk is measured.",
+        ended="In the end {reason}.",
+    )
+    uses = ("solver_seconds",)
+
+    def start(self, problem: FederatedProblem, goal: Array, settings: Settings) -> EachAlone:
+        """Ask all teachers anew for each size."""
+        return EachAlone(problem, goal, settings)
 
 
 class EachAlone(Search):
@@ -33,7 +52,7 @@ class EachAlone(Search):
         federation, learner = self._problem.federation, self._problem.learner
         federation.stage = "shares"
         federation.sum(RankRows("even", seed=self._seed))
-        federation.sum(Keep(selection.last_ranks(federation, [size])[0]))
+        federation.sum(Keep(last_ranks(federation, [size])[0]))
         federation.stage = "alone"
         # A learner that averages its losses shares its penalty out by itself: ridge·|S_i|.
         ridge = learner.ridge if learner.ridge_per_row else learner.ridge / federation.teachers

@@ -23,8 +23,8 @@ __all__ = [
 RowFunction = Literal["loss", "dual", "square", "positive", "relax"]
 """What each row adds at t = x_j'p: its loss, its h* (see losses), or ½t² (whose curvature is the Gram matrix);
 "positive" is the same ½t² where the label is positive, else 0.
-"relax" looks at t = u'(g_j, 1), with g_j the row's gradient (see `selection.relaxation`), and adds log(1 + exp(z_j + t)) with
-z_j the row's log-odds."""
+"relax" looks at t = u'(g_j, 1), with g_j the row's gradient (see `selection.relaxation`), and adds log(1 + exp(z_j + t))
+with z_j the row's log-odds."""
 RowSet = Literal["all", "chosen", "random", "sampled", "likely"]
 """Which rows are summed: all rows, the chosen ones, those that `Sample` drew, those sampled for the relaxed problem (for
 "relax" alone), or these weighted by their inclusion probabilities b_j."""
@@ -36,8 +36,8 @@ SHAPES = {
     "centre": "x", "scale": "x", "model": "d", "goal": "d", "point": "d", "direction": "d", "metric": "m", "measure": "m",
     "dual": "p", "width": "d", "odds": "o", "shares": "k", "reach": "r", "models": "n",
 }  # fmt: skip
-"""Shapes of fields by their names: x raw columns, d coefficients, p = d + 1 dual variables, m d or d × d (or fewer rows), r the
-same for the coefficients of one output, o bins of length, k teachers × d, n models × d."""
+"""Shapes of fields by their names: x raw columns, d coefficients, p = d + 1 dual variables, m d or d × d (or fewer rows), r
+the same for the coefficients of one output, o bins of length, k teachers × d, n models × d."""
 
 Read = TypeVar("Read", covariant=True)
 
@@ -225,7 +225,7 @@ class Sized(Query[Size]):
     over: ClassVar[Over] = "chosen"
     changes: ClassVar[tuple[str, ...]] = ("chosen",)
     sensitivity = COUNTED
-    length = (2,)
+    length: ClassVar[tuple[int | str, ...]] = (2,)
 
     def read(self, total: Array) -> Size:
         rows, positive, *classes = (round(number) for number in total.tolist())
@@ -238,7 +238,7 @@ class Census(Sized):
     rows: Literal["all", "chosen", "random"] = "all"
     classes: int = 0
     broadcast = "which rows, how many classes there are"
-    reply = "2 counts, one more per class"
+    reply = "2 counts, 1 count per class"
     exposure = "rows; rows with a positive label or target; rows of each class"
     over = "as asked"
     changes = ()
@@ -294,7 +294,9 @@ class Prepare(Query[Prepared]):
     scale: Array | None = None
     broadcast = "loss, constant column, scaling"
     reply = "3 counts, 1 sum"
-    exposure = "rows; rows with a positive label; the sum of squares over all scaled numbers; how many owners have costs"
+    exposure = (
+        "rows; rows with a positive label; the sum of squares over all scaled numbers; how many owners have costs"
+    )
     changes = EVERYTHING
     length = (4,)
 
@@ -326,7 +328,7 @@ class AskMoments(_Asked[Moments]):
     outputs: int = 1
     """Above 1: curvature of each of these outputs by itself, a guide for steps at a fraction of the whole one's price."""
     rough: bool = False
-    """Such a guide too: curvature of "relax" over rows drawn by lot, the likelier the more they weigh."""
+    """Such a guide too: curvature of "relax" over a sample of the rows, the likelier the more they weigh."""
     broadcast = "a point p, which rows, which function"
     reply = "1 + d sums, and d(d+1)/2 more for order 2"
     exposure = "a sum over rows, one per column and (order 2) one per pair of columns"
@@ -465,7 +467,7 @@ class Compare(Query[Comparison]):
     centre: Array
     listed = ("centre",)
     broadcast = "some models and a goal"
-    reply = "2 sums, 2 per model, one per output"
+    reply = "2 sums, 2 sums per model, 1 sum per output"
     exposure = "how often and how far models differ on the rows"
     length = (2, "models", "models", "centre")
 

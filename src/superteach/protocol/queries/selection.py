@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from superteach.protocol.queries.common import ENTANGLED, Counts, Number, Numbers, Query, Sensitivity, Sized
 from superteach.selection.relaxation import BINS
 from superteach.types import Array
 
 __all__ = [
-    "Alone", "CandidateRows", "Candidates", "Envelope", "Gradients", "Include", "RoundAlone", "Select", "Show", "Solo", "Thin",
+    "Alone", "CandidateRows", "Candidates", "Envelope", "Gradients", "Include", "RoundAlone", "Select", "Show", "Solo",
+    "Thin",
 ]  # fmt: skip
 
 
@@ -58,7 +57,6 @@ class Include(Number):
     over = "sampled"
     changes = ("probabilities", "undecided")
     sensitivity = Sensitivity(1.0, "a probability is at most 1")
-    listed = ()
 
 
 class CandidateRows(NamedTuple):
