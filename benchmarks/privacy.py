@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from benchmarks.table import Measurements
 from superteach.exceptions import DataError
 from superteach.io.validation import Part
 from superteach.learner import Learner
-from superteach.local import OneProcess
+from superteach.local import LocalTeachers
 from superteach.losses import Logistic
 from superteach.privacy import moments
 from superteach.privacy.accounting import Mode, Release
@@ -95,7 +95,7 @@ def lesson(pool: Pool, share: float, mode: str, seed: int, delta: float = DELTA)
     size = round(share * len(pool.target))
     settings = Settings(budget=size, privacy=mode, epsilon=EPSILON, delta=delta, random_state=seed)
     names = [str(column) for column in range(features.shape[1])]
-    teachers = OneProcess(parts, names, Learner.of(pool.learner))
+    teachers = LocalTeachers(parts, names, Learner.of(pool.learner))
     taught = teachers.teach(pool.goal, settings, measure=False)
     rows = np.concatenate([some[chosen] for some, chosen in zip(members, taught.chosen, strict=True)])
     model = pool.fitted(rows)
@@ -205,7 +205,37 @@ def _states(quick: bool) -> Measurements:
     return table
 
 
-PARTS: dict[str, Callable[[bool], Measurements]] = {"risks": _risks, "states": _states}
+def _hospitals(quick: bool) -> Measurements:
+    """Four hospitals teach the model of all patients without a coefficient for their sex."""
+    from superteach_lab.data import load_heart_disease
+
+    heads = ("mode", "K", "N", "d", "rows chosen", "carriers", "risk", "worst", "least agreement")
+    table = Measurements(
+        f"Heart disease in four hospitals, 120 rows, no coefficient for sex; dp with ε = {EPSILON:g}", heads
+    )
+    try:
+        patients = load_heart_disease()
+    except DataError as error:
+        table.title += f" (not measured: {error})"
+        return table
+    X, y = patients.data, np.where(patients.target > 0, 1.0, -1.0)
+    X = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))])
+    owner = np.unique(patients.groups, return_inverse=True)[1]
+    pool = Pool(X, y, owner, LogisticRegression(solver="newton-cholesky", tol=1e-10), np.zeros(X.shape[1]))
+    goal = pool.fitted(np.ones(len(y), dtype=bool))
+    goal[list(patients.feature_names).index("sex")] = 0.0
+    pool = replace(pool, goal=goal)
+    for mode in ("isolated", "dp"):
+        each = [lesson(pool, 120 / len(y), mode, SEED + seed) for seed in range(3 if quick else 10)]
+        risks = [one.risk for one in each]
+        least = f"{100.0 * min(one.agreement for one in each):.4g} %"
+        carriers, owners = int(np.median([one.carriers for one in each])), int(owner.max()) + 1
+        median, columns = float(np.median(risks)), X.shape[1] - 1
+        table.rows.append((mode, owners, len(y), columns, each[0].size, carriers, median, max(risks), least))
+    return table
+
+
+PARTS: dict[str, Callable[[bool], Measurements]] = {"risks": _risks, "states": _states, "hospitals": _hospitals}
 """Tables of this benchmark: `python -m benchmarks privacy.states` measures one of them."""
 
 

@@ -63,7 +63,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Bring a public name in when it is first used, so that the command line starts at once."""
     if name == "__version__":
-        return import_module("superteach.versions").VERSION
+        return import_module("superteach.packages").VERSION
     if name not in __all__:
         raise AttributeError(f"module 'superteach' has no attribute {name!r}")
     if name in _HOMES:

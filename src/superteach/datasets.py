@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach import plugins
+from superteach import packages
 from superteach.exceptions import MissingExtra, SettingError
 from superteach.types import Array, Foreign, Raw, is_whole
 
@@ -22,9 +22,9 @@ CLUSTERS = 4
 
 def __getattr__(name: str) -> Any:
     """Bring a loader in from the laboratory, or from another package that names it."""
-    if name not in {*plugins.LABORATORY[plugins.DATASETS], *plugins.parts(plugins.DATASETS)}:
+    if name not in {*packages.LABORATORY[packages.DATASETS], *packages.parts(packages.DATASETS)}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return plugins.load(plugins.DATASETS, name)
+    return packages.load(packages.DATASETS, name)
 
 
 def make_classification_pool(

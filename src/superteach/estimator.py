@@ -10,7 +10,7 @@ from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from superteach.coordinator import methods
 from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
@@ -27,23 +27,40 @@ from superteach.goals import FromData
 from superteach.goals.parse import positive_label
 from superteach.io.frames import (
     check_container,
+    check_lengths,
     check_numbers,
+    check_targets,
+    find_missing,
     index_of,
+    load,
     name_row,
     our_errors,
     refuse_text,
     take_rows,
 )
-from superteach.io.validation import Part, find_missing, split_by_owner
-from superteach.labels import PositiveLabel
+from superteach.io.labels import PositiveLabel
+from superteach.io.validation import Part, split_by_owner
 from superteach.learner import Learner
 from superteach.lesson import Entry, Taught
-from superteach.local import OneProcess, Opens, check_none, find_large
+from superteach.local import LocalTeachers, Opens, check_none, find_large
 from superteach.losses.scalar import Logistic, Poisson, Squared
+from superteach.optim import LBFGS, Block, Newton
 from superteach.pipelines import goals as pipeline_goals
 from superteach.pipelines import prepare as pipelines
-from superteach.settings import Given, Settings, check_whole
+from superteach.settings import Budget, Settings, check_whole
 from superteach.types import Array, Foreign, Raw, is_number
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """What scikit-learn's own would add."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Leave a method as it is."""
+        return method
+
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -57,7 +74,7 @@ Targets = TypeVar("Targets")
 _validate = partial(validate_data, accept_sparse="csr", dtype=[np.float64, np.float32])
 
 
-def _tell(entry: Entry) -> None:
+def _print_round(entry: Entry) -> None:
     risk = "" if entry.risk is None else f", risk {entry.risk:.3g}"
     print(
         f"superteach: round {entry.number}, {entry.stage}: {entry.query} ({entry.seconds:.2f} s{risk})", file=sys.stderr
@@ -68,7 +85,7 @@ _DECIDES = available_if(lambda teacher: teacher._classifies())
 _PROBABLE = available_if(lambda teacher: isinstance(_student(teacher.estimator).loss, Logistic))
 
 
-class SuperTeacher(BaseEstimator):  # type: ignore[misc]
+class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """Choose rows from which a learner, trained on nothing else, learns a given model.
 
     Parameters
@@ -78,11 +95,30 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
     goal : the model it should end up with: a vector of d numbers (intercept last where the learner fits
         one), a dict or Series by column name (with the key 'intercept'), a fitted scikit-learn model or Pipeline, or a
         goal of superteach.goals: PerturbedFit(seed), MaxAUC(), FromData(X, y), or one of your own.
+    budget : how many rows: an int (count), a float in (0, 1] (fraction), a range (low, high) of either,
+        "best" (lowest risk on a path), or "smallest" (the smallest lesson that reaches risk_target).
+    method : "match" (exact teaching), "dual" (the paper's), "random", or every teacher alone: "oblivious" (by exact
+        teaching) or "oblivious-minlp" (by a mixed-integer programme, needs superteach-lab[minlp]).
+    measure : what is nearest where a goal cannot be taught exactly, and what "best" compares: "predictions" (root mean
+        square difference of predictions over the pool) or "coefficients" (the paper's ‖θ_S − θ*‖).
+    privacy : what leaves the owners of rows: "isolated" (every teacher meets its share of the goal alone, and an
+        acknowledgement is all that leaves), "dp" (shares are moved by two noisy releases of each teacher), or "none" (the
+        coordinator can read the rows). Noise comes from the system's randomness, never from random_state.
+    epsilon, delta : the budget of privacy="dp", for adding or removing one row, of the whole lesson.
     positive : the label that the goal's coefficients speak for, and those of lesson_ (None: the one that the goal names,
         else the larger, classes_[1]). coef_ and model_ speak for classes_[1] in any case, as scikit-learn's own do.
-    verbose : 1 prints every round to the standard error stream, with its stage and the risk where it is known.
+    standardize : teach on standardised columns; goal and model stay in raw units.
+    risk_target : the risk at which a lesson is good enough ("match" stops there; None: 1e-6 of the goal).
+    rounding : how "match" turns fractions into rows: "together" (over all teachers; nearest to the goal), or "alone"
+        (each teacher by itself once the relaxed problem is solved, as in a federation).
+    restarts : searches of "match" with other random numbers, of which the best is kept; small lessons gain most.
+    seconds : time after which "match" tries nothing more and returns the best lesson so far (None: no limit).
+    solver : superteach.optim.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
+    sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
+    solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
+    random_state : the same seed gives the same lesson.
     engine : what computes: None (threads of this process), or superteach.Torch("cuda") for rows on a GPU.
-    {settings}
+    verbose : 1 prints every round to the standard error stream, with its stage and the risk where it is known.
 
     Attributes
     ----------
@@ -100,18 +136,47 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         estimator: Teachable = None,
         goal: object = None,
         *,
+        budget: Budget = "best",
+        method: str = "match",
+        measure: str = "predictions",
+        privacy: str = "none",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
         positive: object = None,
-        verbose: int = 0,
+        standardize: bool = False,
+        risk_target: float | None = None,
+        rounding: str = "together",
+        restarts: int = 1,
+        seconds: float | None = None,
+        solver: Newton | LBFGS | Block | None = None,
+        sparsity: float | None = None,
+        goal_weight: float | None = None,
+        solver_seconds: float = 120.0,
+        random_state: Any = 0,
         engine: Opens | None = None,
-        **settings: Unpack[Given],
+        verbose: int = 0,
     ) -> None:
-        self.estimator, self.goal, self.positive, self.verbose, self.engine = estimator, goal, positive, verbose, engine
-        values = {one.name: one.default for one in fields(Settings)}
-        unknown = [name for name in settings if name not in values]
-        if unknown:
-            raise TypeError(f"SuperTeacher.__init__() got an unexpected keyword argument {unknown[0]!r}")
-        for name, value in (values | dict(settings)).items():
-            setattr(self, name, value)
+        self.estimator = estimator
+        self.goal = goal
+        self.budget = budget
+        self.method = method
+        self.measure = measure
+        self.privacy = privacy
+        self.epsilon = epsilon
+        self.delta = delta
+        self.positive = positive
+        self.standardize = standardize
+        self.risk_target = risk_target
+        self.rounding = rounding
+        self.restarts = restarts
+        self.seconds = seconds
+        self.solver = solver
+        self.sparsity = sparsity
+        self.goal_weight = goal_weight
+        self.solver_seconds = solver_seconds
+        self.random_state = random_state
+        self.engine = engine
+        self.verbose = verbose
 
     def __sklearn_clone__(self) -> Self:
         """Keep a fitted goal fitted: it says what is to be learned, and is nothing that `fit` makes."""
@@ -119,6 +184,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         copied.goal = deepcopy(self.goal)
         return copied
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self,
         X: object,
@@ -131,14 +197,29 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
         `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. `sample_weight` is what
         the learner will be given for the chosen rows: a row of weight 2 counts twice in its loss, and once in the budget.
-        X may be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and
-        so does a memory-mapped array that fills a quarter of the memory that is free.
+        X may be an array, a sparse matrix, or a table of pandas, polars (a LazyFrame is collected), pyarrow or Hugging
+        Face's datasets. X may also be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such
+        rows stay on disk, and so does a memory-mapped array that fills a quarter of the memory that is free. Callbacks of
+        scikit-learn 1.9 or newer (set_callbacks) see every round as a task.
         """
         student = _student(self.estimator)
         before, _, estimator = pipelines.split(_given(self.estimator))
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
-        watch = _tell if check_whole(0)("verbose", self.verbose) else None
+        loud = bool(check_whole("verbose", self.verbose, least=0))
         _warn_of_epsilon(settings)
+        # A task for scikit-learn's callbacks; how many rounds it has is not known before.
+        task = self._init_callback_context(max_subtasks=None) if hasattr(self, "_skl_callbacks") else None
+        if task is not None:
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+        def watch(entry: Entry) -> None:
+            if loud:
+                _print_round(entry)
+            if task is not None:
+                part = task.subcontext(task_name=entry.stage)
+                part.call_on_fit_task_begin(estimator=self)
+                part.call_on_fit_task_end(estimator=self)
+
         if (large := find_large(X, y, groups, costs)) is not None:
             check_none(settings)
             if before is not None or sample_weight is not None or getattr(estimator, "class_weight", None) is not None:
@@ -153,7 +234,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-            taught = OneProcess(pool, columns, student, self.engine).teach(self.goal, settings, watch)
+            taught = LocalTeachers(pool, columns, student, self.engine).teach(self.goal, settings, watch)
             self.sample_indices_, self.teachers_ = pool.numbers(taught.chosen), np.array(taught.lesson.teachers)
             prepared = None
         else:
@@ -176,6 +257,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         self.coef_ = coef if classes is None or coef.ndim == 2 else coef[None, :]
         self.intercept_: Array | float = offset if classes is None else np.array(offset, ndmin=1)
         self.n_iter_ = max(1, len(measured.objective))
+        if task is not None:
+            task.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
 
     def _taught_in_memory(
@@ -187,9 +270,10 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         sample_weight: npt.ArrayLike | None,
         student: Learner,
         settings: Settings,
-        watch: Callable[[Entry], None] | None,
-    ) -> tuple[Taught, pipelines.Prepared | None]:
+        watch: Callable[[Entry], None],
+    ) -> tuple[Taught, pipelines.Preprocessing | None]:
         before, last, estimator = pipelines.split(_given(self.estimator))
+        X, y = load(X), load(y)
         X_checked, y_checked = self._checked(X, y, before is not None)
         count = len(y_checked)
         if groups is None:
@@ -216,15 +300,17 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             goal = pipeline_goals.translate(self.goal, [X_checked], columns, [X], ["all rows"])
         else:
             tables = [X] if len(members) == 1 else [take_rows(X, rows) for rows in members]
-            prepared = pipelines.Prepared(before, tables, named, last, settings.privacy == "none")
+            prepared = pipelines.Preprocessing(before, tables, named, last, settings.privacy == "none")
             columns, goal = prepared.columns, pipeline_goals.behind(prepared, self.goal)
             parts = [
                 common.with_own(name, rows, made)
                 for name, rows, made in zip(named, members, prepared.features, strict=True)
             ]
-        room = OneProcess(parts, columns, student, self.engine, positive_label(self.goal, PositiveLabel(self.positive)))
+        teachers = LocalTeachers(
+            parts, columns, student, self.engine, positive_label(self.goal, PositiveLabel(self.positive))
+        )
         del parts
-        taught = room.teach(goal, settings, watch)
+        taught = teachers.teach(goal, settings, watch)
         chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
         self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
         return taught, prepared
@@ -277,7 +363,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: object, y: object) -> float:
         """Return the accuracy of a classifier, r² of a regression."""
-        predicted = self.predict(X)
+        predicted, y = self.predict(X), load(y)
+        check_targets(y)
         with our_errors():
             return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
 
@@ -291,9 +378,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         """
         check_container(X)
         check_container(y, "y")
-        if y is None:
-            raise DataError("SuperTeacher requires y to be passed, but the target y is None")
-        refuse_text(y, "y", "the target of each row")
+        check_targets(y)
         if raw:
             self._outline(X, True)
         else:
@@ -310,7 +395,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             else:
                 target = column_or_1d(y, warn=True)
             target = _plain(target)
-            check_consistent_length(features, target)
+            check_lengths(features, target)
         return features, target
 
     def _outline(self, X: object, reset: bool) -> None:
@@ -328,6 +413,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: object) -> Array:
         check_is_fitted(self)
+        X = load(X)
         check_container(X)
         if self.transformer_ is not None:
             self._outline(X, False)
@@ -358,22 +444,6 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             tags.regressor_tags = RegressorTags(poor_score=True)
             tags.target_tags.positive_only = isinstance(_student(self.estimator).loss, Poisson)
         return tags
-
-
-def _declare() -> None:
-    """Give the class the signature and the description of its settings, as scikit-learn and `help` read them."""
-    own = inspect.signature(SuperTeacher.__init__)
-    kept = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    kept += [
-        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
-        for one in fields(Settings)
-    ]
-    SuperTeacher.__init__.__signature__ = own.replace(parameters=kept)  # type: ignore[attr-defined]
-    told = (Settings.__doc__ or "").partition("\n\n")[2].strip()
-    SuperTeacher.__doc__ = (SuperTeacher.__doc__ or "").replace("{settings}", told)
-
-
-_declare()
 
 
 def _given(learner: Teachable) -> BaseEstimator | Learner:
@@ -420,8 +490,8 @@ def _weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) ->
     for label, value in by_class.items():
         if not (is_number(value) and 0.0 < value < np.inf):
             raise LearnerError(f"{kind}: class_weight of {label!r} is {value!r}, a finite number above 0 is needed")
-    found = np.array([float(by_class.get(label, 1.0)) for label in labels.tolist()])[codes]
-    return found if weights is None else found * weights
+    by_row = np.array([float(by_class.get(label, 1.0)) for label in labels.tolist()])[codes]
+    return by_row if weights is None else by_row * weights
 
 
 def _plain(target: Raw) -> Raw:
@@ -441,12 +511,12 @@ def _per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
         return None
     refuse_text(values, what, "one number for each row")
     try:
-        found = np.asarray(values, dtype=np.float64)
+        numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataTypeError(f"{what} holds something that is no number: {error}") from None
-    if found.shape != (rows,):
-        raise DataError(f"{what} has shape {found.shape}, expected one for each of {rows} rows")
-    return found
+    if numbers.shape != (rows,):
+        raise DataError(f"{what} has shape {numbers.shape}, expected one for each of {rows} rows")
+    return numbers
 
 
 def _warn_of_epsilon(settings: Settings) -> None:

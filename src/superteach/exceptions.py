@@ -19,14 +19,53 @@ SuperteachError
 
 import difflib
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+
+NOT_GIVEN = ...
+
+
+class Setting(NamedTuple):
+    """A setting that an error is about, or that would help: budget=40 in Python, --budget 40 on a command line."""
+
+    name: str
+    value: object = NOT_GIVEN
+
+    def __str__(self) -> str:
+        """Write it as a keyword of Python."""
+        shown = self.value.__name__ if isinstance(self.value, type) else repr(self.value)
+        return f"{self.name}=" if self.value is NOT_GIVEN else f"{self.name}={shown}"
+
+    def as_option(self) -> str:
+        """Write it as an option of the command line."""
+        name = {"random_state": "seed"}.get(self.name, self.name).replace("_", "-")
+        if isinstance(self.value, bool):
+            return f"--{name}" if self.value else f"--no-{name}"
+        if isinstance(self.value, tuple | list):
+            return f"--{name} {':'.join(map(str, self.value))}"
+        if self.value is NOT_GIVEN:
+            return f"--{name}"
+        text = self.value if isinstance(self.value, str | int | float) else type(self.value).__name__.lower()
+        return f"--{name} {getattr(self.value, 'option', text)}"
 
 
 class SuperteachError(Exception):
-    """Base of every error in this package."""
+    """Base of every error in this package: a sentence in parts, of which some may be settings."""
+
+    @property
+    def settings(self) -> "tuple[Setting, ...]":
+        """The settings it names, that at fault first."""
+        return tuple(part for part in self.args if isinstance(part, Setting))
+
+    def sentence(self, write: "Callable[[Setting], str]" = str) -> str:
+        """Put the parts together, with every setting as `write` writes it."""
+        return "".join(write(part) if isinstance(part, Setting) else str(part) for part in self.args)
+
+    def __str__(self) -> str:
+        return self.sentence()
 
 
 class InputError(SuperteachError, ValueError):

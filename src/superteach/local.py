@@ -16,9 +16,9 @@ from superteach.coordinator.problem import setup
 from superteach.coordinator.teach import measure, teach
 from superteach.engines.checkpoint import Journal, Journalled
 from superteach.engines.threads import Threads
-from superteach.exceptions import BudgetError, DataError, DataTypeError, SettingError
+from superteach.exceptions import BudgetError, DataError, DataTypeError, Setting, SettingError
+from superteach.io.labels import DEFAULT, PositiveLabel
 from superteach.io.validation import Part, make_teachers
-from superteach.labels import DEFAULT, PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, PathPoint, Taught
 from superteach.protocol.messages import Answers
@@ -37,8 +37,9 @@ def check_none(settings: Settings) -> None:
     """Refuse private modes over rows on disk: chunks of one table are not separate owners."""
     if settings.privacy != "none":
         raise SettingError(
-            f"privacy={settings.privacy!r} is for owners whose rows fit in memory; rows on disk are taught from with "
-            "privacy='none'"
+            Setting("privacy", settings.privacy),
+            " is for owners whose rows fit in memory; rows on disk are taught from with ",
+            Setting("privacy", "none"),
         )
 
 
@@ -69,7 +70,7 @@ def find_large(X: object, y: object, groups: object, costs: object) -> ParquetTa
     return None
 
 
-class OneProcess:
+class LocalTeachers:
     """Teachers made from parts, ready to be taught from as often as wanted."""
 
     def __init__(
@@ -127,18 +128,18 @@ class OneProcess:
         learner = self.learner
         with closing(self._open(self._teachers)) as engine:
             federation = Federation(engine)
-            room = setup(federation, learner, settings.solver, settings.standardize)
-            federation.gather(Show(room.width, learner.weighted))
+            problem = setup(federation, learner, settings.solver, settings.standardize)
+            federation.gather(Show(problem.width, learner.weighted))
             places = np.flatnonzero(taken).astype(np.float64)
             kept = federation.sum(Select(counts, places, (0,) * len(counts)))
-            if refusal := room.refuses(kept):
-                raise BudgetError(f"budget={settings.budget!r}: the chosen {refusal}; raise the budget")
+            if refusal := problem.refuses(kept):
+                raise BudgetError(Setting("budget", settings.budget), f": the chosen {refusal}; raise the budget")
             raw_goal = lesson.goal.ravel()
-            goal = room.scaling.inside(raw_goal)
-            model = room.fit_chosen(kept.rows, goal)
-            pool = room.fit_pool()
-            likeness, everything, by_chance = measure(room, goal, model, kept.rows, settings.random_state)
-        raw, raw_pool = room.scaling.raw(model), room.scaling.raw(pool)
+            goal = problem.scaling.inside(raw_goal)
+            model = problem.fit_chosen(kept.rows, goal)
+            pool = problem.fit_pool()
+            likeness, everything, by_chance = measure(problem, goal, model, kept.rows, settings.random_state)
+        raw, raw_pool = problem.scaling.raw(model), problem.scaling.raw(pool)
         risk = metrics.risk(raw, raw_goal)
         return replace(
             lesson,

@@ -33,13 +33,13 @@ from superteach.engines.spark import Jobs, Spark
 from superteach.engines.threads import shares_of
 from superteach.exceptions import DataError, DataTypeError, MissingExtra, SettingError, TeachingError, listed, shorten
 from superteach.goals.parse import positive_label
+from superteach.io.labels import DEFAULT, PositiveLabel
 from superteach.io.validation import Part, find_classes
-from superteach.labels import DEFAULT, PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, Taught
 from superteach.protocol import wire
 from superteach.protocol.partitions import Layout, Member, Piece, Task, Told
-from superteach.settings import Given, Settings
+from superteach.settings import Settings, SettingsDict
 from superteach.teacher import resident
 from superteach.types import Positions, Raw
 
@@ -109,7 +109,7 @@ def teach(
     worker_bytes: int | None = None,
     watch: Callable[[Entry], None] | None = None,
     positive: object = None,
-    **settings: Unpack[Given],
+    **settings: Unpack[SettingsDict],
 ) -> tuple[Lesson, DataFrame]:
     """Teach from a DataFrame; return the lesson and the chosen rows, with all their columns.
 
@@ -117,7 +117,7 @@ def teach(
     are numbers or vectors of Spark ML. `worker_bytes` bounds the memory for rows in each Python worker. `positive` is the
     label that coefficients speak for (None: the one that the goal names, else the larger).
     """
-    given: Given = {"rounding": "alone", **settings}
+    given: SettingsDict = {"rounding": "alone", **settings}
     told = Settings(**given)
     chosen = positive_label(goal, PositiveLabel(positive))
     found = teach_table(df, learner, lambda *_: goal, told, target, owner, features, costs, worker_bytes, watch, chosen)

@@ -13,9 +13,9 @@ from sklearn.svm import LinearSVC
 import superteach as st
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import PerturbedFit
+from superteach.lesson import Words
 from superteach.losses import LOSSES, Squared
 from superteach.protocol.queries import OPEN
-from superteach.words import Words
 from superteach_lab.compare.task import Task
 from superteach_lab.rivals import by_name
 from tests.selection.oracle import can_be_met, gradients_of, margin_of

@@ -157,10 +157,10 @@ def test_interrupting_a_real_process_leaves_nothing(tmp_path: Path) -> None:
     )
     os.close(terminal)
     seen, ended = b"", time.monotonic() + 60
-    while b"solve the teaching problem" not in seen and time.monotonic() < ended:
+    while b"solving the paper's problem" not in seen and time.monotonic() < ended:
         if select.select([screen], [], [], 1.0)[0]:
             seen += os.read(screen, 65536)
-    assert b"solve the teaching problem" in seen
+    assert b"solving the paper's problem" in seen
     process.send_signal(signal.SIGINT)
     tail = b""
     while process.poll() is None and time.monotonic() < ended:

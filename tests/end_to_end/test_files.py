@@ -159,7 +159,7 @@ def test_bad_columns_are_refused_by_name(
 BAD_TEXTS = {
     "": "is empty",
     "x,y": "no rows",
-    "x,y\n1,2\n3\n": "line 3 has 1 cell, the line of column names 2",
+    "x,y\n1,2\n3\n": "has 1 cell in line 3 but 2 column names",
     "x,x,y\n1,2,3\n": "2 columns named 'x'",
     "x;y\n1;2\n": "separate columns by ';'",
     ",x,y\n0,1,2\n": "without a name",

@@ -20,7 +20,7 @@ def taught(X, y, owner, goal):
 @pytest.mark.long(every=3)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_lesson_is_as_good_in_any_units(seed):
-    """Predictions are as near to the goal's, within a factor of 2, and as near as the linearised model promised."""
+    """Predictions are as near to the goal's, within a factor of 2."""
     X, y, owner = make_classification_pool(4000, 8, 5, random_state=seed)
     draw = np.random.default_rng([seed, 1])
     fit = LogisticRegression(C=WEAK, tol=1e-10, solver="newton-cholesky").fit(X, y)
@@ -43,4 +43,3 @@ def test_the_lesson_is_as_good_in_any_units(seed):
         assert lesson.prediction_distance <= 2.0 * lessons["as drawn"].prediction_distance, name
         assert lesson.prediction_distance <= 0.01 * lesson.prediction_spread, name
         assert lesson.taught, name
-        assert 1 / 1.5 <= lesson.predicted_distance / lesson.distance <= 1.5, name

@@ -13,8 +13,8 @@ import pyarrow.csv
 import pytest
 
 from superteach.exceptions import counted
-from superteach.report.words import asked, interruption
-from superteach.settings import in_options
+from superteach.report import page_of
+from superteach.report.words import interruption
 from tests.end_to_end.orders import USUAL, assert_refused, command, contents, files_of, run
 
 _WRONG = re.compile(r"(?<![\d,.])1 (?:rows|teachers|questions|queries|columns|figures|rounds|sizes)\b")
@@ -65,29 +65,9 @@ def test_a_report_of_one_row_agrees(pool: Path, tmp_path: Path) -> None:
     stored = json.loads((tmp_path / "out" / "lesson.json").read_text())
     stored["settings"]["budget"], stored["pool_rows"] = 1, 1
     (tmp_path / "one.json").write_text(json.dumps(stored))
-    text = " ".join(asked(Lesson.load(tmp_path / "one.json")))
+    text = page_of(Lesson.load(tmp_path / "one.json")).html()
     assert 'hold <data value="1">1</data> row between them' in text
     assert "was to have 1 row." in text
-
-
-@pytest.mark.parametrize(
-    ("said", "wanted"),
-    [
-        ("budget=(0.4, 0.1): a range", "--budget 0.4:0.1: a range"),
-        ("raise the budget, or use budget='best'", "raise the budget, or use --budget best"),
-        ("solver=Newton(tolerance=1e-10) goes not with method='match'", "--solver newton goes not with --method match"),
-        ("standardize=True needs sums; privacy='dp' has none", "--standardize needs sums; --privacy dp has none"),
-        ("goal=PerturbedFit(seed=0) is fitted", "--goal perturbed is fitted"),
-        ("goals.MaxAUC needs a classifier", "--goal max-auc needs a classifier"),
-        ("LogisticRegression(C=0.0) cannot be taught: C must be", "--C 0.0 cannot be taught: it must be"),
-        ("restarts=0 must be an int of at least 1", "--restarts 0 must be a whole number of at least 1"),
-        ("needs risk_target=, the risk", "needs --risk-target, the risk"),
-        ("column 'my_budget=3' of x", "column 'my_budget=3' of x"),
-    ],
-)  # fmt: skip
-def test_messages_name_options(said: str, wanted: str) -> None:
-    assert in_options(said) == wanted
-    assert in_options(wanted) == wanted
 
 
 PYTHON = re.compile(r"np\.|numpy|\w=\(|\w='|\w=\w|\bNone\b|\bTrue\b|\bint\b|[A-Z]\w+\(")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from superteach import SuperTeacher, datasets, plugins
+from superteach import SuperTeacher, datasets, packages
 from superteach.cli import app
 from superteach.exceptions import MissingExtra
 
@@ -19,15 +19,15 @@ BARE = "pip install superteach-lab"
 @pytest.fixture
 def no_laboratory(monkeypatch):
     """Hide every entry point of the laboratory."""
-    found = plugins.parts
+    found = packages.parts
 
     def own(group):
         return {name: entry for name, entry in found(group).items() if not entry.value.startswith("superteach_lab")}
 
-    monkeypatch.setattr(plugins, "parts", own)
+    monkeypatch.setattr(packages, "parts", own)
 
 
-@pytest.mark.parametrize("command", plugins.LABORATORY[plugins.COMMANDS])
+@pytest.mark.parametrize("command", packages.LABORATORY[packages.COMMANDS])
 def test_a_command_names_what_to_install(no_laboratory, capsys, command):
     """One line, and the status of bad usage."""
     with pytest.raises(SystemExit) as end:
@@ -76,13 +76,13 @@ def test_loaders_name_what_to_install(no_laboratory):
         _ = datasets.load_nothing
 
 
-@pytest.mark.parametrize("group", plugins.LABORATORY)
+@pytest.mark.parametrize("group", packages.LABORATORY)
 def test_the_laboratory_brings_what_the_product_says_of_it(group):
     """Names in the product and entry points of the laboratory are the same, and each can be loaded."""
-    from_there = {name for name, entry in plugins.parts(group).items() if entry.value.startswith("superteach_lab")}
-    assert from_there == set(plugins.LABORATORY[group])
-    for name in plugins.parts(group):
-        assert callable(plugins.load(group, name))
+    from_there = {name for name, entry in packages.parts(group).items() if entry.value.startswith("superteach_lab")}
+    assert from_there == set(packages.LABORATORY[group])
+    for name in packages.parts(group):
+        assert callable(packages.load(group, name))
 
 
 def test_help_loads_nothing_heavy():

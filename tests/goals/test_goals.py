@@ -22,7 +22,7 @@ from tests.oracles import TIGHT
 
 
 def room_of(federation_of, X, y, K=3, learner=None, standardize=False):
-    """A classroom after set-up, with labels −1 and +1."""
+    """A problem after set-up, with labels −1 and +1."""
     learner = st.Learner.of(learner or LogisticRegression(fit_intercept=False))
     return setup(federation_of(X, y, K), learner, None, standardize)
 
@@ -325,8 +325,8 @@ def test_the_protocol_is_small(pool, federation_of):
     """`vector` alone makes a goal; `check` is called where there is one."""
 
     class Half:
-        def vector(self, classroom):
-            return 0.5 * classroom.scaling.raw(classroom.fit_pool())
+        def vector(self, problem):
+            return 0.5 * problem.scaling.raw(problem.fit_pool())
 
     assert isinstance(Half(), Goal)
     assert not isinstance(Half(), CheckedGoal)
@@ -341,7 +341,7 @@ def test_the_protocol_is_small(pool, federation_of):
 def test_an_object_that_is_no_goal_is_told_what_one_is(pool, federation_of):
     """A class of one's own that forgot its method."""
     federation = federation_of(*pool("logistic", 20, 3, 0), 2)
-    with pytest.raises(GoalError, match=r"an object with vector\(classroom\), got object"):
+    with pytest.raises(GoalError, match=r"an object with vector\(problem\), got object"):
         st.teach(federation, LogisticRegression(), object())
     assert federation.ledger == ()
 

@@ -76,7 +76,7 @@ class Own:
     def __init__(self, value):
         self.value = value
 
-    def vector(self, classroom):
+    def vector(self, problem):
         return self.value
 
 
@@ -124,7 +124,7 @@ BAD = {
         0, -1, ROWS + 1, 0.0, -0.1, 1.5, np.nan, np.inf, None, "half", True, [5], 3j, np.array(5), HUGE,
     ],
     (LearnerError, "estimator"): [
-        LogisticRegression, "logistic", 3, Lasso(), SVC(), LogisticRegression(C=np.inf), LogisticRegression(C=0),
+        LogisticRegression, "logistic", 3, Lasso(), SVC(), LogisticRegression(C=np.nan), LogisticRegression(C=0),
         LogisticRegression(C="1"), LogisticRegression(C=HUGE), LogisticRegression(C=np.complex128(1 + 1j)),
         LogisticRegression(class_weight="balanced"), LogisticRegression(l1_ratio=0.5), LinearSVC(loss="hinge"),
         LogisticRegression(solver="liblinear", intercept_scaling="wide"), LinearSVC(intercept_scaling=None),
@@ -393,8 +393,8 @@ def test_a_goal_sees_the_pool():
     """A goal of one's own may fit the learner on all rows, and gets scikit-learn's model."""
 
     class Pool:
-        def vector(self, classroom):
-            return classroom.scaling.raw(classroom.fit_pool())
+        def vector(self, problem):
+            return problem.scaling.raw(problem.fit_pool())
 
     for standardize in (False, True):
         lesson = teach(goal=Pool(), estimator=LogisticRegression(C=0.5), standardize=standardize).lesson_

@@ -11,7 +11,7 @@ import numpy as np
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.teach import teach
 from superteach.engines.threads import Threads
-from superteach.exceptions import BudgetError, SuperteachError, reason_of
+from superteach.exceptions import BudgetError, Setting, SuperteachError, reason_of, shorten
 from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.optim.problem import Scaling, ridge_penalty
@@ -139,7 +139,7 @@ class Reply:
     sealed: Sealed
 
 
-class Tapped(Threads):
+class TappedThreads(Threads):
     """Teachers in one process, and somebody who listens where the coordinator does."""
 
     def __init__(
@@ -179,7 +179,7 @@ class Tapped(Threads):
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class Transcript:
     """A lesson, what a coordinator saw of it, and what every owner chose (which nobody sees in a private mode)."""
 
     lesson: Lesson
@@ -208,15 +208,15 @@ def listen(
     choose: bool = True,
     memory: Memory | None = None,
     **settings: Any,
-) -> Heard:
+) -> Transcript:
     """Teach in this process, with real guards and noise, and write down what leaves the owners."""
-    engine = Tapped(subject, door, choose, memory)
+    engine = TappedThreads(subject, door, choose, memory)
     given = {"privacy": mode.name, "epsilon": mode.epsilon, "delta": mode.delta, "budget": subject.budget}
     try:
         lesson = teach(Federation(engine), subject.learner, subject.goal, **{**given, **settings})
     finally:
         engine.close()
-    return Heard(lesson, engine.replies, tuple(state.chosen for state in engine.states()))
+    return Transcript(lesson, engine.replies, tuple(state.chosen for state in engine.states()))
 
 
 def with_enough_rows(subject: Subject, work: Callable[[Subject], Result]) -> Result:
@@ -279,5 +279,6 @@ class Finding:
 
 def failure(error: Exception) -> str:
     """Say why a lesson or an attack failed: our own errors explain themselves, others are named."""
-    text = reason_of(error)
-    return text if isinstance(error, SuperteachError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, SuperteachError):
+        return shorten(error.sentence(Setting.as_option))
+    return f"{type(error).__name__}: {reason_of(error)}"

@@ -11,8 +11,7 @@ import typer
 
 from superteach.cli.lines import say
 from superteach.exceptions import SettingError, reason_of
-from superteach.settings import in_options
-from superteach.words import PRIVACY
+from superteach.privacy import PRIVACY
 
 if TYPE_CHECKING:
     from superteach_lab.audit.run import Audit
@@ -23,7 +22,7 @@ ABOUT = (
     "write one page for whoever answers for the data.\n\n"
     "Without files a small synthetic pool is used. Nothing leaves this machine, and no ledger is charged."
 )
-app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 _POOL, _PRIVACY, _RESULT = "Pool", "Privacy", "Result"
 
 
@@ -97,10 +96,11 @@ def audit(
     """Read the options, run the audit, write the page and show a table."""
     from superteach.cli import screen
     from superteach.cli.goal import positive_unsaid
+    from superteach.cli.request import read_budget
     from superteach.coordinator.budget import check_least, lesson_sizes
     from superteach.learner import Learner
     from superteach.privacy.accounting import Mode
-    from superteach.settings import check_budget, read_budget
+    from superteach.settings import check_budget
     from superteach_lab.audit.page import page_of
     from superteach_lab.audit.run import audit as run
     from superteach_lab.paper.workers import cores
@@ -109,7 +109,7 @@ def audit(
     wanted = tuple(dict.fromkeys(privacy or PRIVACY))
     if odd := [name for name in wanted if name not in PRIVACY]:
         raise SettingError(f"--privacy {odd[0]!r} is not known; there are {', '.join(PRIVACY)}")
-    size = None if budget is None else check_budget(read_budget(budget))
+    size = None if budget is None else check_budget("budget", read_budget(budget))
     if isinstance(size, str | tuple):
         raise SettingError(f"--budget {budget} is several sizes, and an audit is of one: give a count or a fraction")
     account = None if ledger is None else _ledger(ledger, epsilon, delta)
@@ -121,18 +121,18 @@ def audit(
             counts = lesson_sizes(size, subject.count, len(subject.goal))
             check_least(counts, size, subject.count, len(subject.goal), Learner.of(subject.learner))
             subject = replace(subject, budget=counts[0])
-        found = run(subject, wanted, epsilon, delta, runs, watch, workers or cores())
-    found.ledger = account
+        result = run(subject, wanted, epsilon, delta, runs, watch, workers or cores())
+    result.ledger = account
     place.parent.mkdir(parents=True, exist_ok=True)
-    page_of(found).write(place)
+    page_of(result).write(place)
     if as_json:
-        _print_json(found)
+        _print_json(result)
     else:
-        _show(found)
+        _show(result)
         if unsaid := "" if goal is None else positive_unsaid(goal, positive, subject.positive):
             say(unsaid)
         say(f"The page is in {out}")
-    if found.incomplete or not found.kept:
+    if result.incomplete or not result.kept:
         raise typer.Exit(1)
 
 
@@ -174,7 +174,7 @@ def _subject(
     import numpy as np
     from scipy import sparse
 
-    from superteach.cli.goal import FROM_DATA, check_goal_file, check_goal_name, find_positive, make_goal
+    from superteach.cli.goal import FROM_DATA, check_goal_name, find_positive, is_file, make_goal
     from superteach.coordinator.named import build_learner
     from superteach.coordinator.shares import public_goal
     from superteach.goals import CheckedGoal, check_goal
@@ -200,15 +200,12 @@ def _subject(
     if target is None or goal is None:
         missing = "--target" if target is None else "--goal"
         raise SettingError(f"{missing} is missing: files need the column to be predicted and a goal that is public")
-    if goal.startswith(FROM_DATA):
-        check_goal_name(goal)
-    elif goal not in ("perturbed", "max-auc"):
-        check_goal_file(goal, "from-data:FILE")
-    else:
+    if not is_file(goal) and not goal.startswith(FROM_DATA):
         raise SettingError(
             f"--goal {goal} is found from the rows themselves, and an audit needs a goal that is public: name a .json or "
             ".npy file, or from-data:FILE with rows that are nobody's secret"
         )
+    check_goal_name(goal)
     label = find_positive(goal, positive)
     names = None if features is None else [name.strip() for name in features.split(",")]
     numeric = not student.loss.classifies
@@ -252,7 +249,7 @@ def _ledger(folder: Path, epsilon: float, delta: float) -> dict[str, float]:
     return {"lifetime": life, "spent": spent, "left": ledger.left, "lessons": len(entries)}
 
 
-def _print_json(found: Audit) -> None:
+def _print_json(result: Audit) -> None:
     from dataclasses import asdict
 
     from superteach.lesson import to_json
@@ -266,24 +263,24 @@ def _print_json(found: Audit) -> None:
                 "kept": one.kept,
                 "attacks": [asdict(finding) for finding in one.findings],
             }
-            for one in found.audited
+            for one in result.modes
         ],
-        "positive": found.subject.positive,
-        "kept": found.kept,
-        "unmeasured": found.unmeasured,
-        "ledger": found.ledger,
+        "positive": result.subject.positive,
+        "kept": result.kept,
+        "unmeasured": result.unmeasured,
+        "ledger": result.ledger,
     }
-    if found.accounted is not None:
+    if result.epsilon_report is not None:
         stored["epsilon"] = {
-            "claimed": found.accounted.mode.epsilon,
-            "measured": [asdict(one) for one in found.accounted.measured],
-            "noise": asdict(found.accounted.noise),
-            "variants": [asdict(one) for one in found.accounted.variants],
+            "claimed": result.epsilon_report.mode.epsilon,
+            "measured": [asdict(one) for one in result.epsilon_report.measured],
+            "noise": asdict(result.epsilon_report.noise),
+            "variants": [asdict(one) for one in result.epsilon_report.variants],
         }
     sys.stdout.write(to_json(stored))
 
 
-def _show(found: Audit) -> None:
+def _show(result: Audit) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -293,29 +290,30 @@ def _show(found: Audit) -> None:
     terminal = sys.stdout.isatty()
     table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, padding=(0, 1 if terminal else 2, 0, 0))
     table.add_column("attack")
-    for one in found.audited:
+    for one in result.modes:
         table.add_column(one.mode, justify="right", no_wrap=True)
-    for attack in dict.fromkeys(finding.attack for one in found.audited for finding in one.findings):
-        cells = [next((each for each in one.findings if each.attack == attack), None) for one in found.audited]
+    for attack in dict.fromkeys(finding.attack for one in result.modes for finding in one.findings):
+        cells = [next((each for each in one.findings if each.attack == attack), None) for one in result.modes]
         table.add_row(attack, *map(_cell, cells))
     Console(width=None if terminal else 160).print(table)
-    for one in found.audited:
+    for one in result.modes:
         if one.refused:
-            say(in_options(f"{one.mode}: no lesson was taught: {one.refused}"))
+            say(f"{one.mode}: no lesson was taught: {one.refused}")
         for finding in one.findings:
             if finding.failed or finding.broken or (finding.auc or 0.0) > MOST_AUC:
-                say(in_options(f"{one.mode}: {finding.attack}: {finding.said}"))
-    if found.unmeasured:
-        say(in_options(f"ε was not measured: {found.unmeasured}"))
-    if found.accounted is not None:
-        least = max(one.epsilon for one in found.accounted.measured)
-        runs = max(one.runs for one in found.accounted.measured)
-        missed = [one.variant for one in found.accounted.variants if one.caught is False]
-        unsure = [one.variant for one in found.accounted.variants if one.caught is None]
+                say(f"{one.mode}: {finding.attack}: {finding.said}")
+    if result.unmeasured:
+        say(f"ε was not measured: {result.unmeasured}")
+    report = result.epsilon_report
+    if report is not None:
+        least = max(one.epsilon for one in report.measured)
+        runs = max(one.runs for one in report.measured)
+        missed = [one.variant for one in report.variants if one.caught is False]
+        unsure = [one.variant for one in report.variants if one.caught is None]
         outcome = "NOT found out: " + ", ".join(missed) if missed else "all found out"
         say(
-            f"ε claimed {found.accounted.mode.epsilon:g}, measured at least {least:.3g} (95% confidence, {runs:,} runs), "
-            f"{'nothing speaks' if found.accounted.honest else 'the measurements SPEAK'} against the claim; "
+            f"ε claimed {report.mode.epsilon:g}, measured at least {least:.3g} (95% confidence, {runs:,} runs), "
+            f"{'nothing speaks' if report.honest else 'the measurements SPEAK'} against the claim; "
             f"modes broken on purpose {outcome}"
             + (f" but for those that could not be run: {', '.join(unsure)}" if unsure else "")
         )

@@ -63,10 +63,7 @@ def run(source: Source, contestants: Sequence[Contestant], seeds: int | None, fo
 
     def watch(cell: Cell) -> None:
         place = f"{cells.index(cell) + 1}/{len(cells)}"
-        print(
-            f"{source.name} {place}: {cell.contestant.name}, {cell.size:,} rows, seed {cell.seed}",
-            file=sys.stderr,
-        )
+        print(f"{source.name} {place}: {cell.contestant.name}, {cell.size:,} rows, seed {cell.seed}", file=sys.stderr)
 
     bench.run(source, cells, records, SECONDS, watch)
 

@@ -25,13 +25,7 @@ from superteach.optim import Block, Newton
 from superteach.optim.function import Function, Moments
 from superteach.optim.problem import DualProblem, Quadratic
 from superteach.types import Array
-from superteach_lab.experiments.pool import (
-    RIDGE_PER_ROW,
-    SPARSITY,
-    ErrataPool,
-    logistic_pool,
-    ridge_pool,
-)
+from superteach_lab.experiments.pool import RIDGE_PER_ROW, SPARSITY, ErrataPool, logistic_pool, ridge_pool
 from superteach_lab.fit import fitted
 
 HEAVY_RIDGE = 1e-2

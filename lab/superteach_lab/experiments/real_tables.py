@@ -62,12 +62,12 @@ class MovedFit:
     seed: int
     share: float
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Fit from sums, then move."""
-        truth = classroom.fit_pool()
+        truth = problem.fit_pool()
         noise = np.random.default_rng(self.seed).standard_normal(len(truth))
         noise *= self.share * np.linalg.norm(truth) / np.linalg.norm(noise)
-        return classroom.scaling.raw(truth + noise)
+        return problem.scaling.raw(truth + noise)
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,7 @@ def discuss(found: Sequence[tuple[Target, Findings]]) -> Discussed:
             [*_pattern(numbers), *_dips(numbers), *_weights(numbers), *_rounds(numbers), *_theorem(numbers)],
         ),
         ("What does not reproduce", [*_ridge(numbers), *_real(numbers)]),
-        (
-            "Where match wins, and where it does not",
-            [*_hundred(numbers), *_unreachable(numbers), *_price(numbers)],
-        ),
+        ("Where match wins, and where it does not", [*_hundred(numbers), *_unreachable(numbers), *_price(numbers)]),
     ]
     return [(heading, words) for heading, words in parts if words]
 

@@ -17,12 +17,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from superteach import plugins
-from superteach.cli import federation, lessons, site
+from superteach import packages
+from superteach.cli import federation, site
 from superteach.cli.lines import warn
-from superteach.cli.request import Request, takes
-from superteach.exceptions import InputError, SettingError, SuperteachError
-from superteach.settings import in_options
+from superteach.cli.request import Request, with_options
+from superteach.exceptions import InputError, Setting, SettingError, SuperteachError
 
 
 class _Group(TyperGroup):
@@ -33,7 +32,7 @@ class _Group(TyperGroup):
         options["standalone_mode"] = False
         given = list(sys.argv[1:] if args is None else args)
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: warn(f"warning: {in_options(str(message))}")
+            warnings.showwarning = lambda message, *_, **__: warn(f"warning: {message}")
             status = _status_of(lambda: super(_Group, self).main(args, *rest, **options), given)
         if standalone_mode:
             sys.exit(status)
@@ -42,18 +41,18 @@ class _Group(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Name our own commands, then the commands of other packages."""
         own = super().list_commands(ctx)
-        return [*own, *sorted(set(plugins.parts(plugins.COMMANDS)) - set(own))]
+        return [*own, *sorted(set(packages.parts(packages.COMMANDS)) - set(own))]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Find a command here, or in the package that brings it."""
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
-        if cmd_name in plugins.parts(plugins.COMMANDS):
-            command = typer.main.get_command(plugins.load(plugins.COMMANDS, cmd_name))
+        if cmd_name in packages.parts(packages.COMMANDS):
+            command = typer.main.get_command(packages.load(packages.COMMANDS, cmd_name))
             command.name = cmd_name
             return command
-        if cmd_name in plugins.LABORATORY[plugins.COMMANDS]:
+        if cmd_name in packages.LABORATORY[packages.COMMANDS]:
             raise SettingError(
                 f"superteach {cmd_name} comes with the laboratory, which is not installed: run  "
                 "pip install superteach-lab"
@@ -76,7 +75,7 @@ def _status_of(command: Callable[[], object], given: Sequence[str] = ()) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except SuperteachError as error:
-        return _fail(in_options(str(error)), 2 if isinstance(error, InputError) else 1)
+        return _fail(error.sentence(Setting.as_option), 2 if isinstance(error, InputError) else 1)
     except MemoryError as error:
         return _fail(f"not enough memory: {error}", 1)
     except OSError as error:
@@ -94,7 +93,7 @@ def _status_of(command: Callable[[], object], given: Sequence[str] = ()) -> int:
 
 def _usage(error: Any, given: Sequence[str]) -> str:
     """Say what Typer found wrong and in which value, and which page of the help to see where that says not what to do."""
-    text = str(error.format_message()).rstrip(".")
+    text = str(error.format_message()).rstrip(".").replace("Value error, ", "")
     for name in getattr(getattr(error, "param", None), "opts", ()):
         seen = [value for option, value in pairwise(given) if option == name]
         if text.startswith("Invalid value") and seen and repr(seen[-1]) not in text:
@@ -113,7 +112,7 @@ def _fail(message: str, status: int) -> int:
 app = typer.Typer(
     cls=_Group,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     # A pretty traceback shows local variables, which hold private rows.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -122,18 +121,13 @@ app = typer.Typer(
 
 # Help is text of its own here: Typer shows a docstring with the line breaks it has in the source.
 _ABOUT = (
-    "Several owners of private rows teach one model together.\n\n"
-    "A coordinator agrees with the owners on prices, from sums, and picks the few rows from which a learner, "
-    "trained on nothing else, learns the model you want it to learn."
+    "Choose the few rows from which a learner, trained on nothing else, learns the model you want it to learn. The rows may "
+    "belong to several owners who keep them to themselves."
 )
 _ABOUT_TEACH = (
-    "Choose rows of all files from which a learner, trained on them alone, learns the goal.\n\n"
-    "The folder receives report.html (to read or send), model.json (the taught model), lesson.json (its quality "
-    "and what it took) and, for every teacher, chosen/<teacher>.csv: the numbers of the chosen rows in that "
-    "teacher's file, the first being 0. Where rows stay on disk it receives chosen.parquet, the rows with their file and "
-    "number, and mask/, a truth value for every row of each file."
+    "Choose the rows from which a learner, trained on them alone, learns a goal. The folder receives report.html, "
+    "model.json, lesson.json, and the numbers of the chosen rows in each teacher's file (the first row is 0)."
 )
-
 _ABOUT_CHECK = (
     "Verify a lesson without trusting what made it.\n\n"
     "scikit-learn alone fits the chosen rows, and must find the stated model; an independent checker looks at every proof. "
@@ -148,7 +142,7 @@ _ABOUT_REPORT = (
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from superteach.versions import VERSION
+        from superteach.packages import VERSION
 
         typer.echo(f"superteach {VERSION}")
         raise typer.Exit()
@@ -166,9 +160,7 @@ def _start(
         typer.echo(context.get_help())
 
 
-@app.command(help=_ABOUT_TEACH)
-@takes(Request)
-def teach(request: Request) -> None:
+def _teach(request: Request) -> None:
     """Hand the command line over as one request."""
     from superteach.cli.folder import check_folder, claim
 
@@ -181,7 +173,10 @@ def teach(request: Request) -> None:
         run(request, place)
 
 
-@app.command()
+app.command("teach", help=_ABOUT_TEACH, short_help="Choose rows that teach a goal.")(with_options(Request, _teach))
+
+
+@app.command(short_help="Watch two methods on synthetic rows.")
 def demo(
     rows: Annotated[int, typer.Option(min=100, help="Rows of all teachers together.")] = 5000,
     teachers: Annotated[int, typer.Option(min=1, help="How many teachers share them.")] = 5,
@@ -194,7 +189,7 @@ def demo(
     run(rows, teachers, seed, out)
 
 
-@app.command(help=_ABOUT_REPORT)
+@app.command(help=_ABOUT_REPORT, short_help="Write a lesson as a page to read or send.")
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder that superteach teach wrote.", show_default=False)],
     against: Annotated[
@@ -218,7 +213,7 @@ _ABOUT_DROP = (
 _ROWS, _ASKED, _RESULT = "Rows", "Question", "Result"
 
 
-@app.command(help=_ABOUT_DROP)
+@app.command(help=_ABOUT_DROP, short_help="Find the fewest rows that carry a finding.")
 def drop(
     file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", show_default=False)],
     target: Annotated[str | None, typer.Option(help="Column to be predicted.", rich_help_panel=_ROWS)] = None,
@@ -278,7 +273,7 @@ def drop(
     )  # fmt: skip
 
 
-@app.command(help=_ABOUT_CHECK)
+@app.command(help=_ABOUT_CHECK, short_help="Verify a lesson without trusting what made it.")
 def check(
     folder: Annotated[Path, typer.Argument(help="Folder that superteach teach wrote.", show_default=False)],
     rows: Annotated[
@@ -297,7 +292,6 @@ def check(
 
 
 federation.add_commands(app)
-lessons.add_commands(app)
 site.add_commands(app)
 
 

@@ -10,32 +10,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from superteach.exceptions import GoalError, reason_of
-from superteach.labels import PositiveLabel
-from superteach.settings import WITHOUT
-from superteach.types import Array, Label, Labels
+from superteach.io.labels import PositiveLabel
+from superteach.types import Array, Foreign, Label, Labels
 
 if TYPE_CHECKING:
     from superteach.goals import Goal
 
 SUFFIXES = (".json", ".npy")
-FITTED = ("perturbed", "max-auc")
 FROM_DATA = "from-data:"
+NAMES = ("perturbed", "max-auc", "without:COLUMN", f"{FROM_DATA}FILE")
+"""Goals with a name, as `superteach.goals.BY_OPTION` has them; a test compares both."""
 
 
 def check_goal_name(text: str) -> None:
     """Refuse, before any row is read, what can be no goal."""
-    if text.startswith(FROM_DATA):
-        if not Path(text.removeprefix(FROM_DATA)).is_file():
-            raise GoalError(
-                f"reference file {text.removeprefix(FROM_DATA)!r} of the goal does not exist; check the path"
-            )
-    elif is_file(text):
-        check_goal_file(text, f"'perturbed', 'max-auc', '{WITHOUT}COLUMN' or '{FROM_DATA}FILE'")
+    if not is_file(text):
+        path = text.removeprefix(FROM_DATA)
+        if path != text and not Path(path).is_file():
+            raise GoalError(f"reference file {path!r} of the goal does not exist; check the path")
+        return
+    check_goal_file(text)
 
 
 def is_file(text: str) -> bool:
     """Tell files of numbers from goals that have a name."""
-    return text not in FITTED and not text.startswith((WITHOUT, FROM_DATA))
+    return text.partition(":")[0] not in [name.partition(":")[0] for name in NAMES]
 
 
 def find_positive(text: str, chosen: str | None) -> PositiveLabel:
@@ -69,21 +68,22 @@ def make_goal(
     encoding: str = "utf-8",
 ) -> Array | Goal:
     """Make the goal that `text` names; rows of a reference file have the same columns and target."""
-    from superteach.coordinator.named import fitted_goal
-    from superteach.goals import FromData
+    from superteach.goals import BY_OPTION, OptionSource
     from superteach.io.tables import read_pool
 
-    if (fitted := fitted_goal(text, seed)) is not None:
-        return fitted
-    if text.startswith(FROM_DATA):
-        part = read_pool([text.removeprefix(FROM_DATA)], target, None, columns, numeric, None, encoding).parts[0]
-        return FromData(part.take_features(), part.take_target())
+    def read(path: str) -> tuple[Foreign, Foreign]:
+        part = read_pool([path], target, None, columns, numeric, None, encoding).parts[0]
+        return part.take_features(), part.take_target()
+
+    name, _, rest = text.partition(":")
+    if name in BY_OPTION:
+        return BY_OPTION[name].from_option(rest, OptionSource(seed, read))
     return read_goal(text, columns, intercept, classes)
 
 
-def check_goal_file(path: str | Path, others: str = "'perturbed'") -> Path:
+def check_goal_file(path: str | Path) -> Path:
     """Refuse, before any row is read, what can be no goal file."""
-    place = Path(path)
+    place, others = Path(path), f"{', '.join(NAMES[:-1])} or {NAMES[-1]}"
     if place.suffix.lower() not in SUFFIXES:
         raise GoalError(f"goal {str(path)!r} is not known: name a .json or .npy file, or write {others}")
     if not place.exists():
@@ -98,6 +98,15 @@ def read_goal(path: str | Path, columns: Sequence[str], intercept: bool, classes
     return goal_vector(load_goal(path), f"goal file {str(path)!r}", columns, intercept, classes)
 
 
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make an object of JSON, in which no name stands twice."""
+    stored = dict(pairs)
+    twice = [name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place])]
+    if twice:
+        raise ValueError(f"{twice[0]!r} stands there twice; keep one of them")
+    return stored
+
+
 def load_goal(path: str | Path) -> object:
     """Read what a goal file holds, before anybody knows the columns."""
     place = check_goal_file(path)
@@ -107,7 +116,7 @@ def load_goal(path: str | Path) -> object:
             if place.suffix.lower() == ".npy":
                 stored: object = np.lib.format.read_array(file, allow_pickle=False)
             else:
-                stored = json.loads(file.read().decode("utf-8-sig"))
+                stored = json.loads(file.read().decode("utf-8-sig"), object_pairs_hook=_once)
     except Exception as error:
         raise GoalError(f"goal file {str(path)!r} cannot be read: {reason_of(error)}") from None
     return stored

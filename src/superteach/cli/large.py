@@ -14,7 +14,7 @@ from superteach.cli.folder import file_names
 from superteach.cli.request import Request
 from superteach.engines.checkpoint import ANEW, Journal
 from superteach.exceptions import SettingError, TeachingError, reason_of
-from superteach.io.tables import SUFFIXES
+from superteach.io.formats.parquet import is_parquet
 from superteach.learner import Learner
 from superteach.lesson import Taught, versions
 from superteach.settings import Settings
@@ -29,7 +29,7 @@ def find_table(request: Request, features: list[str] | None, numeric: bool) -> P
     if request.out_of_core is False and not folders:
         return None
     wanted = bool(folders) or request.out_of_core is True
-    plain = all(path.suffix.lower() == SUFFIXES[1] and path.is_file() for path in named if path not in folders)
+    plain = all(is_parquet(path) and path.is_file() for path in named if path not in folders)
     if not wanted and (request.owner is not None or not named or not plain):
         return None
     if request.owner is not None:
@@ -40,7 +40,7 @@ def find_table(request: Request, features: list[str] | None, numeric: bool) -> P
 
 
 @contextmanager
-def unfinished(
+def lesson_journal(
     request: Request, settings: Settings, pool: LargePool, learner: Learner, place: Path
 ) -> Iterator[Journal]:
     """Keep the journal of a lesson beside its result; remove it when the lesson is done, else leave it to --resume."""
@@ -88,8 +88,8 @@ def unfinished(
 
 def write_large(folder: Path, taught: Taught, pool: LargePool) -> Json:
     """Write the chosen rows; return what lesson.json says of parts and of files."""
-    told = zip(taught.lesson.teachers, taught.chosen, pool.counts, strict=True)
-    parts = [{"teacher": name, "rows": len(chosen), "held": held} for name, chosen, held in told]
+    chosen_by_part = zip(taught.lesson.teachers, taught.chosen, pool.counts, strict=True)
+    parts = [{"teacher": name, "rows": len(chosen), "held": held} for name, chosen, held in chosen_by_part]
     return {"files": parts, "tables": _write_rows(folder, pool, pool.numbers(taught.chosen))}
 
 

@@ -18,11 +18,11 @@ from superteach.goals import MaxAUC, PerturbedFit, Without
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
 from superteach.lesson import Entry, to_json
+from superteach.privacy import PRIVACY
 from superteach.report.markup import size_text
 from superteach.report.words import exposure
 from superteach.settings import Budget, Settings
 from superteach.types import Json, Label
-from superteach.words import PRIVACY
 
 MOST = 5000
 """Rows that are invented at most, so that a rehearsal takes seconds; not measured how rounds depend on their number."""
@@ -82,34 +82,34 @@ def rehearse(
     }
 
 
-def say(told: Json, as_json: bool) -> None:
+def show(facts: Json, as_json: bool) -> None:
     """Show a rehearsal."""
     if as_json:
-        sys.stdout.write(to_json(told))
+        sys.stdout.write(to_json(facts))
         return
-    teachers, privacy = len(told["teachers"]), told["privacy"]
-    rows = "an unknown number of rows" if told["rows"] is None else counted(told["rows"], "rows")
+    teachers, privacy = len(facts["teachers"]), facts["privacy"]
+    rows = "an unknown number of rows" if facts["rows"] is None else counted(facts["rows"], "rows")
     screen.say(
-        f"A rehearsal on invented rows: {counted(teachers, 'teachers')}, {rows}, {counted(told['columns'], 'columns')}. "
+        f"A rehearsal on invented rows: {counted(teachers, 'teachers')}, {rows}, {counted(facts['columns'], 'columns')}. "
         "Nobody was asked anything, and nothing was written."
     )
-    each = size_text(sum(one["bytes"] for one in told["leaves"]))
-    more = "more where rows do not reach the goal" if told["searches"] else ""
-    positive = told["positive"]
+    each = size_text(sum(one["bytes"] for one in facts["leaves"]))
+    more = "more where rows do not reach the goal" if facts["searches"] else ""
+    positive = facts["positive"]
     screen.facts(
         [
             *([] if positive is None else [screen.positive_fact(positive)]),
             ("privacy", privacy, PRIVACY[privacy]),
-            ("rounds", f"about {told['rounds']:,}", more),
-            ("bytes", f"about {size_text(told['bytes'])}", f"both ways, over all teachers; {each} leave each"),
-            ("seconds", f"about {told['seconds']:.2g}", told["clock"]),
+            ("rounds", f"about {facts['rounds']:,}", more),
+            ("bytes", f"about {size_text(facts['bytes'])}", f"both ways, over all teachers; {each} leave each"),
+            ("seconds", f"about {facts['seconds']:.2g}", facts["clock"]),
         ]
     )
     screen.say("What leaves each teacher:")
     screen.facts(
         [
             (one["query"], f"{one['rounds']} × {size_text(one['bytes'] // one['rounds'])}", one["shows"])
-            for one in told["leaves"]
+            for one in facts["leaves"]
         ]
     )
 

@@ -1,139 +1,257 @@
-"""What `superteach teach` is asked for: every option is a field of `Request`, or a setting of a lesson."""
+"""What `superteach teach` is asked for: every option is a field of `Request`."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass
 from enum import Enum, StrEnum
-from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from superteach.exceptions import SettingError
-from superteach.settings import Settings, of_options, option_of
+from superteach.exceptions import BudgetError, Setting, SettingError
 
-_ROWS, _MODEL, _LESSON, _RESULT = "Rows", "Learner and goal", "Lesson", "Result"
-_BOX = "Federation"
+if TYPE_CHECKING:
+    from superteach.settings import Settings
 
+_ROWS, _MODEL, _LESSON, _RESULT, _BOX = "Rows", "Learner and goal", "Lesson", "Result", "Federation"
+"""Panels of --help-all."""
 
 LearnerName = StrEnum("LearnerName", ["logistic", "ridge", "svc", "poisson", "huber"])
-NOISE = ("epsilon", "delta")
-"""Settings of --privacy dp alone: whoever gives one must not get a lesson without noise."""
+MeasureName = StrEnum("MeasureName", ["predictions", "coefficients"])
+PrivacyName = StrEnum("PrivacyName", ["none", "isolated", "dp"])
+RoundingName = StrEnum("RoundingName", ["together", "alone"])
+SolverName = StrEnum("SolverName", ["newton", "lbfgs", "block"])
+SETTINGS = (
+    "budget", "method", "measure", "privacy", "epsilon", "delta", "standardize", "risk_target", "rounding", "restarts",
+    "seconds", "solver", "sparsity", "goal_weight", "solver_seconds", "random_state",
+)  # fmt: skip
+"""Fields of `Request` that are settings of the lesson; a test compares them with `Settings`."""
 
 
-def _option(default: Any, panel: str, help: str, *names: str, min: float | None = None, shown: bool = True) -> Any:
-    """Declare an option: its default (MISSING: it must be given), the panel and the sentence of the help."""
-    option = typer.Option(*names, help=help, rich_help_panel=panel, min=min, show_default=shown)
-    return field(default=default, metadata={"option": option})
+def _usual(help: str, metavar: str = "", *names: str) -> Any:
+    """Declare an option that --help shows."""
+    return typer.Option(*names, help=help, metavar=metavar, show_default=False)
 
 
-@dataclass(frozen=True)
+def _other(panel: str, help: str, *names: str, min: float | None = None) -> Any:
+    """Declare an option that --help-all alone shows."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False, min=min, hidden=True)
+
+
+def _show_all(context: typer.Context, wanted: bool) -> None:
+    """Print the help with the options that are left out of the short one."""
+    if wanted:
+        for parameter in context.command.params:
+            parameter.hidden = False  # type: ignore[attr-defined]
+        typer.echo(context.get_help())
+        raise typer.Exit()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Request:
-    """Everything the command line asks for."""
+    """Everything the command line asks for; None where nothing was given."""
 
-    learner: LearnerName = _option(MISSING, _MODEL, "Learner to be taught.")
-    goal: str = _option(
-        MISSING,
-        _MODEL,
-        "Model to be learned: a .json or .npy file, 'perturbed' (the fit on all rows, plus noise), 'max-auc' (orders "
-        "the classes), 'from-data:FILE' (the fit on rows of your own), or 'without:COLUMN,…' (the fit on all rows without "
-        "these columns).",
-    )
-    out: Path = _option(MISSING, _RESULT, "Folder for the result.")
-    files: list[str] | None = field(
-        default=None,
-        metadata={
-            "option": typer.Argument(
-                help="CSV or Parquet files, one per teacher; or one file with --owner; or a folder of Parquet, which stays "
-                "on disk. None with --box.",
-                show_default=False,
-            )
-        },
-    )
-    target: str | None = _option(None, _ROWS, "Column to be predicted.")
-    box: Path | None = _option(
-        None,
-        _BOX,
-        "Folder of a federation (superteach federation new): teach with its sites through its box, instead of files. The "
-        "same command goes on with a lesson that was interrupted.",
-    )
-    teachers: str | None = _option(
-        None, _BOX, "Sites to teach with, separated by commas (default: all that have joined)."
-    )
-    wait: float | None = _option(
-        None, _BOX, "Seconds without any reply after which to give up waiting (default 600).", min=0.0
-    )
-    no_wait: bool = _option(
-        False, _BOX, "Order the lesson and end; superteach lessons fetch goes on with it.", "--no-wait"
-    )
-    spark: str | None = _option(
-        None,
-        _ROWS,
-        "Spark master (local[2], spark://host:7077, sc://host:15002): teach from one Parquet table, where each "
-        "partition is a teacher; with --owner each owner is.",
-    )
-    owner: str | None = _option(None, _ROWS, "Column that names each row's teacher.")
-    features: str | None = _option(None, _ROWS, "Feature columns, separated by commas (default: all others).")
-    costs: str | None = _option(None, _ROWS, "Column with what each row costs; match prefers cheap rows.")
-    encoding: str = _option("utf-8", _ROWS, "How CSV files are written, such as latin-1 or cp1252.")
-    out_of_core: bool | None = _option(
-        None,
-        _ROWS,
-        "Keep the rows on disk, or bring them into memory (default: a folder, and Parquet that fills a quarter of the "
-        "memory that is free, stay on disk).",
-        "--out-of-core/--in-memory",
-        shown=False,
-    )
-    cache: Path | None = _option(None, _ROWS, "Folder for the copy of rows on disk (default: beside the data).")
-    resume: bool = _option(False, _ROWS, "With rows on disk: go on with a lesson of the same settings.", "--resume")
-    C: float | None = _option(None, _MODEL, "Inverse penalty of logistic and svc (default 1).", "--C")
-    alpha: float | None = _option(None, _MODEL, "Penalty of ridge, poisson and huber (default 1).")
-    intercept: bool = _option(True, _MODEL, "Fit an intercept.", "--intercept/--no-intercept")
-    positive: str | None = _option(
-        None,
-        _MODEL,
-        "Label that scores above 0 predict, for goal and model (default: the one that the goal file names, else the last "
-        "in sorted order).",
-    )
-    goal_seed: int = _option(0, _MODEL, "Seed of the perturbed goal.", min=0)
-    staleness: int = _option(
-        0,
-        _LESSON,
-        "With --solver block: how many answers others may be ahead of a slow teacher. Above 0 rounds are "
-        "asynchronous, and teachers are asked one by one, which goes with --privacy none alone.",
-        min=0,
-    )
-    measured: bool = _option(
-        False,
-        _RESULT,
-        "With --privacy isolated or dp: write measured.json too, with the model and how near it comes, computed from all "
-        "rows and covered by no privacy mode.",
-        "--measured",
-    )
-    overwrite: bool = _option(False, _RESULT, "Replace a result that is there.", "--overwrite")
-    dry_run: bool = _option(
-        False, _RESULT, "Say rounds, bytes, time and what will leave, from invented rows; ask nobody.", "--dry-run"
-    )
-    as_json: bool = _option(False, _RESULT, "Print the result as JSON and nothing else.", "--json")
-    settings: dict[str, object] = field(default_factory=dict)
-    """Settings of the lesson that were given, by field of `Settings`."""
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="CSV or Parquet files, one for each teacher; or one file and --owner; or a folder of Parquet, which "
+            "stays on disk.",
+            show_default=False,
+        ),
+    ] = None
+    learner: Annotated[
+        LearnerName, _usual("logistic, ridge, svc, poisson or huber: what is trained on the chosen rows.", "NAME")
+    ]
+    goal: Annotated[
+        str,
+        _usual(
+            "Model it should learn: a .json or .npy file, perturbed (fit on all rows, plus noise), max-auc, "
+            "from-data:FILE (fit on these rows), or without:COLUMN (fit on all rows without it).",
+            "MODEL",
+        ),
+    ]
+    positive: Annotated[str | None, _usual("Label that scores above 0 predict (default: the larger).", "LABEL")] = None
+    C: Annotated[float | None, _other(_MODEL, "Inverse penalty of logistic and svc (default 1).", "--C")] = None
+    alpha: Annotated[float | None, _other(_MODEL, "Penalty of ridge, poisson and huber (default 1).")] = None
+    intercept: Annotated[bool, _other(_MODEL, "Fit an intercept (default: yes).", "--intercept/--no-intercept")] = True
+    goal_seed: Annotated[int, _other(_MODEL, "Seed of the noise of --goal perturbed (default 0).", min=0)] = 0
 
-    def made(self, **defaults: object) -> Settings:
+    target: Annotated[str | None, _usual("Column to be predicted; needed with files.", "COLUMN")] = None
+    owner: Annotated[str | None, _usual("Column that names the teacher of each row.", "COLUMN")] = None
+    features: Annotated[str | None, _usual("Feature columns, by commas (default: all others).", "COLUMNS")] = None
+    costs: Annotated[str | None, _other(_ROWS, "Column with what each row costs; match prefers cheap rows.")] = None
+    encoding: Annotated[str, _other(_ROWS, "How CSV files are written, such as latin-1 (default utf-8).")] = "utf-8"
+    out_of_core: Annotated[
+        bool | None,
+        _other(
+            _ROWS,
+            "Leave the rows on disk, or bring them into memory (default: a folder, and Parquet that would fill a quarter "
+            "of the free memory, stays on disk).",
+            "--out-of-core/--in-memory",
+        ),
+    ] = None
+    cache: Annotated[Path | None, _other(_ROWS, "Folder for the copy of rows on disk (default: beside the data).")] = (
+        None
+    )
+    resume: Annotated[
+        bool, _other(_ROWS, "With rows on disk: go on with an interrupted lesson of the same settings.", "--resume")
+    ] = False
+    spark: Annotated[
+        str | None,
+        _other(
+            _ROWS,
+            "Spark master (local[2], spark://host:7077, sc://host:15002): teach from one Parquet table, where each "
+            "partition is a teacher, or each owner with --owner.",
+        ),
+    ] = None
+
+    budget: Annotated[
+        str | None,
+        _usual(
+            "How many rows: 200, 0.04 (of all), 50:200 (best of these), best (default) or smallest (with --risk-target).",
+            "ROWS",
+        ),
+    ] = None
+    privacy: Annotated[
+        PrivacyName | None,
+        _usual(
+            "none (default: the coordinator may read rows), isolated (nothing leaves an owner but an acknowledgement; "
+            "default with --box), or dp (noisy sums leave).",
+            "MODE",
+        ),
+    ] = None
+    epsilon: Annotated[float | None, _usual("ε of --privacy dp, for one row (default 1).", "NUMBER")] = None
+    delta: Annotated[float | None, _other(_LESSON, "δ of --privacy dp, at most 1 / (10 × rows) (default 1e-6).")] = None
+    standardize: Annotated[bool, _usual("Teach on standardised columns.", "", "--standardize")] = False
+    method: Annotated[
+        str | None,
+        _other(
+            _LESSON,
+            "How rows are chosen: match (teaches the goal exactly; default), dual (the paper's), oblivious (every teacher "
+            "alone, as match would), random, or one that another package brings, such as oblivious-minlp.",
+        ),
+    ] = None
+    measure: Annotated[
+        MeasureName | None,
+        _other(
+            _LESSON,
+            "What counts where the goal is out of reach: distance of predictions over all rows (default), or of "
+            "coefficients (the paper's).",
+        ),
+    ] = None
+    risk_target: Annotated[
+        float | None, _other(_LESSON, "Distance to the goal that is small enough (default: 1e-6 of its length).")
+    ] = None
+    rounding: Annotated[
+        RoundingName | None,
+        _other(
+            _LESSON,
+            "How match rounds to whole rows: over all teachers together (default), or each teacher alone (with --box).",
+        ),
+    ] = None
+    restarts: Annotated[int | None, _other(_LESSON, "Searches of match; the best is kept (default 1).")] = None
+    seconds: Annotated[float | None, _other(_LESSON, "Time after which match returns its best lesson so far.")] = None
+    solver: Annotated[
+        SolverName | None, _other(_LESSON, "Solver of the dual (default newton; lbfgs for very wide data).")
+    ] = None
+    staleness: Annotated[
+        int,
+        _other(
+            _LESSON,
+            "With --solver block: how many answers others may be ahead of a slow teacher. Above 0 rounds are "
+            "asynchronous, which goes with --privacy none alone.",
+            min=0,
+        ),
+    ] = 0
+    sparsity: Annotated[float | None, _other(_LESSON, "Weight of the dual's l1 term (0.1; regression 1).")] = None
+    goal_weight: Annotated[float | None, _other(_LESSON, "Weight of the goal in the dual (1000; regression 2000).")] = (
+        None
+    )
+    solver_seconds: Annotated[
+        float | None, _other(_LESSON, "Time of each teacher's solver with oblivious-minlp (default 120).")
+    ] = None
+    random_state: Annotated[
+        int | None, _other(_LESSON, "The same seed gives the same lesson (default 0).", "--seed")
+    ] = None
+
+    box: Annotated[
+        Path | None,
+        _usual("Folder of a federation, to teach with its sites.", "FOLDER"),
+    ] = None
+    teachers: Annotated[
+        str | None, _other(_BOX, "Sites to teach with, separated by commas (default: all that have joined).")
+    ] = None
+    wait: Annotated[
+        float | None, _other(_BOX, "Seconds without any reply after which to stop waiting (default 600).", min=0.0)
+    ] = None
+    no_wait: Annotated[
+        bool, _other(_BOX, "Order the lesson and end; superteach lessons fetch goes on with it.", "--no-wait")
+    ] = False
+
+    out: Annotated[Path, _usual("Folder for the report, the model and the numbers of the chosen rows.", "FOLDER")]
+    overwrite: Annotated[bool, _usual("Replace a result that is there.", "", "--overwrite")] = False
+    dry_run: Annotated[bool, _usual("Say what the lesson would take; ask nobody.", "", "--dry-run")] = False
+    measured: Annotated[
+        bool,
+        _other(
+            _RESULT,
+            "With --privacy isolated or dp: write measured.json too, with model and distance, computed from all rows and "
+            "covered by no privacy mode.",
+            "--measured",
+        ),
+    ] = False
+    as_json: Annotated[bool, _other(_RESULT, "Print the result as JSON and nothing else.", "--json")] = False
+    help_all: Annotated[
+        bool, typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show every option.")
+    ] = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the lesson that were given."""
+        values = {name: getattr(self, name) for name in SETTINGS}
+        return {name: value for name, value in values.items() if value is not None and value is not False}
+
+    def check_settings(self, **defaults: object) -> Settings:
         """Check the settings; `defaults` stand in for what was not given."""
+        from superteach.optim import Block
+        from superteach.settings import Settings
+
         given = {**defaults, **self.settings}
         if self.staleness:
-            if given.get("solver") != "block":
-                seen = given.get("solver") or "no --solver"
+            if self.solver != "block":
+                seen = self.solver or "no --solver"
                 raise SettingError(f"--staleness {self.staleness} goes with --solver block, got {seen}")
-            given["solver"] = f"block(staleness={self.staleness})"
-        settings = of_options(given)
-        if settings.privacy != "dp" and (idle := [name for name in NOISE if name in self.settings]):
-            raise SettingError(f"--{idle[0]} goes with --privacy dp, got --privacy {settings.privacy}")
+            given["solver"] = Block(staleness=self.staleness)
+        if self.budget is not None:
+            given["budget"] = read_budget(self.budget)
+        settings = Settings(**given)
+        if settings.privacy != "dp":
+            for name in ("epsilon", "delta"):  # whoever gives one must not get a lesson without noise
+                if name in given:
+                    raise SettingError(f"--{name} goes with --privacy dp, got --privacy {settings.privacy}")
         if self.measured and settings.privacy == "none":
             raise SettingError("--measured goes with --privacy isolated or dp; with none lesson.json holds all of it")
         return settings
+
+
+def read_budget(text: str) -> Any:
+    """Read a count ("200"), a fraction ("0.04"), a range of either ("50:200"), "best" or "smallest"."""
+    if text in ("best", "smallest"):
+        return text
+    try:
+        ends = tuple(int(end) if end.strip().lstrip("+-").isdigit() else float(end) for end in text.split(":"))
+    except ValueError:
+        ends = ()
+    if len(ends) not in (1, 2):
+        raise BudgetError(
+            Setting("budget", text),
+            " is not known: give a count (200), a fraction (0.04), a range (50:200 or 0.01:0.05), best, or smallest with "
+            "--risk-target",
+        )
+    return ends if len(ends) == 2 else ends[0]
 
 
 def listed_in(text: str | None) -> list[str] | None:
@@ -141,41 +259,15 @@ def listed_in(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
-Asked = TypeVar("Asked", bound=Request)
+Options = TypeVar("Options")
 
 
-def takes(kind: type[Asked]) -> Callable[[Callable[[Asked], None]], Callable[..., None]]:
-    """Give a command one option for each field of `kind` and for each setting, and hand them over as one `kind`."""
-    hints = get_type_hints(kind)
-    own = [one for one in fields(kind) if one.name != "settings"]
-    parameters = [_parameter(one.name, hints[one.name], one.metadata["option"], one.default) for one in own]
-    for one in fields(Settings):
-        facts, kind_of = one.metadata, one.metadata["text"]
-        flag = kind_of is bool
-        shown = facts.get("shown") or (False if flag or one.default is None else str(one.default))
-        name = f"--{option_of(one).replace('_', '-')}"
-        name += f"/--no-{name[2:]}" if one.default is True else ""
-        option = typer.Option(name, help=facts["help"], rich_help_panel=_LESSON, show_default=shown)
-        if "choices" in facts:
-            make: Any = StrEnum  # mypy reads a call of it as the definition of a class
-            kind_of = make(one.name, {word: word for word in facts["choices"]})
-        hint, default = (kind_of, one.default) if flag else (kind_of | None, None)
-        parameters.append(_parameter(one.name, hint, option, default))
+def with_options(kind: type[Options], run: Callable[[Options], None]) -> Callable[..., None]:
+    """Make a command whose options are the fields of a dataclass."""
 
-    def declare(command: Callable[[Asked], None]) -> Callable[..., None]:
-        def run(**given: Any) -> None:
-            plain = {name: one.value if isinstance(one, Enum) else one for name, one in given.items()}
-            chosen = {one.name: plain.pop(one.name) for one in fields(Settings)}
-            command(kind(**plain, settings={name: one for name, one in chosen.items() if one is not None}))
+    def command(**options: Any) -> None:
+        run(kind(**{name: one.value if isinstance(one, Enum) else one for name, one in options.items()}))
 
-        run.__name__, run.__doc__ = command.__name__, command.__doc__
-        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
-        return run
-
-    return declare
-
-
-def _parameter(name: str, hint: object, option: object, default: object) -> Parameter:
-    given = Parameter.empty if default is MISSING else default
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=given, annotation=Annotated[hint, option])
+    command.__signature__ = inspect.signature(kind, eval_str=True)  # type: ignore[attr-defined]
+    command.__annotations__ = get_type_hints(kind, include_extras=True)
+    return command

@@ -26,11 +26,11 @@ from rich.text import Text
 
 from superteach.cli.lines import say as say
 from superteach.exceptions import counted
-from superteach.lesson import Entry, Lesson, decimals, percent_of
-from superteach.report.markup import size_text
+from superteach.lesson import Entry, Lesson
+from superteach.privacy import PRIVACY
+from superteach.report.markup import decimals, percent_of, size_text
 from superteach.report.words import STAGES
 from superteach.types import Label
-from superteach.words import PRIVACY
 
 Watch = Callable[[Entry], None]
 
@@ -104,12 +104,12 @@ def stage_table(title: str) -> Iterator[Watch | None]:
     def render() -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
         table.add_column("stage")
-        table.add_column("", style="dim")
         for heading in ("rounds", "sent", "received", "seconds"):
             table.add_column(heading, justify="right")
         for stage, (rounds, sent, received, seconds) in stages.items():
-            words = STAGES.get(stage, "")
-            table.add_row(stage, words, f"{rounds:.0f}", size_text(sent), size_text(received), f"{seconds:.2f}")
+            table.add_row(
+                STAGES.get(stage, stage), f"{rounds:.0f}", size_text(sent), size_text(received), f"{seconds:.2f}"
+            )
         return table
 
     with Live(render(), console=console, refresh_per_second=12) as live:

@@ -11,7 +11,7 @@ from superteach import spark
 from superteach.cli import screen
 from superteach.cli.request import Request
 from superteach.exceptions import DataError, SettingError
-from superteach.labels import PositiveLabel
+from superteach.io.labels import PositiveLabel
 from superteach.learner import Learner
 from superteach.types import Json, Raw
 
@@ -28,7 +28,7 @@ def teach_spark(
         raise SettingError("--spark goes with none of --box, --resume and --dry-run: lost workers are replaced")
     if not request.files or len(request.files) != 1 or request.target is None:
         raise SettingError("--spark takes one Parquet table (a file or a folder) and its --target column")
-    table, settings = request.files[0], request.made(rounding="alone")
+    table, settings = request.files[0], request.check_settings(rounding="alone")
     with screen.progress() as (watch, _):
         session = spark.session(request.spark or "")
         try:
@@ -38,7 +38,7 @@ def teach_spark(
             raise DataError(
                 f"{table!r} cannot be read as Parquet: {why}; name a Parquet file or a folder of such"
             ) from None
-        found = spark.teach_table(
+        from_table = spark.teach_table(
             rows,
             student,
             goal,
@@ -50,7 +50,7 @@ def teach_spark(
             watch=watch,
             positive=positive,
         )
-        chosen = found.chosen.toArrow()
+        chosen = from_table.chosen.toArrow()
         session.stop()
 
     def write(folder: Path) -> Json:
@@ -58,8 +58,8 @@ def teach_spark(
         parquet.write_table(chosen, folder / "chosen" / "rows.parquet")
         parts = [
             {"teacher": member.name, "rows": len(some), "held": member.rows}
-            for member, some in zip(found.roster, found.taught.chosen, strict=True)
+            for member, some in zip(from_table.roster, from_table.taught.chosen, strict=True)
         ]
         return {"table": table, "files": parts}
 
-    return found, write
+    return from_table, write

@@ -10,7 +10,7 @@ from pathlib import Path
 from superteach.cli import rehearsal, screen
 from superteach.cli.folder import new_folder, write_chosen
 from superteach.cli.goal import check_goal_name, find_positive, make_goal, positive_unsaid
-from superteach.cli.large import find_table, unfinished, write_large
+from superteach.cli.large import find_table, lesson_journal, write_large
 from superteach.cli.report import page_of_stored
 from superteach.cli.request import Request, listed_in
 from superteach.coordinator import named
@@ -19,7 +19,7 @@ from superteach.goals import CheckedGoal, Goal, check_goal
 from superteach.io.tables import read_pool
 from superteach.learner import Learner
 from superteach.lesson import Taught, to_json, write_lesson, write_measured
-from superteach.local import OneProcess, check_none
+from superteach.local import LocalTeachers, check_none
 from superteach.report.markup import size_text
 from superteach.types import Array, Json, Label, Raw
 
@@ -28,7 +28,7 @@ def run(request: Request, place: Path) -> None:
     """Check everything, teach, write the folder, show the result."""
     estimator = named.build_learner(request.learner, request.C, request.alpha, request.intercept)
     student = Learner.of(estimator)
-    settings = request.made()
+    settings = request.check_settings()
     check_goal_name(request.goal)
     positive = find_positive(request.goal, request.positive)
     features = listed_in(request.features)
@@ -80,16 +80,16 @@ def run(request: Request, place: Path) -> None:
             wanted.check(student, columns, classes)
         label = None if classes is None else classes.tolist()[1]
         rehearsed = rehearsal.rehearse(names, len(columns), rows, student, goal, settings, positive=label)
-        rehearsal.say(rehearsed, request.as_json)
+        rehearsal.show(rehearsed, request.as_json)
         say_unsaid(label)
 
     if request.spark is not None:
         from superteach.cli.spark import teach_spark
 
-        found, rows = teach_spark(request, student, goal_of, features, positive)
-        stored = write(found.taught, found.columns, rows)
-        told = f"Model, chosen rows (chosen/rows.parquet), ledger and report.html are in {request.out}."
-        show(stored, found.taught, told)
+        from_table, rows = teach_spark(request, student, goal_of, features, positive)
+        stored = write(from_table.taught, from_table.columns, rows)
+        where_it_is = f"Model, chosen rows (chosen/rows.parquet), ledger and report.html are in {request.out}."
+        show(stored, from_table.taught, where_it_is)
         return
     if not request.files or request.target is None:
         raise SettingError("name the teachers' files and the --target column, or a --box")
@@ -104,33 +104,33 @@ def run(request: Request, place: Path) -> None:
         if given is not None:
             raise SettingError(f"{option} goes with --box; files are not lost on the way, and every file is a teacher")
 
-    told = f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}."
+    where_it_is = f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}."
     if table is not None:
-        settings = request.made(rounding="alone")
+        settings = request.check_settings(rounding="alone")
         check_none(settings)
         if request.dry_run:
             rehearse(["rows on disk"], table.columns, table.rows, None)
             return
         with screen.progress(rows=table.rows) as (watch, done):
             large = table.put_away(student.loss, request.cache, done, positive)
-            room = OneProcess(large, large.columns, student)
-            goal = goal_of(large.columns, room.classes)
-            with unfinished(request, settings, large, student, place) as journal:
-                taught = room.teach(goal, settings, watch, journal)
+            teachers = LocalTeachers(large, large.columns, student)
+            goal = goal_of(large.columns, teachers.classes)
+            with lesson_journal(request, settings, large, student, place) as journal:
+                taught = teachers.teach(goal, settings, watch, journal)
                 stored = write(taught, large.columns, partial(write_large, taught=taught, pool=large))
         kind, size = table.kind.__name__, size_text(large.store.size)
         copied = f"Rows stayed on disk; their copy ({size}, {kind}) in {large.store.folder} is removed."
-        show(stored, taught, told, copied)
+        show(stored, taught, where_it_is, copied)
         return
     with screen.progress() as (watch, _):
         pool = read_pool(
             request.files, request.target, request.owner, features, numeric, request.costs, request.encoding
         )
-        room = OneProcess(pool.parts, pool.columns, student, positive=positive)
+        teachers = LocalTeachers(pool.parts, pool.columns, student, positive=positive)
         if not request.dry_run:
-            taught = room.teach(goal_of(pool.columns, room.classes), settings, watch, measure=request.measured)
+            taught = teachers.teach(goal_of(pool.columns, teachers.classes), settings, watch, measure=request.measured)
     if request.dry_run:
         names = [part.name for part in pool.parts]
-        rehearse(names, pool.columns, sum(part.count for part in pool.parts), room.classes)
+        rehearse(names, pool.columns, sum(part.count for part in pool.parts), teachers.classes)
         return
-    show(write(taught, pool.columns, partial(write_chosen, taught=taught, pool=pool)), taught, told)
+    show(write(taught, pool.columns, partial(write_chosen, taught=taught, pool=pool)), taught, where_it_is)

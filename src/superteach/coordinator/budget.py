@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from superteach.exceptions import BudgetError, counted
+from superteach.exceptions import BudgetError, Setting, counted
 from superteach.learner import Learner
 
 PATH_FRACTIONS = (
@@ -32,7 +32,8 @@ def lesson_sizes(
     if isinstance(budget, int):
         if budget > rows:
             raise BudgetError(
-                f"budget={budget} rows is more than the {counted(rows, 'rows')} all teachers have together"
+                Setting("budget", budget),
+                f" rows is more than the {counted(rows, 'rows')} all teachers have together",
             )
         return [int(budget)]
     return [max(1, round(float(budget) * rows))]
@@ -42,7 +43,8 @@ def check_least(sizes: list[int], budget: object, rows: int, width: int, learner
     """Refuse, before any row is chosen, sizes to which no model belongs."""
     least, why = learner.least_rows(width)
     if sizes and max(sizes) < least:
-        meant = "; budget=1.0 is all of them" if budget == 1 else ""
         raise BudgetError(
-            f"budget={budget!r} is {max(sizes):,} of {counted(rows, 'rows')}, and {why}: give at least {least}{meant}"
+            Setting("budget", budget),
+            f" is {max(sizes):,} of {counted(rows, 'rows')}, and {why}: give at least {least}",
+            *(("; ", Setting("budget", 1.0), " is all of them") if budget == 1 else ()),
         )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from superteach.coordinator.sums import RowSums
 from superteach.engines.base import Engine, Gathering, Posting
-from superteach.exceptions import SettingError, TeachingError
+from superteach.exceptions import Setting, SettingError, TeachingError
 from superteach.lesson import Entry
 from superteach.protocol.queries import Offers, Query, RowFunction, RowSet
 from superteach.types import Array, Labels
@@ -111,7 +111,12 @@ class Federation:
     def check_gathers(self, privacy: str) -> Gathering:
         """Return the engine if its teachers can teach shares by themselves; else raise an error that names it."""
         if not isinstance(self._engine, Gathering):
-            raise SettingError(f"{type(self._engine).__name__} does not keep privacy={privacy!r}; use privacy='none'")
+            raise SettingError(
+                f"{type(self._engine).__name__} does not keep ",
+                Setting("privacy", privacy),
+                "; use ",
+                Setting("privacy", "none"),
+            )
         return self._engine
 
     def check_posts(self) -> Posting:

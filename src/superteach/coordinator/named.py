@@ -1,4 +1,4 @@
-"""Learners and goals by the names that a command line and an order have for them."""
+"""Learners by the names that a command line and an order have for them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from superteach.exceptions import SettingError
-from superteach.goals import Goal, MaxAUC, PerturbedFit, Without
 from superteach.learner import Learner
 from superteach.losses.scalar import LOSSES
-from superteach.settings import WITHOUT
 from superteach.types import Json
 
 if TYPE_CHECKING:
@@ -51,17 +49,10 @@ def penalty_of(kind: str, C: float | None, alpha: float | None) -> tuple[str, fl
         raise SettingError(f"--C={C:g} does not go with --learner {kind}; its penalty is --alpha")
     penalty, given = ("C", C) if kind in INVERSE else ("alpha", alpha)
     strength = 1.0 if given is None else given
-    if not 0.0 < strength < math.inf:
+    unpenalised = strength == math.inf and kind == "logistic"
+    if not (0.0 < strength < math.inf or unpenalised):
         raise SettingError(f"--{penalty} {strength:g} must be a finite number above 0")
     return penalty, strength
-
-
-def fitted_goal(name: str, seed: int = 0) -> Goal | None:
-    """Make the goal behind a name, one that is fitted on the teachers' rows; None: the name is of another kind."""
-    if name.startswith(WITHOUT):
-        return Without(*(column.strip() for column in name.removeprefix(WITHOUT).split(",")))
-    named: dict[str, Goal] = {"perturbed": PerturbedFit(seed), "max-auc": MaxAUC()}
-    return named.get(name)
 
 
 def learner_settings(kind: str, C: float | None, alpha: float | None, intercept: bool) -> Json:

@@ -10,7 +10,7 @@ from superteach.coordinator import metrics
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import Chooser, Outcome
 from superteach.coordinator.problem import FederatedProblem
-from superteach.exceptions import BudgetError, TeachingError
+from superteach.exceptions import BudgetError, Setting, TeachingError
 from superteach.lesson import PathPoint
 from superteach.protocol.queries import HISTOGRAM_BINS, CountRanks, Keep, Size
 from superteach.types import Array
@@ -132,10 +132,11 @@ def lowest(problem: FederatedProblem, chooser: Chooser, sizes: list[int], raw_go
                 chooser.remember()
     if best is None:
         raise BudgetError(
-            f"budget={sizes[0]}: the chosen {refusal}; look whether the goal predicts the same for all rows (its "
-            "intercept?), raise the budget, use budget='best'"
-            + ", or try standardize=True"
-            * (problem.scaling.scale is None)
+            Setting("budget", sizes[0]),
+            f": the chosen {refusal}; look whether the goal predicts the same for all rows (its intercept?), raise the "
+            "budget, use ",
+            Setting("budget", "best"),
+            *((", or try ", Setting("standardize", True)) if problem.scaling.scale is None else ()),
         )
     if len(sizes) > 1:
         chooser.go_back()
@@ -167,7 +168,7 @@ def smallest(problem: FederatedProblem, chooser: Chooser, raw_goal: Array, targe
             if points:
                 nearest = min(points.values(), key=lambda point: point.risk)
                 tried = f"the nearest of {tried} has {nearest.size} rows and a risk of {nearest.risk:.4g}"
-            raise BudgetError(f"no lesson reaches risk_target={target:g}; {tried}")
+            raise BudgetError("no lesson reaches ", Setting("risk_target", target), f"; {tried}")
         low, high = high, min(2 * high, problem.rows)
     while high - low > max(1, high // 50) and not problem.late:
         middle = (low + high) // 2

@@ -13,8 +13,8 @@ from superteach.coordinator import budget, methods
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import Outcome
 from superteach.coordinator.problem import NEWTON_WIDTH
-from superteach.exceptions import BudgetError, GoalError, SettingError
-from superteach.goals import Goal, check_vector
+from superteach.exceptions import BudgetError, GoalError, Setting, SettingError
+from superteach.goals import FromData, Goal, check_vector
 from superteach.learner import Learner
 from superteach.optim.problem import Scaling, ridge_penalty
 from superteach.privacy.accounting import Mode
@@ -32,26 +32,43 @@ def check(settings: Settings, learner: Learner, declared: tuple[int, ...], width
     """Return the size of a lesson that can be taught in a privacy mode, or raise before anything is asked or spent."""
     privacy, rows = settings.privacy, sum(declared)
     if not methods.find(settings.method).shares:
-        raise SettingError(f"privacy={privacy!r} does not go with method={settings.method!r}: use method='match'")
+        raise SettingError(
+            Setting("privacy", privacy),
+            " does not go with ",
+            Setting("method", settings.method),
+            ": use ",
+            Setting("method", "match"),
+        )
     if not learner.ridge:
-        raise SettingError(f"privacy={privacy!r} does not go with a learner without a penalty; use privacy='none'")
+        raise SettingError(
+            Setting("privacy", privacy),
+            " does not go with a learner without a penalty; use ",
+            Setting("privacy", "none"),
+        )
     if settings.standardize:
         raise SettingError(
-            f"standardize=True needs sums over rows, and privacy={privacy!r} releases none of them: scale columns by means "
-            "and deviations that are public, before teaching"
+            Setting("standardize", True),
+            " needs sums over rows, and ",
+            Setting("privacy", privacy),
+            " releases none of them: scale columns by means and deviations that are public, before teaching",
         )
     if privacy == "dp":
         mode_of(settings).check(rows)
         if learner.outputs > 1:
             raise SettingError(
-                f"privacy='dp' teaches one output, the learner has {learner.outputs}; use privacy='isolated'"
+                Setting("privacy", "dp"),
+                f" teaches one output, the learner has {learner.outputs}; use ",
+                Setting("privacy", "isolated"),
             )
         if width > NEWTON_WIDTH:
-            raise SettingError(f"privacy='dp' works for up to {NEWTON_WIDTH} columns, there are {width}")
+            raise SettingError(Setting("privacy", "dp"), f" works for up to {NEWTON_WIDTH} columns, there are {width}")
     size = budget.lesson_sizes(settings.budget, rows, width)[0]
     if size > MOST_OF_POOL * rows:
         raise BudgetError(
-            f"budget={settings.budget!r} leaves no choice: with privacy={privacy!r} choose at most {MOST_OF_POOL:g} of all"
+            Setting("budget", settings.budget),
+            " leaves no choice: with ",
+            Setting("privacy", privacy),
+            f" choose at most {MOST_OF_POOL:g} of all",
         )
     budget.check_least([size], settings.budget, rows, width, learner)
     return size
@@ -68,8 +85,12 @@ def public_goal(wanted: Array | Goal, learner: Learner, features: int, privacy: 
         return wanted
     if not hasattr(wanted, "without_rows"):
         raise GoalError(
-            f"goal={wanted!r} is fitted on the teachers' rows, and privacy={privacy!r} releases no such fit: give its "
-            "numbers, a model fitted elsewhere, or goals.FromData with rows of your own"
+            Setting("goal", wanted),
+            " is fitted on the teachers' rows, and ",
+            Setting("privacy", privacy),
+            " releases no such fit: give its numbers, a model fitted elsewhere, or ",
+            Setting("goal", FromData),
+            " with rows of your own",
         )
     return check_vector(wanted.without_rows(learner, classes), features, learner)
 
@@ -85,7 +106,7 @@ def teach_shares(federation: Federation, learner: Learner, goal: Array, settings
     engine.keep(mode)
     if settings.privacy == "isolated":
         rows = fair_shares(engine.declared, len(inside), size, engine.most)
-        found = Split(rows, rows[:, None] / size * target)
+        shares = Split(rows, rows[:, None] / size * target)
     else:
         federation.stage = "releases"
         asked = CountMagnitudes(*about)
@@ -94,11 +115,11 @@ def teach_shares(federation: Federation, learner: Learner, goal: Array, settings
         moments = SecondMoments(*about, weights)
         released = federation.gather(moments)
         noise = mode.deviation(moments.release)
-        found = split(released, weights, noise, engine.declared, target, size, engine.most)
+        shares = split(released, weights, noise, engine.declared, target, size, engine.most)
     federation.stage = "choice"
-    counted = tuple(int(number) for number in found.rows)
-    federation.gather(ChooseShare(*about, penalty, counted, found.targets, settings.random_state))
-    carriers = int(np.count_nonzero(found.rows))
+    counted = tuple(int(number) for number in shares.rows)
+    federation.gather(ChooseShare(*about, penalty, counted, shares.targets, settings.random_state))
+    carriers = int(np.count_nonzero(shares.rows))
     return Outcome(
         f"{carriers} of {federation.teachers} teachers chose rows for a share of the goal each, and said nothing"
     )

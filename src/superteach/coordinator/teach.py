@@ -15,7 +15,7 @@ from superteach.coordinator import budget, methods, metrics, path, shares
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import Chooser, Outcome
 from superteach.coordinator.problem import FederatedProblem, setup
-from superteach.exceptions import BudgetError, NotConverged, SettingError, TeachingError
+from superteach.exceptions import BudgetError, NotConverged, Setting, SettingError, TeachingError
 from superteach.goals import (
     CheckedGoal,
     Goal,
@@ -29,15 +29,12 @@ from superteach.goals import (
 from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.protocol.queries import ChosenCost, Recall, Sample, Size
-from superteach.settings import Given, Settings
+from superteach.settings import Settings, SettingsDict
 from superteach.types import Array
 
 _LOG = logging.getLogger(__name__)
 MOVES = 6
 """Points of a set that are aimed at after the first, where a proof says that it cannot be taught."""
-LEAST_MOVE = 0.02
-"""Share of the distance to the set that a further point must take away."""
-
 SHIFTED = 1e-6
 """Share of its length by which a goal must be moved along directions that no row sees before a lesson speaks of it."""
 
@@ -50,7 +47,7 @@ def teach(
     *,
     classes: Any = None,
     columns: Sequence[Any] | None = None,
-    **given: Unpack[Given],
+    **given: Unpack[SettingsDict],
 ) -> Lesson:
     """Choose rows of all teachers such that the learner, trained on them alone, comes close to the goal.
 
@@ -81,8 +78,11 @@ def teach(
     try:
         lesson = teach_in_mode(federation, student, wanted, settings, started).named(columns, classes)
     except np.linalg.LinAlgError as error:
-        cause = "very large or badly scaled columns are the usual cause, try standardize=True"
-        raise TeachingError(f"sums over rows cannot be solved for a model ({error}); {cause}") from error
+        raise TeachingError(
+            f"sums over rows cannot be solved for a model ({error}); very large or badly scaled columns are the usual "
+            "cause, try ",
+            Setting("standardize", True),
+        ) from error
     if settings.privacy == "none":
         lesson = lesson.with_model(learner, classes)
     _LOG.info(
@@ -134,7 +134,7 @@ def _with_sums(
     outcome = chooser.outcome
     if outcome.certificate is not None and isinstance(wanted, ProvableGoal):
         federation.stage = "proof"
-        proof = wanted.covered(problem, outcome.certificate.direction, raw_goal, walk.point.size)
+        proof = wanted.coverage(problem, outcome.certificate.direction, raw_goal, walk.point.size)
         whole = bool(np.isinf(proof.within))
         certificate = replace(outcome.certificate, within=None if whole else proof.within, whole=whole)
         outcome = replace(outcome, certificate=certificate, lower_bound=max(outcome.lower_bound, proof.apart))
@@ -170,6 +170,7 @@ def _with_sums(
         cost=cost,
         delivered=True,
         pool_model=problem.scaling.raw(pool),
+        column_spread=problem.column_spread(),
     )
 
 
@@ -204,7 +205,7 @@ def _drawn_instead(problem: FederatedProblem, walk: path.Walk, raw_goal: Array, 
     drawn = methods.find("random").start(problem, problem.scaling.inside(raw_goal), settings)
     try:
         found = path.lowest(problem, drawn, [walk.point.size], raw_goal)
-    except BudgetError:  # a class is missing among them
+    except (BudgetError, NotConverged):  # a class is missing among them, or a plane separates them
         found = walk
     if found.point.distance < walk.point.distance:
         others = tuple(point for point in walk.points if point.size != found.point.size)
@@ -280,7 +281,7 @@ def _moved(
         problem.federation.sum(Recall("goal", True))
         nearer = wanted.moved_to(problem, walk.model)
         found, tried = walked(nearer)
-        if tried.point.distance >= (1.0 - LEAST_MOVE) * walk.point.distance:
+        if tried.point.distance >= walk.point.distance:
             problem.federation.sum(Recall("goal", False))
             break
         chooser, walk, goal = found, tried, nearer

@@ -1,8 +1,8 @@
 """Goals: what the learner is to end up with.
 
 A goal is a vector (intercept last where the learner fits one), a fitted scikit-learn model, or any object
-with a method `vector(classroom)` that returns such a vector in raw units. A classroom can fit the learner
-on all teachers' rows (`classroom.fit_pool()`, scaled columns) and convert (`classroom.scaling`).
+with a method `vector(problem)` that returns such a vector in raw units. A problem can fit the learner
+on all teachers' rows (`problem.fit_pool()`, scaled columns) and convert (`problem.scaling`).
 """
 
 from superteach.coordinator.problem import FederatedProblem
@@ -11,6 +11,7 @@ from superteach.goals.base import (
     CheckedGoal,
     Goal,
     MovableGoal,
+    OptionSource,
     ProvableGoal,
     check_goal,
     check_length,
@@ -20,7 +21,24 @@ from superteach.goals.base import (
 from superteach.goals.constrained import Within
 from superteach.goals.fitted import FromData, PerturbedFit, Without
 
+BY_OPTION = {goal.option.partition(":")[0]: goal for goal in (PerturbedFit, MaxAUC, Without, FromData)}
+"""Goals with a name on the command line: what stands before a colon, as in without:COLUMN."""
+
 __all__ = [
-    "CheckedGoal", "FederatedProblem", "FromData", "Goal", "MaxAUC", "MovableGoal", "PerturbedFit", "ProvableGoal", "Within",
-    "Without", "check_goal", "check_length", "check_vector", "unsolved",
-]  # fmt: skip
+    "BY_OPTION",
+    "CheckedGoal",
+    "FederatedProblem",
+    "FromData",
+    "Goal",
+    "MaxAUC",
+    "MovableGoal",
+    "OptionSource",
+    "PerturbedFit",
+    "ProvableGoal",
+    "Within",
+    "Without",
+    "check_goal",
+    "check_length",
+    "check_vector",
+    "unsolved",
+]

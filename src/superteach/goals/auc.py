@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
 
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
-from superteach.exceptions import GoalError, SettingError
+from superteach.exceptions import GoalError, Setting, SettingError
+from superteach.goals.base import OptionSource
 from superteach.learner import Learner
 from superteach.optim.problem import MOST, Scaling
 from superteach.protocol.queries import ColumnSums, Prepare
@@ -52,6 +53,13 @@ class MaxAUC:
     """
 
     ridge: float = 0.0
+    option: ClassVar[str] = "max-auc"
+    """Its name on the command line."""
+
+    @classmethod
+    def from_option(cls, text: str, source: OptionSource) -> Self:
+        """Make it of --goal max-auc."""
+        return cls()
 
     def __post_init__(self) -> None:
         if not (is_number(self.ridge) and 0.0 <= self.ridge <= MOST):
@@ -61,30 +69,32 @@ class MaxAUC:
         """Refuse learners without classes, and rows too wide for a matrix over pairs of columns."""
         if not learner.loss.classifies:
             raise GoalError(
-                f"goals.MaxAUC needs a classifier, and the learner's loss is {learner.loss.name!r}: "
-                "AUC is about two classes; teach LogisticRegression or LinearSVC"
+                Setting("goal", self),
+                f" needs a classifier, and the learner's loss is {learner.loss.name!r}: AUC is about two classes; teach "
+                "LogisticRegression or LinearSVC",
             )
         if learner.outputs > 1:
             raise GoalError(
-                f"goals.MaxAUC is about two classes, and the labels have {learner.outputs}; keep two of them"
+                Setting("goal", self), f" is about two classes, and the labels have {learner.outputs}; keep two of them"
             )
         if len(columns) > NEWTON_WIDTH:
             raise GoalError(
-                f"goals.MaxAUC sums a matrix over pairs of columns, too much for {len(columns)} columns "
-                f"(at most {NEWTON_WIDTH}); leave columns out, or give the goal as a vector"
+                Setting("goal", self),
+                f" sums a matrix over pairs of columns, too much for {len(columns)} columns (at most {NEWTON_WIDTH}); "
+                "leave columns out, or give the goal as a vector",
             )
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Return the minimiser in raw units, from four or five rounds before the lesson begins."""
-        return self.order(classroom).vector
+        return self.order(problem).vector
 
-    def order(self, classroom: FederatedProblem) -> Ordering:
+    def order(self, problem: FederatedProblem) -> Ordering:
         """Return the minimiser, and the AUC it has at least: 1 − v/(v + m²), with m and v of (x_i − x_j)'θ.
 
         Cantelli's inequality bounds the share of pairs that are not above 0 by their mean m and variance v,
         whatever the rows; at ridge=0 it says that AUC is at least 1 − the mean of (1 − (x_i − x_j)'θ)².
         """
-        positive, negative, scaling = _classes(classroom)
+        positive, negative, scaling = _classes(problem)
         apart, within = positive.mean - negative.mean, positive.spread + negative.spread
         curvature = within + np.outer(apart, apart)
         slope = _solve(curvature + self.ridge * np.eye(len(apart)), apart)
@@ -92,17 +102,17 @@ class MaxAUC:
         raw = scaling.raw(np.append(slope, offset))
         mean, variance = float(apart @ slope), max(0.0, float(slope @ within @ slope))
         least = mean * mean / (variance + mean * mean) if mean > 0.0 else 0.0
-        return Ordering(raw if classroom.learner.column else raw[:-1], least)
+        return Ordering(raw if problem.learner.column else raw[:-1], least)
 
 
-def _classes(classroom: FederatedProblem) -> tuple[_Class, _Class, Scaling]:
+def _classes(problem: FederatedProblem) -> tuple[_Class, _Class, Scaling]:
     """Return the moments of both classes on the learner's columns, centred over all rows, and the scaling they have."""
-    federation, learner, own = classroom.federation, classroom.learner, classroom.scaling
+    federation, learner, own = problem.federation, problem.learner, problem.scaling
     width = federation.features
     centre = own.centre
     if centre is None:
         # Sums of squares around a far-off origin would lose what tells the classes apart.
-        centre = federation.sum(ColumnSums(np.zeros(width), 1)) / classroom.rows
+        centre = federation.sum(ColumnSums(np.zeros(width), 1)) / problem.rows
     scaling = Scaling(1.0, centre, own.scale)
     federation.sum(Prepare(learner.loss, scaling.constant, scaling.centre, scaling.scale))
     flat = 10.0 * np.finfo(np.float64).eps * np.abs(centre / (1.0 if own.scale is None else own.scale))

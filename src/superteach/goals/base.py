@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -10,11 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from superteach.coordinator.problem import FederatedProblem
-from superteach.exceptions import GoalError, listed, shorten, suggestion
+from superteach.exceptions import GoalError, Setting, listed, shorten, suggestion
 from superteach.goals.parse import INTERCEPT, goal_vector, in_order, is_written, same_labels
 from superteach.learner import Learner
 from superteach.optim.problem import MOST
-from superteach.types import Array, Labels, is_whole
+from superteach.types import Array, Foreign, Labels, is_whole
 
 ABSURD = 1e8
 """A goal longer than this, and by this factor longer than the model of all rows, leaves float64 no digits to choose by."""
@@ -24,7 +24,7 @@ ABSURD = 1e8
 class Goal(Protocol):
     """Anything that can name the vector to be taught."""
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Return the goal in raw units, intercept last where the learner fits one."""
 
 
@@ -40,11 +40,11 @@ class CheckedGoal(Goal, Protocol):
 class MovableGoal(Goal, Protocol):
     """A goal that is a set: another point of it may take the place of one that cannot be taught."""
 
-    def moved_to(self, classroom: FederatedProblem, model: Array) -> Array:
+    def moved_to(self, problem: FederatedProblem, model: Array) -> Array:
         """Return the point of the set nearest to a model on scaled columns, in raw units."""
 
 
-class Covered(NamedTuple):
+class Coverage(NamedTuple):
     """How much of a set a proof for one of its models covers."""
 
     within: float
@@ -57,8 +57,16 @@ class Covered(NamedTuple):
 class ProvableGoal(MovableGoal, Protocol):
     """A set for which a proof for one point can be carried on to others."""
 
-    def covered(self, classroom: FederatedProblem, direction: Array, goal: Array, size: int) -> Covered:
+    def coverage(self, problem: FederatedProblem, direction: Array, goal: Array, size: int) -> Coverage:
         """Say how far the proof `direction` for `goal` (raw units) and lessons of `size` rows holds in the set."""
+
+
+class OptionSource(NamedTuple):
+    """What a goal named on the command line may be made from, beside the text behind its name."""
+
+    seed: int
+    read: Callable[[str], tuple[Foreign, Foreign]]
+    """Reads features and target from a file with the columns of the teachers' rows."""
 
 
 def check_goal(
@@ -97,13 +105,13 @@ def check_goal(
     return check_vector(goal if named is None else _by_name(named, columns, intercept), features, learner)
 
 
-def find_column(name: object, columns: Sequence[object], goal: str) -> int:
+def find_column(name: object, columns: Sequence[object], goal: str | Setting) -> int:
     """Return the place of a column that a goal calls by its name or its number."""
     if name in columns:
         return columns.index(name)
     if is_whole(name) and 0 <= name < len(columns):
         return int(name)
-    raise GoalError(f"{goal} names column {name!r}, and the rows have {listed(columns)}{suggestion(name, columns)}")
+    raise GoalError(goal, f" names column {name!r}, and the rows have {listed(columns)}{suggestion(name, columns)}")
 
 
 def _named(goal: object) -> dict[object, object] | None:
@@ -151,11 +159,15 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
         raise GoalError(
             f"the goal is the {kind} {shorten(str(goal), 40)!r}; give its numbers, a dict by column name, or a fitted model"
         )
+    if isinstance(goal, np.ma.MaskedArray) and np.ma.getmaskarray(goal).any():
+        raise GoalError("the goal is a masked array whose masked entries would be used; fill them")
     try:
         given = _real(goal)
-    except (TypeError, ValueError, OverflowError) as error:
-        wanted = "a vector of numbers, a fitted model, or an object with vector(classroom)"
-        raise GoalError(f"the goal must be {wanted}, got {type(goal).__name__}: {error}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise GoalError(
+            f"the goal is a {type(goal).__name__} that holds more than real numbers; give numbers, a dict by column "
+            "name, a fitted model, or a goal of superteach.goals such as FromData(X, y)"
+        ) from None
     vector = given.ravel()
     intercept, outputs = learner.intercept != "none", learner.outputs
     width = outputs * (features + intercept)
@@ -177,27 +189,28 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
     return learner.centred(vector)
 
 
-def check_length(goal: Array, room: FederatedProblem) -> None:
+def check_length(goal: Array, problem: FederatedProblem) -> None:
     """Refuse a goal that has nothing to do with these rows, before any of them is chosen."""
-    pool = room.scaling.raw(room.fit_pool())
+    pool = problem.scaling.raw(problem.fit_pool())
     if not np.linalg.norm(goal) <= ABSURD * max(1.0, float(np.linalg.norm(pool))):
-        raise GoalError(f"{_largest(goal, room)}: no rows can teach that; give the goal in the units of the columns")
+        raise GoalError(f"{_largest(goal, problem)}: no rows can teach that; give the goal in the units of the columns")
 
 
-def unsolved(error: Exception, goal: Array, room: FederatedProblem) -> GoalError:
+def unsolved(error: Exception, goal: Array, problem: FederatedProblem) -> GoalError:
     """Blame the goal where sums can be solved for the model of all rows, and not near the goal."""
     return GoalError(
-        f"sums over rows cannot be solved near this goal ({error}): {_largest(goal, room)}; give a goal nearer to the "
-        "model of all rows, or try standardize=True"
+        f"sums over rows cannot be solved near this goal ({error}): {_largest(goal, problem)}; give a goal nearer to the "
+        "model of all rows, or try ",
+        Setting("standardize", True),
     )
 
 
-def _largest(goal: Array, room: FederatedProblem) -> str:
+def _largest(goal: Array, problem: FederatedProblem) -> str:
     """Set the largest coefficient of a goal beside the largest one of the model of all rows."""
     worst = int(np.argmax(np.abs(goal)))
-    names = [*(f"column {name!r}" for name in room.federation.columns), "the intercept"]
-    name = names[worst % (room.width // room.learner.outputs)]
-    pool = np.abs(room.scaling.raw(room.fit_pool())).max()
+    names = [*(f"column {name!r}" for name in problem.federation.columns), "the intercept"]
+    name = names[worst % (problem.width // problem.learner.outputs)]
+    pool = np.abs(problem.scaling.raw(problem.fit_pool())).max()
     return f"the goal's coefficient of {name} is {goal[worst]:g}, and the largest of the model of all rows is {pool:g}"
 
 

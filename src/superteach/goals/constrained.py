@@ -11,8 +11,8 @@ from scipy.optimize import nnls
 
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
 from superteach.exceptions import GoalError
-from superteach.goals import covered
-from superteach.goals.base import Covered, check_vector, find_column
+from superteach.goals import coverage
+from superteach.goals.base import Coverage, check_vector, find_column
 from superteach.goals.parse import INTERCEPT
 from superteach.learner import Learner
 from superteach.optim.problem import MOST, ridge_penalty
@@ -88,51 +88,51 @@ class Within:
             except GoalError as error:
                 raise GoalError(f"the model of near= in goals.Within does not fit: {error}") from None
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Return the point of the set nearest to the pool's model, in raw units."""
-        return self.moved_to(classroom, classroom.fit_pool())
+        return self.moved_to(problem, problem.fit_pool())
 
-    def moved_to(self, classroom: FederatedProblem, model: Array) -> Array:
+    def moved_to(self, problem: FederatedProblem, model: Array) -> Array:
         """Return the point of the set nearest to a model on scaled columns, in raw units, from one or two sums."""
         width = len(model)
-        federation, learner = classroom.federation, classroom.learner
-        bent = federation.curvature("loss", "all", classroom.fit_pool())
-        penalty = ridge_penalty(learner.penalty(classroom.rows), width, learner.free_intercept)
-        out = classroom.scaling.to_raw(width)
+        federation, learner = problem.federation, problem.learner
+        bent = federation.curvature("loss", "all", problem.fit_pool())
+        penalty = ridge_penalty(learner.penalty(problem.rows), width, learner.free_intercept)
+        out = problem.scaling.to_raw(width)
         root = _root(_outside(bent + np.diag(penalty.diagonal), out))
-        start, bounds = classroom.scaling.raw(model), self._bounds(width)
+        start, bounds = problem.scaling.raw(model), self._bounds(width)
         if self.near is None:
             return _nearest(root, start, bounds, 0.0, root, start)
         squares = federation.curvature("square", "all", np.zeros(width))
-        spread = _root(_outside(squares / classroom.rows, out))
+        spread = _root(_outside(squares / problem.rows, out))
         reference = np.asarray(_numbers(self.near[0]), dtype=np.float64).ravel()
         return self._inside_ball(root, start, bounds, spread, reference)
 
-    def covered(self, classroom: FederatedProblem, direction: Array, goal: Array, size: int) -> Covered:
+    def coverage(self, problem: FederatedProblem, direction: Array, goal: Array, size: int) -> Coverage:
         """Say how far a proof for one point of the set holds in it: for all of it, or within a radius in predictions."""
-        room, width = classroom, len(goal)
-        if not np.isfinite(room.learner.loss.most_curvature):  # pulls change without bound
-            return Covered(0.0, 0.0)
-        out, bounds, spread = room.scaling.to_raw(width), self._bounds(width), covered.spread_of(room)
+        width = len(goal)
+        if not np.isfinite(problem.learner.loss.most_curvature):  # pulls change without bound
+            return Coverage(0.0, 0.0)
+        out, bounds, spread = problem.scaling.to_raw(width), self._bounds(width), coverage.spread_of(problem)
         back, lines = np.linalg.inv(out), bounds.rows @ out
-        beyond = covered.beyond_reach(room, size, lines, bounds.least)
+        beyond = coverage.beyond_reach(problem, size, lines, bounds.least)
         if beyond > 0.0:
-            return Covered(np.inf, beyond / float(np.linalg.norm(back, 2)))
+            return Coverage(np.inf, beyond / float(np.linalg.norm(back, 2)))
 
-        def proved(region: covered.Region, radius: float, beyond: float = 0.0) -> bool:
-            return covered.proved(room, direction, size, region, radius, beyond)
+        def proved(region: coverage.Region, radius: float, beyond: float = 0.0) -> bool:
+            return coverage.proved(problem, direction, size, region, radius, beyond)
 
         if self.near is not None:
-            reference = room.scaling.inside(np.asarray(_numbers(self.near[0]), dtype=np.float64).ravel())
-            ball, radius = covered.Region(reference, lines, bounds.least, spread), self.near[1]
+            reference = problem.scaling.inside(np.asarray(_numbers(self.near[0]), dtype=np.float64).ravel())
+            ball, radius = coverage.Region(reference, lines, bounds.least, spread), self.near[1]
             if proved(ball, radius):
                 # How far around the ball nothing can be taught either.
-                apart = covered.last(lambda beyond: proved(ball, radius, beyond), 100.0 * radius)
-                return Covered(np.inf, apart / float(np.linalg.norm(spread @ back, 2)))
-        inside = room.scaling.inside(goal)
-        region = covered.Region(inside, lines, bounds.least, spread)
+                apart = coverage.last(lambda beyond: proved(ball, radius, beyond), 100.0 * radius)
+                return Coverage(np.inf, apart / float(np.linalg.norm(spread @ back, 2)))
+        inside = problem.scaling.inside(goal)
+        region = coverage.Region(inside, lines, bounds.least, spread)
         most = 100.0 * float(np.linalg.norm(spread @ inside)) or 1.0
-        return Covered(covered.last(lambda radius: proved(region, radius), most), 0.0)
+        return Coverage(coverage.last(lambda radius: proved(region, radius), most), 0.0)
 
     def _inside_ball(self, root: Array, start: Array, bounds: _Bounds, spread: Array, reference: Array) -> Array:
         """Find the least price of a distance at which the point is near enough to the reference."""
@@ -140,12 +140,12 @@ class Within:
         limit = self.near[1]
 
         def at(price: float) -> tuple[Array, float]:
-            found = _nearest(root, start, bounds, price, spread, reference)
-            return found, float(np.linalg.norm(spread @ (found - reference)))
+            point = _nearest(root, start, bounds, price, spread, reference)
+            return point, float(np.linalg.norm(spread @ (point - reference)))
 
-        found, far = at(0.0)
+        point, far = at(0.0)
         if far <= limit:
-            return found
+            return point
         unit = float(np.linalg.norm(root) ** 2 / np.linalg.norm(spread) ** 2)
         low, high = 1e-12 * unit, 1e12 * unit
         best, far = at(high)
@@ -156,9 +156,9 @@ class Within:
             )
         for _ in range(_HALVINGS):
             middle = np.sqrt(low * high)
-            found, far = at(middle)
+            point, far = at(middle)
             if far <= limit:
-                best, high = found, middle
+                best, high = point, middle
             else:
                 low = middle
         return best

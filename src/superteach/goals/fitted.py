@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from scipy import sparse
 
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
-from superteach.exceptions import GoalError, SettingError, listed
-from superteach.goals.base import find_column
+from superteach.exceptions import GoalError, Setting, SettingError, listed
+from superteach.goals.base import OptionSource, find_column
 from superteach.goals.parse import same_labels
+from superteach.io.frames import load
 from superteach.learner import Learner, fit
 from superteach.losses.scalar import Loss, Poisson
 from superteach.optim import LBFGS, Newton
@@ -20,7 +21,7 @@ from superteach.optim.function import Moments, Sums
 from superteach.optim.problem import MOST
 from superteach.types import Array, Labels, Positions, Raw, is_whole
 
-_SET = "the reference set of goals.FromData"
+_SET = "the reference set of the goal"
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,23 @@ class PerturbedFit:
     """
 
     seed: int = 0
+    option: ClassVar[str] = "perturbed"
+
+    @classmethod
+    def from_option(cls, text: str, source: OptionSource) -> Self:
+        """Make it of --goal perturbed, with the seed of --goal-seed."""
+        return cls(source.seed)
 
     def __post_init__(self) -> None:
         if not is_whole(self.seed) or self.seed < 0:
             raise SettingError(f"PerturbedFit takes a seed that is an int of at least 0, got {self.seed!r}")
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Fit on all rows from sums, then add noise of the same norm."""
-        truth = classroom.fit_pool()
-        noise = classroom.learner.centred(np.random.default_rng(self.seed).standard_normal(len(truth)))
+        truth = problem.fit_pool()
+        noise = problem.learner.centred(np.random.default_rng(self.seed).standard_normal(len(truth)))
         noise *= np.linalg.norm(truth) / np.linalg.norm(noise)
-        return classroom.scaling.raw(truth + noise)
+        return problem.scaling.raw(truth + noise)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -54,12 +61,22 @@ class Without:
     """
 
     columns: tuple[object, ...]
+    option: ClassVar[str] = "without:COLUMN"
+
+    @classmethod
+    def from_option(cls, text: str, source: OptionSource) -> Self:
+        """Make it of --goal without:COLUMN,…."""
+        return cls(*(column.strip() for column in text.split(",")))
 
     def __init__(self, *columns: object) -> None:
         """Name or number one column or several."""
         if not columns:
             raise GoalError("goals.Without names no column; name one, or several")
+        for one in columns:
+            if isinstance(one, list | tuple | set):
+                raise GoalError(f"goals.Without takes columns one by one, such as Without('age', 'sex'), got {one!r}")
         object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "option", f"without:{','.join(map(str, columns))}")
 
     def __repr__(self) -> str:
         """Show it as it is written."""
@@ -68,24 +85,24 @@ class Without:
     def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Refuse columns that are not there, and a model without any."""
         if len(self._places(columns)) == len(columns):
-            raise GoalError(f"{self!r} leaves no column of {listed(columns)}; keep one at least")
+            raise GoalError(Setting("goal", self), f" leaves no column of {listed(columns)}; keep one at least")
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Fit the remaining coefficients from sums; return all of them in raw units."""
-        learner, federation = classroom.learner, classroom.federation
-        own = classroom.width // learner.outputs
+        learner, federation = problem.learner, problem.federation
+        own = problem.width // learner.outputs
         lacking = self._places(federation.columns)
         kept = np.flatnonzero(np.tile(~np.isin(np.arange(own), lacking), learner.outputs))
-        rest = _Coefficients(federation.over("loss", "all"), kept, classroom.width)
-        solver = LBFGS() if classroom.wide else Newton()
-        bends = classroom.bends[kept] if classroom.wide else None
+        rest = _Coefficients(federation.over("loss", "all"), kept, problem.width)
+        solver = LBFGS() if problem.wide else Newton()
+        bends = problem.bends[kept] if problem.wide else None
         federation.stage = "goal"
         start = np.zeros(len(kept))
-        found = fit(rest, learner, classroom.rows, solver, start, classroom.row_square, bends).model
-        return classroom.scaling.raw(rest.whole(found))
+        model = fit(rest, learner, problem.rows, solver, start, problem.row_square, bends).model
+        return problem.scaling.raw(rest.whole(model))
 
     def _places(self, columns: Sequence[object]) -> list[int]:
-        return sorted({find_column(name, columns, "goals.Without") for name in self.columns})
+        return sorted({find_column(name, columns, Setting("goal", self)) for name in self.columns})
 
 
 class _Coefficients:
@@ -96,9 +113,9 @@ class _Coefficients:
 
     def whole(self, some: Array) -> Array:
         """Put zeros where coefficients are held."""
-        found = np.zeros(self._width)
-        found[self._kept] = some
-        return found
+        model = np.zeros(self._width)
+        model[self._kept] = some
+        return model
 
     def moments(self, point: Array, order: Literal[1, 2]) -> Moments:
         """Ask about the whole model; return what belongs to the coefficients that are free."""
@@ -122,6 +139,12 @@ class FromData:
 
     X: object
     y: object
+    option: ClassVar[str] = "from-data:FILE"
+
+    @classmethod
+    def from_option(cls, text: str, source: OptionSource) -> Self:
+        """Make it of --goal from-data:FILE."""
+        return cls(*source.read(text))
 
     def __repr__(self) -> str:
         """Show its size alone: whatever prints a model's settings must not print private rows."""
@@ -135,7 +158,7 @@ class FromData:
         width = features.shape[1]
         if width != len(columns):
             raise GoalError(f"{_SET} has {width} columns, the rows have {len(columns)}; give it the same columns")
-        for theirs, ours in zip(getattr(self.X, "columns", columns), columns, strict=True):
+        for theirs, ours in zip(getattr(load(self.X), "columns", columns), columns, strict=True):
             if isinstance(theirs, str) and isinstance(ours, str) and theirs != ours:
                 raise GoalError(
                     f"{_SET} has column {theirs!r} where the rows have {ours!r}; "
@@ -150,9 +173,9 @@ class FromData:
         if refusal:
             raise GoalError(f"{_SET}: {refusal}")
 
-    def vector(self, classroom: FederatedProblem) -> Array:
+    def vector(self, problem: FederatedProblem) -> Array:
         """Fit the learner on the reference set; return its model in raw units."""
-        return self.without_rows(classroom.learner, classroom.federation.classes)
+        return self.without_rows(problem.learner, problem.federation.classes)
 
     def without_rows(self, learner: Learner, classes: Labels | None) -> Array:
         """Do the same without a question to any teacher: such a goal may be taught in every privacy mode."""
@@ -168,9 +191,11 @@ def _usable(X: object, y: object, loss: Loss) -> tuple[Raw | sparse.csr_matrix, 
     """Return rows as float64 (csr where sparse) and labels or targets, as scikit-learn's own estimators take them."""
     from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
+    if y is None:
+        raise GoalError(f"{_SET} has no targets, y is None; give goals.FromData(X, y)")
     try:
-        features = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
-        target = column_or_1d(y)
+        features = check_array(load(X), accept_sparse="csr", dtype=np.float64, input_name="X")
+        target = column_or_1d(load(y))
         check_consistent_length(features, target)
         if not loss.classifies:
             target = check_array(target, ensure_2d=False, dtype=np.float64, input_name="y")

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import linalg
 
-from superteach.exceptions import TeachingError
+from superteach.exceptions import Setting, TeachingError
 from superteach.optim.descent import Solution, check_limits, descend
 from superteach.optim.function import Moments, Smooth, Stop
 from superteach.types import Array
@@ -35,7 +35,8 @@ def _newton_direction(point: Array, here: Moments) -> Array:
     assert curvature is not None
     if not (np.isfinite(curvature).all() and np.isfinite(here.gradient).all()):
         raise TeachingError(
-            "the sums overflow float64; very large or badly scaled columns are the usual cause, try standardize=True"
+            "the sums overflow float64; very large or badly scaled columns are the usual cause, try ",
+            Setting("standardize", True),
         )
     # Scaled to a diagonal of ones, so that the units of columns do not matter.
     spread = np.sqrt(np.maximum(np.diag(curvature), 0.0))

@@ -22,9 +22,8 @@ from superteach.exceptions import DataError, GoalError, listed, suggestion
 from superteach.goals import FromData, Within, Without
 from superteach.goals.base import find_column
 from superteach.goals.parse import INTERCEPT
-from superteach.io.frames import columns_of, name_row, take_rows
-from superteach.io.validation import find_missing
-from superteach.pipelines.prepare import Prepared, apply, is_fitted, names_of, split
+from superteach.io.frames import columns_of, find_missing, name_row, take_rows
+from superteach.pipelines.prepare import Preprocessing, apply, is_fitted, names_of, split
 from superteach.types import Array, Foreign, Mask, Positions
 
 AFFINE = 1e-6
@@ -42,7 +41,7 @@ _REMEDY = (
 )
 
 
-def behind(prepared: Prepared, goal: object) -> object:
+def behind(prepared: Preprocessing, goal: object) -> object:
     """Read a goal in the columns behind the learner's transformers."""
     if isinstance(goal, FromData):
         return replace(goal, X=apply(prepared.transformer, goal.X, "goals.FromData"))
@@ -60,7 +59,7 @@ def behind(prepared: Prepared, goal: object) -> object:
     return translate(goal, prepared.features, prepared.columns, prepared.tables, prepared.names, raw)
 
 
-def _column_of(prepared: Prepared, name: object) -> object:
+def _column_of(prepared: Preprocessing, name: object) -> object:
     """Return the learner's own name for a column that a goal calls as the table does, without a transformer's prefix."""
     if name in prepared.columns or not isinstance(name, str) or name == INTERCEPT:
         return name
@@ -71,11 +70,11 @@ def _column_of(prepared: Prepared, name: object) -> object:
     if name in table:
         made = listed(_columns_from(prepared, name))
         raise GoalError(f"column {name!r} becomes {made} behind the learner's transformers; name one of these")
-    known = list(dict.fromkeys([*table, *prepared.columns]))
-    raise GoalError(f"the goal names column {name!r}, and there are {listed(known)}{suggestion(name, known)}")
+    names = list(dict.fromkeys([*table, *prepared.columns]))
+    raise GoalError(f"the goal names column {name!r}, and there are {listed(names)}{suggestion(name, names)}")
 
 
-def _columns_from(prepared: Prepared, name: object) -> list[str]:
+def _columns_from(prepared: Preprocessing, name: object) -> list[str]:
     """Return the learner's columns that change with one column of the table while the others stay as they are."""
     first = prepared.tables[0]
     table = _names(first)
@@ -172,8 +171,8 @@ def translate(
     if slope.shape[-1] != inside.shape[1]:
         raise GoalError(f"the goal has {slope.shape[-1]} coefficients for {inside.shape[1]} columns; fit it again")
     model = _Model(slope, np.broadcast_to(np.asarray(last.intercept_, dtype=np.float64).ravel(), len(slope)))
-    found = _by_columns(model, inside, outside, own, columns)
-    return _like(last, _by_scores(model, inside, outside, tables) if found is None else found)
+    by_columns = _by_columns(model, inside, outside, own, columns)
+    return _like(last, _by_scores(model, inside, outside, tables) if by_columns is None else by_columns)
 
 
 def _like(last: Foreign, model: _Model) -> Foreign:
@@ -226,10 +225,10 @@ def _by_scores(model: _Model, inside: Foreign, outside: Foreign, tables: Sequenc
     scored = np.isfinite(scores).all(axis=1)
     worst = int(np.argmin(scored))
     if scored.all():
-        found, away = _linear(outside, scores)
+        fit, away = _linear(outside, scores)
         worst = int(np.argmax(away))
         if away[worst] <= 1.0:
-            return found
+            return fit
     missing = np.concatenate([_missing(table) for table in tables])
     complete = np.flatnonzero(~missing)
     if missing.any() and len(complete) and _linear(outside[complete], scores[complete])[1].max() <= 1.0:
@@ -271,11 +270,11 @@ def _linear(outside: Foreign, scores: Array) -> tuple[_Model, Array]:
 
 def _missing(table: Foreign) -> Mask:
     """Mark rows in which some value is missing."""
-    found = np.zeros(table.shape[0], dtype=bool)
+    missing = np.zeros(table.shape[0], dtype=bool)
     for _, values in columns_of(table):
         if values.dtype.kind in "fO":
-            found |= np.isnan(values) if values.dtype.kind == "f" else find_missing(values)
-    return found
+            missing |= np.isnan(values) if values.dtype.kind == "f" else find_missing(values)
+    return missing
 
 
 def _row(tables: Sequence[Foreign], row: int) -> str:

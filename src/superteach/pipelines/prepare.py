@@ -24,8 +24,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from superteach.exceptions import DataError, DataTypeError, InputError, LearnerError, listed, reason_of, shorten
-from superteach.io.frames import columns_of, name_row, take_rows
-from superteach.io.validation import find_missing
+from superteach.io.frames import columns_of, find_missing, name_row, take_rows
 from superteach.types import Foreign, Raw
 
 
@@ -42,7 +41,7 @@ def split(learner: BaseEstimator) -> tuple[Pipeline | None, str, BaseEstimator]:
     return before, learner.steps[-1][0], last
 
 
-class Prepared:
+class Preprocessing:
     """Transformers as all teachers apply them, and each teacher's rows behind them."""
 
     def __init__(
@@ -95,10 +94,10 @@ class Prepared:
                 continue
             if not hasattr(step, "transform"):
                 raise LearnerError(f"{where}: step {name!r}, {type(step).__name__}, has no transform; leave it out")
-            found = self._settle(step, tables, f"step {name!r}")
-            steps.append((name, found))
+            fitted = self._settle(step, tables, f"step {name!r}")
+            steps.append((name, fitted))
             if place < len(pipeline.steps) - 1:
-                tables = [_transform(found, table, owner) for table, owner in zip(tables, self.names, strict=True)]
+                tables = [_transform(fitted, table, owner) for table, owner in zip(tables, self.names, strict=True)]
         return Pipeline(steps)
 
     def _by_column(self, whole: ColumnTransformer, tables: list[Foreign], where: str) -> ColumnTransformer:
@@ -120,34 +119,36 @@ class Prepared:
             frozen.append((name, part, columns))
         if not isinstance(whole.remainder, str):
             raise LearnerError(f"{where}: remainder={type(whole.remainder).__name__} must be 'drop' or 'passthrough'")
-        found = clone(whole).set_params(transformers=frozen)
+        fitted = clone(whole).set_params(transformers=frozen)
         with _named(where):
-            found.fit(tables[0])
-        found.transformers = whole.transformers
-        found.transformers_ = [(name, settled.get(name, part), columns) for name, part, columns in found.transformers_]
-        return found
+            fitted.fit(tables[0])
+        fitted.transformers = whole.transformers
+        fitted.transformers_ = [
+            (name, settled.get(name, part), columns) for name, part, columns in fitted.transformers_
+        ]
+        return fitted
 
 
 def names_of(transformer: BaseEstimator, width: int) -> list[str]:
     """Name the columns that a transformer makes; x0, x1, … where it has none for them."""
     with suppress(Exception):  # whatever a transformer of somebody else raises, names are a courtesy
-        found = [str(name) for name in transformer.get_feature_names_out()]
-        if len(found) == width:
-            return found
+        names = [str(name) for name in transformer.get_feature_names_out()]
+        if len(names) == width:
+            return names
     return [f"x{place}" for place in range(width)]
 
 
 def _scaler(scaler: StandardScaler, tables: list[Foreign]) -> StandardScaler:
     """Find means and deviations of all rows, from every teacher's counts, means and variances."""
-    found = clone(scaler)
+    fitted = clone(scaler)
     for table in tables:
-        found.partial_fit(table)
-    return found
+        fitted.partial_fit(table)
+    return fitted
 
 
 def _encoder(encoder: OneHotEncoder, tables: list[Foreign]) -> OneHotEncoder:
     """Categories as declared, or all that some teacher has."""
-    found = clone(encoder)
+    fitted = clone(encoder)
     if encoder.min_frequency is not None or encoder.max_categories is not None:
         raise LearnerError(
             "a OneHotEncoder with min_frequency or max_categories counts the rows of all teachers: fit it first"
@@ -165,21 +166,21 @@ def _encoder(encoder: OneHotEncoder, tables: list[Foreign]) -> OneHotEncoder:
                 )
         columns = [np.asarray(list(d), dtype=seen.dtype) for seen, d in zip(columns, encoder.categories, strict=True)]
     longest = max(map(len, columns))
-    return found.fit(_like(tables[0], [np.resize(column, longest) for column in columns]))
+    return fitted.fit(_like(tables[0], [np.resize(column, longest) for column in columns]))
 
 
 def _imputer(imputer: SimpleImputer, tables: list[Foreign]) -> SimpleImputer:
     """Find what to fill in: means from sums, the most frequent value from counts, or a constant."""
-    found = clone(imputer)
+    fitted = clone(imputer)
     if imputer.strategy == "constant":
-        return found.fit(tables[0])
+        return fitted.fit(tables[0])
     if imputer.strategy == "mean" and isinstance(imputer.missing_values, float) and np.isnan(imputer.missing_values):
         means = _scaler(StandardScaler(with_std=False), tables).mean_
         lacking = np.flatnonzero(np.isnan(means))
         if len(lacking):
             name = list(getattr(tables[0], "columns", range(len(means))))[int(lacking[0])]
             raise DataError(f"column {name!r} holds no value at all, so it has no mean; drop it")
-        return found.fit(_like(tables[0], [np.array([mean]) for mean in means]))
+        return fitted.fit(_like(tables[0], [np.array([mean]) for mean in means]))
     if imputer.strategy == "most_frequent":
         counts: list[Counter[Foreign]] = [Counter() for _ in range(tables[0].shape[1])]
         for table in tables:
@@ -191,7 +192,7 @@ def _imputer(imputer: SimpleImputer, tables: list[Foreign]) -> SimpleImputer:
         usual = [min(value for value in count if count[value] == max(count.values())) for count in counts if count]
         if len(usual) == len(counts):
             kinds = [object if isinstance(value, str) else None for value in usual]
-            return found.fit(_like(tables[0], [np.array([v], dtype=k) for v, k in zip(usual, kinds, strict=True)]))
+            return fitted.fit(_like(tables[0], [np.array([v], dtype=k) for v, k in zip(usual, kinds, strict=True)]))
         raise DataError("a column holds no value at all, so none is the most frequent; drop it")
     raise LearnerError(
         f"SimpleImputer(strategy={imputer.strategy!r}) cannot be had from sums over teachers: use 'mean', "

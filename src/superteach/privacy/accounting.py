@@ -15,10 +15,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
-from superteach.exceptions import SettingError
+from superteach.exceptions import Setting, SettingError
+from superteach.privacy import PRIVACY
 from superteach.privacy.discrete_gaussian import Grid, grid_step
 from superteach.types import Json
-from superteach.words import PRIVACY
 
 MOST_EPSILON = 50.0
 """Largest ε, a pure number: more is refused, for at 50 a row is hidden from nobody and more is a slip of the pen."""
@@ -45,7 +45,9 @@ class Mode:
 
     def __post_init__(self) -> None:
         if self.name not in PRIVACY:
-            raise SettingError(f"privacy={self.name!r} is not known; there are {', '.join(map(repr, PRIVACY))}")
+            raise SettingError(
+                Setting("privacy", self.name), f" is not known; there are {', '.join(map(repr, PRIVACY))}"
+            )
 
     @property
     def mu(self) -> float:
@@ -94,8 +96,9 @@ def check_delta(delta: float, rows: int) -> None:
     """Refuse a δ with which a row could be shown outright and the guarantee still be kept."""
     if delta > 1.0 / (DELTA_ROWS * max(rows, 1)):
         raise SettingError(
-            f"delta={delta:g} is above 1/({DELTA_ROWS:g} × {rows:,} rows) = {1.0 / (DELTA_ROWS * max(rows, 1)):.2g}: it "
-            "would let a row be shown outright; give a smaller one"
+            Setting("delta", delta),
+            f" is above 1/({DELTA_ROWS:g} × {rows:,} rows) = {1.0 / (DELTA_ROWS * max(rows, 1)):.2g}: it "
+            "would let a row be shown outright; give a smaller one",
         )
 
 
@@ -103,7 +106,9 @@ def check_delta(delta: float, rows: int) -> None:
 def mu_of(epsilon: float, delta: float) -> float:
     """Return the largest μ that keeps (ε, δ): a Gaussian release of that μ has exactly this ε at this δ."""
     if not 0 < epsilon <= MOST_EPSILON:
-        raise SettingError(f"epsilon={epsilon!r} must be a number above 0 and at most {MOST_EPSILON:g}; 1 is usual")
+        raise SettingError(
+            Setting("epsilon", epsilon), f" must be a number above 0 and at most {MOST_EPSILON:g}; 1 is usual"
+        )
     return 1 / float(_formulas(delta).get_sigma_gaussian(epsilon, delta))
 
 
@@ -117,7 +122,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 def _formulas(delta: float) -> ModuleType:
     """Import the exact formulas when first needed (a second's work), after a look at δ."""
     if not 0 < delta < 1:
-        raise SettingError(f"delta={delta!r} must lie between 0 and 1, well below one over the number of rows")
+        raise SettingError(Setting("delta", delta), " must lie between 0 and 1, well below one over the number of rows")
     try:
         return import_module("dp_accounting")
     except ImportError:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from superteach import plugins
+from superteach import packages
 from superteach.exceptions import DataError, QueryRefused, TeachingError
 from superteach.losses.arrays import like, namespace, positions, to_numpy
 from superteach.losses.multioutput import EVERY_LOSS
@@ -305,7 +305,7 @@ def _alone(teacher: Teacher, query: queries.Alone, state: State, turn: Turn) -> 
     loss, chosen = known(state.loss, "loss"), known(state.chosen, "chosen rows")
     found = OwnChoice(chosen, True)  # nothing to choose where the share is nothing, or everything
     if 0 < len(chosen) < teacher.rows.count:
-        choose = _choose_own if query.inside == "match" else plugins.load(plugins.ALONE, query.inside)
+        choose = _choose_own if query.inside == "match" else packages.load(packages.ALONE, query.inside)
         found = choose(teacher, loss, state.scaling, len(chosen), query)
     rows = chosen if found.rows is None else found.rows
     return replace(state, chosen=rows), np.append(teacher.size_of(rows), [found.ended, found.rows is None])

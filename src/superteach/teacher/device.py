@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from superteach.exceptions import DataTypeError, QueryRefused
+from superteach.exceptions import DataTypeError, QueryRefused, Setting
 from superteach.losses.arrays import to_numpy
 from superteach.losses.scalar import LOSSES, Loss
 from superteach.privacy.guard import Guard
@@ -107,8 +107,11 @@ class DeviceTeacher(Teacher):
         if self.rows.count * self.rows.features > MOVED:
             raise QueryRefused(
                 f"teacher {self.name} would copy {self.rows.count:,} rows × {self.rows.features} from "
-                f"{self.rows.device} to answer this, more than {MOVED:,} numbers; use method='match' with "
-                "rounding='alone', which needs no copy"
+                f"{self.rows.device} to answer this, more than {MOVED:,} numbers; use ",
+                Setting("method", "match"),
+                " with ",
+                Setting("rounding", "alone"),
+                ", which needs no copy",
             )
         ids = self.ids.cpu().numpy().view(np.uint64) if isinstance(self.ids, torch.Tensor) else None
         rows, target = self.rows.matrix.cpu().numpy(), self.target.cpu().numpy().astype(np.float64)

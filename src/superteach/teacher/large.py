@@ -21,10 +21,12 @@ import pyarrow as pa
 from pyarrow import compute, parquet, types
 
 from superteach.exceptions import DataError, SettingError
-from superteach.io import tables
+from superteach.io import files, tables
 from superteach.io.atomic import stamp
+from superteach.io.cells import Cells, matrix_type
+from superteach.io.formats.parquet import is_parquet
+from superteach.io.labels import DEFAULT, PositiveLabel
 from superteach.io.validation import Part, find_classes, make_unguarded
-from superteach.labels import DEFAULT, PositiveLabel
 from superteach.losses.scalar import Loss
 from superteach.teacher.paged import Paged, Store
 from superteach.types import Positions, Raw
@@ -100,16 +102,16 @@ class ParquetTable:
         numeric_target: bool = False,
     ) -> None:
         """Look at the files' heads; no row is read yet."""
-        tables.check_places(list(paths), None)
+        files.check_places(list(paths), None)
         for path in paths:
-            if not tables.is_parquet(path):
+            if not is_parquet(path):
                 raise DataError(f"file {str(path)!r} is no Parquet; rows that stay on disk are read from Parquet alone")
         self.target, self.costs, self._numeric = target, costs, numeric_target
-        opened = [tables.open_source(None, path) for path in paths]
+        opened = [files.open_file(None, path) for path in paths]
         self.columns = tables.feature_columns(opened, target, None, costs, features)
         self.asked = [*self.columns, *([] if costs is None else [costs]), target]
         self._marks = [stamp(path) or [] for path in paths]
-        self.sources: list[tables.FileSource] = []
+        self.sources: list[files.TableFile] = []
         self.groups: list[list[int]] = []
         """Rows of every row group, by file."""
         narrow = True
@@ -175,8 +177,8 @@ class ParquetTable:
         source = self.sources[file]
         start = source.ends[groups[0]] - self.groups[file][groups[0]]
         for table in self.tables(file, groups, asked):
-            cells = tables.Cells(source, [], [], start)
-            tables.matrix_type(source, table, asked[:-1])
+            cells = Cells(source, [], [], start)
+            matrix_type(source, table, asked[:-1])
             target = cells.target(table.column(self.target), self.target, self._numeric)
             yield [*(cells.numbers(table.column(name), name) for name in asked[:-1]), target]
             start += table.num_rows
@@ -250,7 +252,7 @@ class ParquetTable:
 
 def parquet_files(folder: Path) -> list[Path]:
     """List the Parquet files in a folder and in folders below it, by name; skip hidden files and Spark's own notes."""
-    every = [path for path in sorted(folder.rglob("*")) if tables.is_parquet(path)]
+    every = [path for path in sorted(folder.rglob("*")) if is_parquet(path)]
     found = [path for path in every if not any(part[0] in "._" for part in path.relative_to(folder).parts)]
     if not found:
         raise DataError(f"folder {str(folder)!r} holds no Parquet file; name another, or the files themselves")

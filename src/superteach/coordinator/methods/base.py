@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from superteach.coordinator.budget import FEW, lesson_sizes
-from superteach.exceptions import SettingError
-from superteach.lesson import Certificate
+from superteach.exceptions import Setting, SettingError
+from superteach.lesson import Certificate, Words
 from superteach.protocol.queries import Recall
-from superteach.words import Words
 
 if TYPE_CHECKING:
     from superteach.coordinator.federation import Federation
@@ -119,15 +118,17 @@ class Method:
         if not learner.ridge or learner.outputs > 1:
             what = f"{learner.outputs} classes or targets" if learner.outputs > 1 else "a learner without a penalty"
             if not self.broad:
-                binary = "Only binary classification is supported by it, or one target" if learner.outputs > 1 else ""
+                binary = ". Only binary classification is supported by it, or one target" * (learner.outputs > 1)
                 raise SettingError(
-                    f"method={self.name!r} does not teach {what}; use method='match'. {binary}".rstrip(". ")
+                    Setting("method", self.name), f" does not teach {what}; use ", Setting("method", "match"), binary
                 )
         kind = type(settings.solver).__name__
         if settings.solver is not None and kind not in self.solvers:
             raise SettingError(
-                f"solver={settings.solver!r} does not go with method={self.name!r}, which works with "
-                f"{' and '.join(self.solvers)}"
+                Setting("solver", settings.solver),
+                " does not go with ",
+                Setting("method", self.name),
+                f", which works with {' and '.join(self.solvers)}",
             )
 
     def sizes(self, settings: Settings, problem: FederatedProblem) -> list[int]:

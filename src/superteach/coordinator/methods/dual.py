@@ -13,6 +13,7 @@ from superteach.coordinator.methods.base import Method, Outcome
 from superteach.coordinator.path import Ranked
 from superteach.coordinator.problem import FederatedProblem
 from superteach.learner import Learner
+from superteach.lesson import Words
 from superteach.optim import LBFGS, Block, Newton
 from superteach.optim.asynchronous import BlockSums, Offers
 from superteach.optim.function import Function
@@ -20,7 +21,6 @@ from superteach.optim.problem import Certified, DualProblem
 from superteach.protocol.queries import AskMoments, BlockOffer, BlockRound, Moments, RankRows, Weigh
 from superteach.settings import Settings
 from superteach.types import Array
-from superteach.words import Words
 
 
 class Dual(Method):

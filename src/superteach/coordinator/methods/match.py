@@ -22,7 +22,7 @@ from superteach.coordinator.methods.base import Method, Outcome, Search
 from superteach.coordinator.path import last_ranks
 from superteach.coordinator.problem import FederatedProblem
 from superteach.coordinator.proofs import Proof
-from superteach.lesson import Certificate
+from superteach.lesson import Certificate, Words
 from superteach.losses.scalar import Weighted
 from superteach.optim.function import Sums
 from superteach.optim.lbfgs import LBFGS, Curved
@@ -36,7 +36,6 @@ from superteach.selection.relaxation import Counts, Relaxation, metric_of, relax
 from superteach.selection.subsets import SubsetProblem
 from superteach.settings import Settings
 from superteach.types import Array
-from superteach.words import Words
 
 
 @dataclass(frozen=True)
@@ -48,14 +47,10 @@ class MatchOptions:
     half and all of what rounding leaves, in the same time."""
     whole: int = 30
     """Rows of a pool up to which lessons of one size are searched as a whole."""
-    approaches: int = 12
+    approaches: int = 8
     """Models that are tried for a goal out of reach, at most; three to five are usual."""
     gain: float = 0.01
-    """Part of the distance that another one must gain."""
-    near: float = 0.002
-    """Part of the goal's own length at which no nearer model is looked for: rounding leaves as much."""
-    shortest: float = 0.05
-    """Part of the way to the goal below which no shorter step is tried."""
+    """Part of the distance that another one must gain for one more to be tried."""
     close: float = 1e-6
     """Part of the goal's own length at which no other search is tried."""
     unlucky: int = 8
@@ -63,8 +58,6 @@ class MatchOptions:
 
 
 DEFAULT = MatchOptions()
-IN_VAIN = 200
-"""Where this many rows were chosen in vain no chance brings the other class: such a goal puts all rows into one."""
 _GOLDEN = 0x9E3779B97F4A7C15
 """2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated numbers."""
 
@@ -150,7 +143,7 @@ class Matcher(Search):
     def _best_search(self, size: int) -> Size:
         """Search as often as the settings say, and keep the nearest lesson."""
         federation, tries = self._problem.federation, self._settings.restarts
-        most = tries + min(self._options.unlucky, IN_VAIN // size)
+        most = tries + self._options.unlucky
         best: tuple[float, Size, Outcome] | None = None
         for attempt in range(most):
             if attempt and (attempt >= tries or self._problem.late):
@@ -312,22 +305,25 @@ class Matcher(Search):
         at = problem.fit_likely(size, self._goal)
         goal = self._within(at)
         risks = [self._apart(at, goal)]
-        length = problem.distance(0.0 * self._goal, self._goal)
         best: tuple[Array, Array, float] | None = None
-        step, full = 1.0, True
+        found, step, full = relaxed, 1.0, True
         for _ in range(options.approaches):
             problem.federation.note(risks[-1])
-            if problem.late or step < options.shortest or risks[-1] <= options.near * length:
+            if problem.late:
                 break
-            self._towards(at, goal, step, size, seed)
+            found = self._towards(at, goal, step, size, seed)
             after = problem.fit_likely(size, at)
             distance = self._apart(after, self._within(after))
-            if distance > (1.0 - options.gain) * risks[-1]:  # too far for the linearised model: aim at a nearer point
+            if distance >= risks[-1]:  # too far for the linearised model: aim at a nearer point
                 step, full = 0.5 * step, False
                 continue
             best, at, goal = (at, goal, step), after, self._within(after)
             step, full = min(1.0, 2.0 * step) if full else step, True
             risks.append(distance)
+            if distance > (1.0 - options.gain) * risks[-2]:
+                break
+        if full:  # teachers have the probabilities of the nearest model
+            return found, risks
         if best is not None:
             return self._towards(*best, size, seed), risks
         found = self._relax(self._goal, self._target(self._goal, size), relaxed.metric, size, seed)
@@ -391,9 +387,9 @@ class Matcher(Search):
         parts = federation.gather(queries.Show(width, learner.weighted))
         shown = np.concatenate(parts)
         design, target, taken = shown[:, :width], shown[:, width], shown[:, width + 1]
-        if learner.weighted:
-            learner = replace(learner, loss=Weighted(learner.loss, shown[:, width + 2]))
-        subsets = SubsetProblem(design, target, learner, self._goal, problem.to_measure)
+        loss = Weighted(learner.loss, shown[:, width + 2]) if learner.weighted else learner.loss
+        penalties = np.stack([self._penalty(size).diagonal for size in range(len(shown) + 1)])
+        subsets = SubsetProblem(design, target, loss, penalties, self._goal, problem.to_measure, learner.refuses)
         start = None if whole else taken > 0.5
         best = polish.best_subset(subsets, low, high, start, self._settings.restarts, self._seed)
         counts = tuple(map(len, parts))

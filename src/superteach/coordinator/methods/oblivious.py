@@ -12,10 +12,10 @@ from typing import Literal
 from superteach.coordinator.methods.base import Method, Outcome, Search
 from superteach.coordinator.path import last_ranks
 from superteach.coordinator.problem import FederatedProblem
+from superteach.lesson import Words
 from superteach.protocol.queries import Alone, Keep, RankRows, Size, Solo
 from superteach.settings import Settings
 from superteach.types import Array
-from superteach.words import Words
 
 
 class Oblivious(Method):

@@ -6,10 +6,10 @@ from superteach.coordinator.budget import PATH_FRACTIONS
 from superteach.coordinator.methods.base import Method, Outcome
 from superteach.coordinator.path import Ranked
 from superteach.coordinator.problem import FederatedProblem
+from superteach.lesson import Words
 from superteach.protocol.queries import RankRows
 from superteach.settings import Settings
 from superteach.types import Array
-from superteach.words import Words
 
 
 class Random(Method):
