@@ -455,7 +455,7 @@ def _given(learner: Teachable) -> BaseEstimator | Learner:
 
 
 def _student(learner: Teachable) -> Learner:
-    """Return the learner at the end of a pipeline; class_weight is told to owners of rows, as weights."""
+    """Return the learner at the end of a pipeline; owners of rows take class_weight as weights."""
     estimator = pipelines.split(_given(learner))[-1]
     if getattr(estimator, "class_weight", None) is not None:
         estimator = copy(estimator)

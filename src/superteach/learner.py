@@ -137,8 +137,8 @@ class Learner:
 
     def as_dict(self) -> Json:
         """Return values for JSON."""
-        told: Json = {"weighted": True} if self.weighted else {}
-        return told | {
+        stored: Json = {"weighted": True} if self.weighted else {}
+        return stored | {
             "loss": self.loss.settings(),
             "ridge": float(self.ridge),
             "ridge_per_row": self.ridge_per_row,
@@ -147,13 +147,13 @@ class Learner:
         }
 
     @classmethod
-    def from_dict(cls, told: Json) -> Learner:
+    def from_dict(cls, stored: Json) -> Learner:
         """The learner of which `as_dict` gave these values, or a LearnerError."""
         try:
-            loss = dict(told["loss"])
-            return cls(**told | {"loss": EVERY_LOSS[loss.pop("name")](**loss)})
+            loss = dict(stored["loss"])
+            return cls(**stored | {"loss": EVERY_LOSS[loss.pop("name")](**loss)})
         except (KeyError, TypeError, ValueError) as error:
-            raise LearnerError(f"{told!r} describes no learner: {error}") from None
+            raise LearnerError(f"{stored!r} describes no learner: {error}") from None
 
     @staticmethod
     def of(estimator: BaseEstimator) -> Learner:

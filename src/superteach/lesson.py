@@ -376,8 +376,8 @@ class Lesson:
         offset = np.array(stored["model"]["intercept"], dtype=np.float64)
         whole = np.concatenate([coef, offset[..., None]], axis=-1) if intercept else coef
         values = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
-        told = stored.get("words", {})
-        words = Words(**told | {"unused": tuple(told.get("unused", ()))})
+        stored_words = stored.get("words", {})
+        words = Words(**stored_words | {"unused": tuple(stored_words.get("unused", ()))})
         values |= {"model": whole, "intercept": intercept, "words": words}
         values |= {name: np.array(values[name], dtype=np.float64) for name in ("model", "goal", "objective", "gap")}
         for point in stored["path"]:

@@ -100,7 +100,7 @@ class Plot:
     draw: Callable[[Axes], None]
     height: float = 300.0
     description: str = ""
-    """What those are told who cannot see it."""
+    """What a screen reader says."""
 
     def svg(self) -> Markup:
         """Draw the figure for a page: text stays text, and colours of the palette follow the reader's setting."""

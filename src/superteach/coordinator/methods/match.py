@@ -53,7 +53,7 @@ class MatchOptions:
     """Part of the distance that another one must gain for one more to be tried."""
     close: float = 1e-6
     """Part of the goal's own length at which no other search is tried."""
-    unlucky: int = 8
+    unlucky: int = 3
     """Searches with other random numbers, where the learner refuses a lesson: a classifier needs rows of both classes."""
 
 
@@ -145,10 +145,12 @@ class Matcher(Search):
         federation, tries = self._problem.federation, self._settings.restarts
         most = tries + self._options.unlucky
         best: tuple[float, Size, Outcome] | None = None
+        refused = False
         for attempt in range(most):
             if attempt and (attempt >= tries or self._problem.late):
                 break
-            kept = self._search(size, (self._seed + attempt * _GOLDEN) % 2**64, attempt > 0)
+            # The nearest models of a goal out of reach may need no row of some class; the first one does more often.
+            kept = self._search(size, (self._seed + attempt * _GOLDEN) % 2**64, attempt > 0, near=not refused)
             refused = self._problem.refuses(kept) is not None
             tries += refused and tries < most  # where a class is missing, other random numbers may bring rows of both
             if tries == 1:
@@ -177,7 +179,7 @@ class Matcher(Search):
             return distance, metrics.risk(problem.scaling.raw(model), problem.scaling.raw(goal)) <= target
         return distance, distance <= self._options.close * problem.distance(0.0 * goal, goal)
 
-    def _search(self, size: int, seed: int, again: bool) -> Size:
+    def _search(self, size: int, seed: int, again: bool, near: bool) -> Size:
         """Relax, certify, come near where the goal is out of reach, round."""
         problem, federation, risks = self._problem, self._problem.federation, list[float]()
         federation.stage = "relaxation"
@@ -186,7 +188,7 @@ class Matcher(Search):
         if not relaxed.choice.met and proof is None and relaxed.choice.freedom <= len(relaxed.metric) + 1:
             relaxed, proof = self._harder(relaxed, size, seed)
         self._include(relaxed, size)
-        if proof is not None and not problem.wide:
+        if near and proof is not None and not problem.wide:
             federation.stage = "approach"
             relaxed, risks = self._approach(relaxed, size, seed)
         federation.stage = "rounding"
