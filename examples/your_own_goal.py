@@ -18,7 +18,7 @@ from sklearn.linear_model import Ridge
 
 from superteach import SuperTeacher
 from superteach.datasets import split_evenly
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Ignore:
 
     column: int
 
-    def vector(self, classroom):
+    def vector(self, problem):
         """The goal in raw units, intercept last."""
-        model = classroom.scaling.raw(classroom.fit_pool()).copy()
+        model = problem.scaling.raw(problem.fit_pool()).copy()
         model[self.column] = 0.0
         return model
 
