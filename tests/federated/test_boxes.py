@@ -36,6 +36,28 @@ def test_a_box_that_is_not_there_is_named(tmp_path):
         open_box("nonsense://x")
 
 
+def test_a_connection_that_broke_is_made_anew(monkeypatch):
+    """Services raise errors of their own; whoever looks into a box hears of an OSError, and tries again."""
+    box = RemoteBox(f"memory://broken{random.random()}")
+    box.put("lessons/a/one.json", b"12345")
+
+    def broken(*_, **__):
+        raise RuntimeError("connection lost")
+
+    for call in (
+        lambda: box.list("lessons/a"),
+        lambda: box.get("lessons/a/one.json", 9),
+        lambda: box.put("lessons/b", b""),
+    ):
+        with monkeypatch.context() as patch:
+            for name in ("ls", "open", "makedirs"):
+                patch.setattr(box._files, name, broken)
+            with pytest.raises(OSError, match="connection lost"):
+                call()
+        assert box._files is None
+        assert box.list("lessons/a") == ["one.json"]
+
+
 def carry(one: Box, other: Box) -> int:
     """Copy what is missing: all that anybody needs who carries documents."""
     missing = [

@@ -272,3 +272,18 @@ def test_further_sites_are_invited_later(town, capsys):
     capsys.readouterr()
     town.away = set(SITES)
     assert town.teach("new", "--no-wait", "--teachers", "east,south") == 0
+
+
+def test_a_box_that_is_away_for_a_while_ends_no_lesson(town, capsys, monkeypatch):
+    town.step_all()
+    looks, plain = [0], type(town.box).list
+
+    def away(self, folder):
+        looks[0] += 1
+        if 3 <= looks[0] < 8:
+            raise OSError("connection lost")
+        return plain(self, folder)
+
+    monkeypatch.setattr(type(town.box), "list", away)
+    assert town.teach("out") == 0
+    assert capsys.readouterr().err.count("documents cannot be exchanged (connection lost)") == 1

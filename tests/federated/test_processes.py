@@ -103,8 +103,8 @@ def test_processes_that_are_killed_outright_lose_nothing(tmp_path, seed):
 
 
 def test_the_page_works_word_by_word_in_a_fresh_folder(tmp_path):
-    """The first lesson of docs/federation.md: every command that it shows, as a person would type them."""
-    page = (Path(__file__).parents[2] / "docs" / "federation.md").read_text("utf-8")
+    """The first lesson of docs/how-to/federation.md: every command that it shows, as a person would type them."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "federation.md").read_text("utf-8")
     part = page.partition("## A first lesson")[2].partition("\n## ")[0]
     lines = re.findall(r"^    (?:\$ )?(.*)$", part, re.MULTILINE)
     shown = [line for line in lines if not line.startswith(("clinic/", "…"))]  # the rest is what a command prints

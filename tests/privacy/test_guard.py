@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.contracts.test_layers import MODULES
 
 import superteach as st
+import superteach_lab
 from superteach.exceptions import BudgetSpent, QueryRefused
 from superteach.losses import Logistic
 from superteach.privacy.accounting import Mode
@@ -35,9 +36,11 @@ DP = Mode("dp")
 
 def used_in(*names: str) -> set[str]:
     """Modules of product and laboratory that use one of these names, or call an attribute of that name."""
+    roots = [Path(package.__file__).parent for package in (st, superteach_lab)]
     return {
-        module
-        for module, path in MODULES.items()
+        ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
+        for root in roots
+        for path in root.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if (getattr(node, "id", None) or getattr(node, "attr", None)) in names
         or (isinstance(node, ast.alias) and node.name.split(".")[-1] in names)

@@ -13,7 +13,7 @@ import superteach as st
 from superteach.coordinator.teach import teach
 from superteach.privacy.accounting import Mode
 
-PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "privacy.md"
 GOAL = np.array([0.6, -0.4, 0.3, 0.1])
 
 

@@ -15,7 +15,8 @@ import os
 import re
 import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -102,43 +103,47 @@ class LocalBox:
 
 
 class RemoteBox:
-    """A folder that fsspec reaches."""
+    """A folder that fsspec reaches; a connection that broke is made anew with the next look."""
 
     patience = (0.2, 5.0)
 
     def __init__(self, url: str) -> None:
+        self._url = url
+        self._files: Any = None
         try:
-            import fsspec
-        except ImportError:
-            raise MissingExtra("fsspec", "federated", f"the box {url}") from None
-        self._files: Any
-        try:
-            if url.startswith("webdav"):  # the one scheme whose address is no part of fsspec's own URLs
-                address = urlsplit(url)
-                base = f"http{'' if address.scheme == 'webdav+http' else 's'}://{address.netloc.rpartition('@')[2]}"
-                login = (address.username, address.password) if address.username else None
-                self._files, self._root = (
-                    fsspec.filesystem("webdav", base_url=base, auth=login),
-                    address.path.strip("/"),
-                )
-            else:
-                self._files, self._root = fsspec.core.url_to_fs(url, skip_instance_cache=True)
-            self._files.makedirs(self._root, exist_ok=True)
-            self._files.ls(self._root.partition("/")[0] or self._root)  # of S3 the bucket, for folders are not there
-        except Exception as error:  # every service has errors of its own
+            with self._reach() as files:
+                files.makedirs(self._root, exist_ok=True)
+                files.ls(self._root.partition("/")[0] or self._root)  # of S3 the bucket: folders are not there yet
+        except OSError as error:
             raise SettingError(f"box {url!r} cannot be reached: {reason_of(error)}") from None
+
+    @contextmanager
+    def _reach(self) -> Iterator[Any]:
+        """Give the files; whatever a service raises becomes an OSError, but for a file that is not there."""
+        try:
+            if self._files is None:
+                self._files, self._root = _connect(self._url)
+            yield self._files
+        except MissingExtra:
+            raise
+        except Exception as error:  # every service has errors of its own
+            if isinstance(error, FileNotFoundError):
+                raise
+            self._files = None
+            raise OSError(reason_of(error)) from None
 
     def list(self, folder: str) -> list[str]:
         try:
-            self._files.invalidate_cache()
-            names: Any = self._files.ls(f"{self._root}/{folder}", detail=False)
+            with self._reach() as files:
+                files.invalidate_cache()
+                names: Any = files.ls(f"{self._root}/{folder}", detail=False)
         except FileNotFoundError:
             return []
         return sorted(str(one).rstrip("/").rsplit("/", 1)[-1] for one in names)
 
     def get(self, name: str, most: int) -> bytes:
         try:
-            with self._files.open(f"{self._root}/{name}", "rb") as file:
+            with self._reach() as files, files.open(f"{self._root}/{name}", "rb") as file:
                 return bytes(file.read(most + 1))
         except FileNotFoundError:
             return b""
@@ -147,10 +152,26 @@ class RemoteBox:
         path = f"{self._root}/{name}"
         folder, _, last = path.rpartition("/")
         temporary = f"{folder}/.{secrets.token_hex(8)}-{last}"
-        self._files.makedirs(folder, exist_ok=True)
-        with self._files.open(temporary, "wb") as file:
-            file.write(data)
-        self._files.mv(temporary, path)
+        with self._reach() as files:
+            files.makedirs(folder, exist_ok=True)
+            with files.open(temporary, "wb") as file:
+                file.write(data)
+            files.mv(temporary, path)
+
+
+def _connect(url: str) -> tuple[Any, str]:
+    """Return fsspec's files for a URL, and the folder's path among them."""
+    try:
+        import fsspec
+    except ImportError:
+        raise MissingExtra("fsspec", "federated", f"the box {url}") from None
+    if not url.startswith("webdav"):
+        files, root = fsspec.core.url_to_fs(url, skip_instance_cache=True)
+        return files, str(root)
+    address = urlsplit(url)  # the one scheme whose address is no part of fsspec's own URLs
+    base = f"http{'' if address.scheme == 'webdav+http' else 's'}://{address.netloc.rpartition('@')[2]}"
+    login = (address.username, address.password) if address.username else None
+    return fsspec.filesystem("webdav", base_url=base, auth=login, skip_instance_cache=True), address.path.strip("/")
 
 
 class Pause:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from superteach.engines.base import add_up
-from superteach.exceptions import BadReply, QueryRefused, TeacherLost, TeachingError
+from superteach.exceptions import BadReply, QueryRefused, TeacherLost, TeachingError, reason_of
 from superteach.federated.box import FILE, Box, Pause, file_name
 from superteach.federated.coordinator import LessonRecord, Terms
 from superteach.federated.documents import MOST_BYTES, MOST_BYTES_NONE, Document, canonical, read, shown, sign
@@ -118,9 +118,15 @@ class DocumentEngine:
         """Wait until `enough` sites have replied to what they were asked; return who has."""
         started = last = time.monotonic()
         refused: dict[str, str] = {}
-        pause, said, refused_at = Pause(self._box.patience), started + SOON - AGAIN, 0.0
+        pause, said, refused_at, failed = Pause(self._box.patience), started + SOON - AGAIN, 0.0, -AGAIN
         while True:
-            news = self._look(asked, refused)
+            try:
+                news = self._look(asked, refused)
+            except OSError as error:  # a carrier may be away for a while
+                news = False
+                if (now := time.monotonic()) > failed + AGAIN:
+                    failed = now
+                    self._say(f"documents cannot be exchanged ({reason_of(error)}); it is tried again")
             there = [name for name in asked if (asked[name].body["number"], name) in self._lesson.replies]
             if len(there) >= enough:
                 return there

@@ -60,7 +60,7 @@ class Query(Generic[Read]):
     """Base of every query: its facts, the length of its reply, and what the sum of all replies says (`Read`)."""
 
     broadcast: ClassVar[str]
-    """What is sent to teachers, in the words of docs/privacy.md."""
+    """What is sent to teachers, in the words of docs/explanation/privacy.md."""
     reply: ClassVar[str]
     """What each teacher answers with, in the same words."""
     exposure: ClassVar[str]
