@@ -50,7 +50,7 @@ _VISITED = 1 << 10
 """Rows of the table whose tasks visit workers; Spark cuts it into as many tasks as the cluster has cores."""
 _SPREAD = 4
 """Partitions for each core where rows are sent to their owners: a few, so that owners of unequal size even out."""
-_TOLD = "partition int, worker string, place int, reply binary"
+_REPLY_COLUMNS = "partition int, worker string, place int, reply binary"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "decimal")
 _VECTOR = "vector"
 _STORED = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64"}
@@ -118,10 +118,10 @@ def teach(
     label that coefficients speak for (None: the one that the goal names, else the larger).
     """
     given: SettingsDict = {"rounding": "alone", **settings}
-    told = Settings(**given)
-    chosen = positive_label(goal, PositiveLabel(positive))
-    found = teach_table(df, learner, lambda *_: goal, told, target, owner, features, costs, worker_bytes, watch, chosen)
-    return found.taught.lesson, found.chosen
+    checked = Settings(**given)
+    label = positive_label(goal, PositiveLabel(positive))
+    result = teach_table(df, learner, lambda *_: goal, checked, target, owner, features, costs, worker_bytes, watch, label)
+    return result.taught.lesson, result.chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +150,7 @@ def teach_table(
     """Do the same with a goal that is made once the columns and both label values are known."""
     student = Learner.of(learner)
     layout = Layout(_features(df, features, target, owner, costs), target, owner, costs, student.loss.settings())
-    frame, held = _settled(df, layout)
+    frame, held = _stable_partitions(df, layout)
     jobs = SparkJobs(df.sparkSession, frame, layout)
     try:
         engine, classes, columns = open_table(jobs, Task(uuid.uuid4().hex, layout, worker_bytes), student, positive)
@@ -234,7 +234,7 @@ def _features(
     return tuple(chosen)
 
 
-def _settled(df: DataFrame, layout: Layout) -> tuple[DataFrame, bool]:
+def _stable_partitions(df: DataFrame, layout: Layout) -> tuple[DataFrame, bool]:
     """The table with partitions that come out the same whenever they are read, and whether Spark keeps a copy for that.
 
     Rows that Spark has sent around stand in the order in which they came, so they are put in one of their own.
@@ -324,7 +324,7 @@ class SparkJobs:
         # As Spark numbers rows: the partition in the upper 31 bits, the place in it in the lower 33.
         places = pa.table({number: np.concatenate([(part << 33) + some for part, some in picks.items()])})
         work = partial(_take, self._layout, None if classes is None else classes.tolist(), marks)
-        with _told_of("fetch the chosen rows"):
+        with _explained("fetch the chosen rows"):
             rows = self._frame.withColumn(number, functions.monotonically_increasing_id())
             rows = rows.join(functions.broadcast(self._spark.createDataFrame(places)), number, "leftsemi").drop(number)
             found = rows.mapInArrow(work, self._frame.schema).persist()
@@ -339,8 +339,8 @@ class SparkJobs:
     def _run(
         self, frame: DataFrame, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     ) -> list[Told]:
-        with _told_of("ask the partitions"):
-            return [Told(row[0], row[1], row[2], bytes(row[3])) for row in frame.mapInArrow(work, _TOLD).collect()]
+        with _explained("ask the partitions"):
+            return [Told(row[0], row[1], row[2], bytes(row[3])) for row in frame.mapInArrow(work, _REPLY_COLUMNS).collect()]
 
 
 @contextmanager
@@ -352,7 +352,7 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _told_of(what: str) -> Iterator[None]:
+def _explained(what: str) -> Iterator[None]:
     """Say in one sentence why a job failed."""
     try:
         with _quiet():
@@ -374,7 +374,7 @@ def reason_of(error: Exception) -> str:
 
 
 @cache
-def _settle() -> None:
+def _freeze_collector() -> None:
     """Have Python's collector leave alone what is loaded by now, once in each worker.
 
     Spark has it search everything after each task, and the worker takes no other meanwhile: some 0.05 s for modules that
@@ -384,20 +384,20 @@ def _settle() -> None:
 
 
 def _visit(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    _settle()
+    _freeze_collector()
     _drain(batches)
     yield from _packed(resident.HERE.visit(task))
 
 
 def _load(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    _settle()
+    _freeze_collector()
     yield from _packed(resident.HERE.load(task, _pyspark("taskcontext").TaskContext.get().partitionId(), batches))
 
 
 def _load_pieces(
     task: Task, kinds: dict[str, str], shares: list[list[tuple[int, list[Piece]]]], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    _settle()
+    _freeze_collector()
     _drain(batches)
     for partition, pieces in shares[_pyspark("taskcontext").TaskContext.get().partitionId()]:
         try:
