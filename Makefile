@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 READY := $(VENV)/.ready
 DEMO := $(if $(wildcard $(READY)),$(VENV),.venv-demo)
 FEDERATION := $(VENV)/.federation
@@ -26,7 +27,7 @@ test-lab: $(READY)  ## the laboratory: rivals, the paper, solvers, audit
 test-browser: $(READY)  ## the report in a real Chromium: light, dark, phone and paper; pictures in browser-output
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 		{ echo "make test-browser needs Chromium and its driver. On Debian: apt-get install -y chromium chromium-driver"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	$(BIN)/$(INSTALL) --group browser
 	SCREENSHOTS=browser-output $(BIN)/python -m pytest -n 0 tests/browser
 
 test-federation: $(FEDERATION)  ## federations: a thousand kills, 100,000 fuzzed documents, real processes, NVFlare's simulator
@@ -38,7 +39,7 @@ test-spark: $(SPARK)  ## Spark: a master, two workers and a driver on this machi
 	$(BIN)/python -m pytest -n 0 tests/spark
 
 test-torch: $(READY)  ## teachers on a device: CPU tensors, and Triton's kernels in its interpreter
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]' triton
+	$(BIN)/$(INSTALL) -e '.[torch]' triton
 	$(BIN)/python -m pytest -n 0 tests/devices
 
 check: $(READY)  ## lint, format, types, import contracts
@@ -54,7 +55,7 @@ figures: $(READY)  ## make pictures and transcripts of the docs anew
 	$(BIN)/python docs/figures.py
 
 package: $(READY)  ## both packages as wheels and source archives in dist, checked
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[package]'
+	$(BIN)/$(INSTALL) --group package
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist . && $(BIN)/python -m build --outdir dist lab
 	$(BIN)/twine check --strict dist/*
@@ -77,26 +78,27 @@ define NEW_VENV
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "superteach needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Try make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 $(PYTHON) -m venv $(@D)
+@$(@D)/bin/$(INSTALL) pip  # the version in constraints.txt, which reads dependency groups
 endef
 
 $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	$(NEW_VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e 'lab[minlp]'
+	$(BIN)/$(INSTALL) --group dev -e '.[federated,frame,mlflow]' -e 'lab[minlp]'
 	@touch $(READY)
 
 .venv-demo/.ready: pyproject.toml constraints.txt
 	$(NEW_VENV)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[plot]'
+	$(@D)/bin/$(INSTALL) -e .
 	@touch $@
 
 $(FEDERATION): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,nvflare]' -e 'lab[minlp]'
+	$(BIN)/$(INSTALL) -e '.[nvflare]'
 	@touch $(FEDERATION)
 
 $(SPARK): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]' 'pyspark[connect]'
+	$(BIN)/$(INSTALL) -e '.[spark]' 'pyspark[connect]'
 	@touch $(SPARK)
 
 $(DOCS): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]' -e 'lab[minlp]'
+	$(BIN)/$(INSTALL) --group docs
 	@touch $(DOCS)

@@ -7,14 +7,12 @@ import sys
 
 from benchmarks import (
     ablation,
-    asynchronous,
     bounds,
+    classes,
     core,
     drop,
-    dual,
     federation,
     imports,
-    match,
     memory,
     pipelines,
     privacy,
@@ -23,44 +21,46 @@ from benchmarks import (
 )
 from benchmarks.table import show
 
+OWN = {"core": core.main, "ablation": ablation.main, "scale": scale.main}
+"""Benchmarks with options of their own."""
 BENCHMARKS = {
-    "dual": dual.run,
-    "asynchronous": asynchronous.run,
-    "match": match.run,
     "small": small.run,
     "memory": memory.run,
     "privacy": privacy.run,
     "imports": imports.run,
     "federation": federation.run,
 }
-PARTS = {f"{name}.{part}": table for name, parts in (("privacy", privacy.PARTS),) for part, table in parts.items()}
-"""Single tables, measured where they are named."""
-NAMED = {"bounds": bounds.run, "drop": drop.run, "pipelines": pipelines.run, "out-of-reach": pipelines.out_of_reach}
+NAMED = {
+    "bounds": bounds.run,
+    "drop": drop.run,
+    "pipelines": pipelines.run,
+    "out-of-reach": pipelines.out_of_reach,
+    "classes": classes.run,
+}
 """Benchmarks on published tables, run where they are named: $SUPERTEACH_DATA names the tables' folder."""
+PARTS = {f"privacy.{part}": table for part, table in privacy.PARTS.items()}
+"""Single tables, measured where they are named."""
 
 
 def main() -> None:
-    """Run what is named, or everything; `scale` has cases and options of its own, and is run by that name alone."""
-    if sys.argv[1:2] == ["scale"]:
-        scale.main(sys.argv[2:])
+    """Run what is named, or everything."""
+    if sys.argv[1:2] and sys.argv[1] in OWN:
+        OWN[sys.argv[1]](sys.argv[2:])
         return
-    for own in (core, ablation):
-        if sys.argv[1:2] == [own.__name__.split(".")[-1]]:
-            own.main(sys.argv[2:])
-            return
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    known = BENCHMARKS | NAMED | PARTS
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=f"{__doc__} With options of their own: {', '.join(OWN)}."
+    )
     parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="name",
-        help=f"any of {', '.join(BENCHMARKS | NAMED | PARTS)} (default: all of our own data)",
+        "names", nargs="*", metavar="name", help=f"any of {', '.join(known)} (default: all on our own data)"
     )
     parser.add_argument("--quick", action="store_true", help="leave out the largest pools")
     arguments = parser.parse_args()
-    known = BENCHMARKS | NAMED | PARTS
     unknown = [name for name in arguments.names if name not in known]
     if unknown:
-        parser.error(f"no benchmark named {unknown[0]!r}; there are {', '.join(known)}")
+        parser.error(f"no benchmark named {unknown[0]!r}; there are {', '.join([*OWN, *known])}")
+    if not arguments.names:
+        core.main(["--seeds", "2"] if arguments.quick else [])
     for name in arguments.names or BENCHMARKS:
         for table in [PARTS[name](arguments.quick)] if name in PARTS else (BENCHMARKS | NAMED)[name](arguments.quick):
             show(table)

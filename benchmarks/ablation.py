@@ -1,6 +1,6 @@
 """What each number of the core is worth: lessons with it halved, doubled, and without it.
 
-    python -m benchmarks ablation --out docs/ablation.md              # 20 minutes on one core; --jobs 16 on as many: two
+    python -m benchmarks ablation --out docs/generated/ablation.md  # a quarter of an hour of one core; --jobs N: on N
     python -m benchmarks ablation --only rounding --seeds 8
 
 Numbers are found in the code: fields of options classes, and constants of the modules below. Every variant teaches the same
@@ -39,11 +39,22 @@ MODULES = (
     "superteach.coordinator.teach", "superteach.teacher.sums", "superteach.teacher.selection",
 )  # fmt: skip
 POOLS = {
-    "5k10": 5, "r5k10": 3, "20k30": 3, "h5k10": 2, "unreachable5k10": 2, "classes4k8": 3, "digits300": 1, "few400": 5,
-    "restarts200": 3, "few100": 3, "few64": 3, "few28": 3, "unbalanced2k": 3, "rare8k": 2, "rare8k isolated": 1,
-    "isolated5k10": 3, "isolated5k10 by 50": 2, "isolated60k5": 2, "alone5k10": 3,
+    "5k10": 4, "r5k10": 3, "20k30": 3, "unreachable5k10": 2, "classes4k8": 3, "few400": 4, "alone5k10": 3, "rare8k": 2,
+    "restarts200": 3, "few100": 2, "few64": 2, "few28": 3, "unbalanced2k": 3, "digits300": 1, "rare8k isolated": 1,
+    "isolated5k10": 3, "isolated5k10 by 50": 2, "isolated60k5": 2,
 }  # fmt: skip
 """Cases, and seeds of each; --seeds multiplies them."""
+_SMALL = ("few400", "restarts200", "few100", "few64", "few28", "unbalanced2k", "isolated5k10 by 50")
+_PROVED = ("unreachable5k10", "digits300", "rare8k")
+_ISOLATED = ("rare8k isolated", "isolated5k10", "isolated5k10 by 50", "isolated60k5")
+_MOST = (*tuple(POOLS)[:8], "isolated5k10")
+CASES_OF = {
+    "selection.certificate": _PROVED, "selection.majorant": _PROVED, "coordinator.proofs": _PROVED,
+    "selection.exhaustive": _SMALL, "selection.polish": _SMALL, "selection.subsets": _SMALL, "selection.sums": _SMALL,
+    "selection.share": _ISOLATED, "optim.lbfgs": ("digits300",), "teacher.sums": ("digits300", "rare8k"),
+    "coordinator.problem": (*_MOST, "digits300"), "coordinator.methods.match": (*_MOST, *_SMALL),
+}  # fmt: skip
+"""Cases that the numbers of a module are tried on; numbers of all others on most of them."""
 FLOATING = {
     "UNIT", "SAFETY", "FIT_SAFETY", "STILL", "REGULAR", "FLAT", "EDGE", "DIGITS", "MOST", "DEPENDENT", "_ROUNDING",
     "_GOLDEN", "SHIFTED", "LARGEST", "HALVINGS",
@@ -263,7 +274,8 @@ def measure(bench: Bench, number: Number, value: Any) -> Change:
     """Teach all pools that a number touches, each beside the unchanged code."""
     logs, spreads, times, rounds = [], [], [], []
     by_case: dict[str, list[float]] = {}
-    for case, pools in bench.pools.items():
+    wanted = CASES_OF.get(number.name.partition(":")[0].removeprefix("superteach."), _MOST)
+    for case, pools in [one for one in bench.pools.items() if one[0] in wanted]:
         for place, pool in enumerate(pools):
             lesson, unchanged = bench.teach(pool.path, {number.name: value}), pool.lesson
             if "error" in lesson and "error" not in unchanged:
@@ -375,7 +387,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, help="the page to write (default: print it)")
     parser.add_argument("--only", default="", help="numbers whose names hold this word")
     parser.add_argument("--seeds", type=float, default=1.0, help="how many times as many pools")
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="processes at once")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at once")
     parser.add_argument("--list", action="store_true", help="list the numbers")
     options = parser.parse_args(arguments)
     tuned, other = numbers()

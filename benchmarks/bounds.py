@@ -1,7 +1,7 @@
 """How near any lesson can come: what is reached beside what is proved, on real tables, and every bound looked at again.
 
 scikit-learn brings breast cancer, wine and digits; `SUPERTEACH_DATA` names the folder with heart disease and ACS income
-(docs/datasets.md).
+(docs/reference/datasets.md).
 Goals are the fit on all rows, which few rows cannot teach, or, where they can, the fit moved by its own length or made
 longer.
 """

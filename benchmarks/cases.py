@@ -43,11 +43,15 @@ class Case:
     moved: float = 1.0
     settings: dict[str, Any] = field(default_factory=dict)
     teachers: int = 10
+    by_label: bool = False
+    """Whether teachers hold one label each, but for one of them, in place of rows dealt out at random."""
     slow: bool = False
 
     def task(self, seed: int) -> Task:
         """Make the pool of one seed, and the goal."""
         X, y, owner, estimator, goal = KINDS[self.kind](self, seed)
+        if self.by_label:
+            owner = np.argsort(np.argsort(y, kind="stable"), kind="stable") * self.teachers // len(y)
         return Task(X, y, owner, estimator, goal, dict(self.settings, budget=self.budget, random_state=seed))
 
 
@@ -182,10 +186,13 @@ CASES = {
     "alone5k10": Case("logistic", 5_000, 10, settings=_ALONE),
     "isolated5k10": Case("logistic", 5_000, 10, settings=_ISOLATED),
     "alone50k10": Case("logistic", 50_000, 10, settings=_ALONE),
+    "alone50k10 by label": Case("logistic", 50_000, 10, settings=_ALONE, by_label=True),
     "alone100k50": Case("logistic", 100_000, 50, moved=0.3, settings=_ALONE, slow=True),
     "isolated50k10": Case("logistic", 50_000, 10, settings=_ISOLATED),
     "isolated100k50": Case("logistic", 100_000, 50, moved=0.3, settings=_ISOLATED, slow=True),
     "unreachable5k10": Case("ridge without noise", 5_000, 10, budget=100),
+    "dual5k10": Case("logistic", 5_000, 10, settings={"method": "dual"}),
+    "dual500k10": Case("logistic", 500_000, 10, settings={"method": "dual"}, slow=True),
     "few400": Case("logistic", 400, 5, budget=0.1),
     "few100": Case("logistic", 100, 8, budget=14),
     "few64": Case("ridge", 64, 2, budget="best"),

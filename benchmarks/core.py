@@ -29,10 +29,11 @@ from benchmarks.table import Measurements, show
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = (
-    "case", "seeds", "risk", "worst", "ratio", "apart", "ratio", "wall s", "ratio", "cpu s", "ratio", "rounds", "before",
-    "proved",
+    "case", "seeds", "risk", "worst", "ratio", "apart", "ratio", "wall s", "ratio", "cpu s", "ratio", "fits", "rounds",
+    "before", "proved",
 )  # fmt: skip
-"""apart: distance in predictions; proved: lessons whose goal is proved to be out of reach."""
+"""apart: distance in predictions; fits: wall time over that of one fit of the learner on all rows; proved: lessons whose
+goal is proved to be out of reach."""
 
 
 class Server:
@@ -55,7 +56,11 @@ class Server:
         """Teach one task that lies in a file, with some of the code's numbers changed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(json.dumps({"task": str(task), "numbers": numbers or {}}), file=self._process.stdin, flush=True)
+        print(
+            json.dumps({"task": str(task), "numbers": numbers or {}, "fit": numbers is None}),
+            file=self._process.stdin,
+            flush=True,
+        )
         answer = self._process.stdout.readline()
         if not answer:
             raise SystemExit(f"the process that teaches {task.stem} died with code {self._process.wait()}")
@@ -90,7 +95,7 @@ def row(name: str, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> 
     cells.append(_ratio(ours, theirs, "risk"))
     for key in ("predictions", "seconds", "processor"):
         cells += [_median(ours, key), _ratio(ours, theirs, key)]
-    cells += [int(_median(ours, "rounds")), int(_median(theirs, "rounds")) if theirs else ""]
+    cells += [_median(ours, "fits"), int(_median(ours, "rounds")), int(_median(theirs, "rounds")) if theirs else ""]
     return (*cells, sum(lesson["proved"] for lesson in ours))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from superteach import SuperTeacher
 
@@ -49,12 +50,18 @@ for line in sys.stdin:
         started, busy = time.perf_counter(), time.process_time()
         teacher = SuperTeacher(estimator, goal, **settings).fit(X, y, groups=owner)
         seconds, processor = time.perf_counter() - started, time.process_time() - busy
+        fit = None
+        if request.get("fit"):
+            started = time.perf_counter()
+            clone(estimator).fit(X, y)
+            fit = time.perf_counter() - started
         lesson = getattr(
             teacher, "measured_", teacher.lesson_
         )  # modes that refit no model leave that to the owner of all
         answer: dict[str, Any] = {
             "seconds": seconds,
             "processor": processor,
+            "fits": None if fit is None else seconds / fit,
             "risk": float(lesson.risk),
             "predictions": float(lesson.prediction_distance),
             "rounds": int(teacher.lesson_.rounds),

@@ -1,7 +1,8 @@
 """Pipelines at scikit-learn's defaults on real tables: does a lesson predict what its goal predicts?
 
-`SUPERTEACH_DATA` names the folder with the tables (docs/datasets.md). Every lesson has 400 rows (heart disease: 120). Beside
-its agreement with the goal stand that of a fit on all rows and of fits on as many random rows, all refitted by scikit-learn.
+`SUPERTEACH_DATA` names the folder with the tables (docs/reference/datasets.md). Every lesson has 400 rows (heart disease:
+120). Beside its agreement with the goal stand that of a fit on all rows and of fits on as many random rows, all refitted by
+scikit-learn.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import superteach
 from superteach.datasets import make_classification_pool, make_regression_pool
 
 RIDGE_PER_ROW = 2e-4
-"""Λ = ridge·N with this ridge: 1 at N = 5,000 and 100 at N = 500,000, as docs/notation.md explains."""
+"""Λ = ridge·N with this ridge: 1 at N = 5,000 and 100 at N = 500,000, as docs/explanation/paper.md explains."""
 
 
 def classification(rows: int, features: int = 10, teachers: int = 10, seed: int = 0) -> tuple[Any, Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class Outcome:
 
 
 def synthetic(kind: str, rows: int, columns: int, owners: int, split: str, seed: int) -> Pool:
-    """Make a pool of docs/notation.md with a goal moved by its own length, dealt out in one of several ways."""
+    """Make a pool of docs/explanation/paper.md with a goal moved by its own length, dealt out in one of several ways."""
     make = pools.regression if kind == "ridge" else pools.classification
     X, y, owner = make(rows, columns, owners, seed=seed)
     if kind == "ridge":
@@ -205,7 +205,37 @@ def _states(quick: bool) -> Measurements:
     return table
 
 
-PARTS: dict[str, Callable[[bool], Measurements]] = {"risks": _risks, "states": _states}
+def _hospitals(quick: bool) -> Measurements:
+    """Four hospitals teach the model of all patients without a coefficient for their sex."""
+    from superteach_lab.data import load_heart_disease
+
+    heads = ("mode", "K", "N", "d", "rows chosen", "carriers", "risk", "worst", "least agreement")
+    table = Measurements(
+        f"Heart disease in four hospitals, 120 rows, no coefficient for sex; dp with ε = {EPSILON:g}", heads
+    )
+    try:
+        patients = load_heart_disease()
+    except DataError as error:
+        table.title += f" (not measured: {error})"
+        return table
+    X, y = patients.data, np.where(patients.target > 0, 1.0, -1.0)
+    X = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))])
+    owner = np.unique(patients.groups, return_inverse=True)[1]
+    pool = Pool(X, y, owner, LogisticRegression(solver="newton-cholesky", tol=1e-10), np.zeros(X.shape[1]))
+    goal = pool.fitted(np.ones(len(y), dtype=bool))
+    goal[list(patients.feature_names).index("sex")] = 0.0
+    pool = replace(pool, goal=goal)
+    for mode in ("isolated", "dp"):
+        each = [lesson(pool, 120 / len(y), mode, SEED + seed) for seed in range(3 if quick else 10)]
+        risks = [one.risk for one in each]
+        least = f"{100.0 * min(one.agreement for one in each):.4g} %"
+        carriers, owners = int(np.median([one.carriers for one in each])), int(owner.max()) + 1
+        median, columns = float(np.median(risks)), X.shape[1] - 1
+        table.rows.append((mode, owners, len(y), columns, each[0].size, carriers, median, max(risks), least))
+    return table
+
+
+PARTS: dict[str, Callable[[bool], Measurements]] = {"risks": _risks, "states": _states, "hospitals": _hospitals}
 """Tables of this benchmark: `python -m benchmarks privacy.states` measures one of them."""
 
 

@@ -28,7 +28,7 @@ from superteach.exceptions import TeachingError
 from superteach.losses import LOSSES, Logistic
 from superteach.protocol.messages import Turn
 from superteach.protocol.queries import AskMoments, Prepare
-from superteach.teacher import tensors
+from superteach.teacher import device as device_module
 
 WIDTH = 28
 STARTED = time.perf_counter()
@@ -162,9 +162,9 @@ def passes(rows: int, device: str) -> None:
         return teacher.answer(asked, state, turn)
 
     say(f"{rows:,} × {WIDTH} float32: Newton pass", told(seconds_of(one, device)))
-    if device.startswith("cuda") and rows <= 2e8 and "fused" in vars(tensors):
+    if device.startswith("cuda") and rows <= 2e8 and "fused" in vars(device_module):
         tune(one, device)
-    fused: Any = vars(tensors).get("fused")
+    fused: Any = vars(device_module).get("fused")
     if fused is not None:
         kept, fused.WIDEST = fused.WIDEST, 0
         try:
@@ -175,7 +175,7 @@ def passes(rows: int, device: str) -> None:
 
 def tune(one: Callable[[], object], device: str) -> None:
     """Time other shapes of the kernel."""
-    fused: Any = vars(tensors)["fused"]
+    fused: Any = vars(device_module)["fused"]
     kept = fused.SHAPE, fused.PROGRAMS
     shapes = (
         (32, 4, 3),
@@ -279,7 +279,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=420.0, help="after which no further case begins")
     given = parser.parse_args()
     device, only = given.device, given.only.split(",")
-    say(f"torch {torch.__version__}, NumPy {np.__version__}, {device}, Triton", "fused" in vars(tensors))
+    say(f"torch {torch.__version__}, NumPy {np.__version__}, {device}, Triton", "fused" in vars(device_module))
     if device.startswith("cuda"):
         say(torch.cuda.get_device_name())
     shares = [float(share) for share in given.shares.split(",")]

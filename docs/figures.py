@@ -1,11 +1,12 @@
-"""Make pictures, transcripts and outputs of the docs anew: what a command printed stands on the page as it printed it.
+"""Make pictures, transcripts and outputs of the docs anew: a page shows what its commands print.
 
-From the root of the repository: python docs/figures.py [story] [demo] [transcripts] [outputs] [gallery]; all without a name.
-The last example of the gallery needs a data file (docs/datasets.md); without it its part of the page stays as it is.
+From the root of the repository: python docs/figures.py [story] [transcripts] [outputs] [gallery]; all without a name.
+The last two examples of the gallery need data files (docs/reference/datasets.md); what cannot run stays as it is.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import re
@@ -16,27 +17,28 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 DOCS = Path(__file__).parent
-WIDTH = 116
+WIDTH = 100
 """Characters of a line of output; longer ones are broken."""
-TRANSCRIPTS = ("command-line.md",)
-"""Pages whose blocks of `$ superteach …` are what these commands print."""
-OUTPUTS = ("add-a-loss.md", "goals.md")
-"""Pages on which an indented block right after a Python block is what that block prints."""
+TRANSCRIPTS = ("reference/command-line.md",)
+"""Pages whose blocks of `$ superteach …` show what these commands print."""
+OUTPUTS = ("how-to/extend.md", "how-to/goals.md", "tutorials/your-own-csv.md")
+"""Pages on which an indented block right after a Python block shows what that block prints."""
+EXAMPLES = ("first_lesson", "unequal_teachers", "your_own_goal", "unreachable_goal", "census_by_state", "last_layer")
 _COMMAND = re.compile(r"^    \$ (superteach (?:[^\n]*\\\n)*[^\n]*)\n((?:    (?!\$ )[^\n]*\n)*)", re.MULTILINE)
-_BLOCK = re.compile(r"^```python\n((?:(?!```)[^\n]*\n)*)```\n\n((?:    [^\n]*\n)+)", re.MULTILINE)
-_EXAMPLE = re.compile(r"^    \$ python (examples/(\w+)\.py)\n((?:    [^\n]*\n)*)", re.MULTILINE)
+_BLOCK = re.compile(r"^```python\n((?:(?!```)[^\n]*\n)*)```\n(\n(?:    (?!\$ )[^\n]*\n)+)?", re.MULTILINE)
 
 
 def indented(text: str) -> str:
     """Write output as a block of a page."""
     lines = []
     for line in text.rstrip().splitlines():
-        table = "  " in line.strip()  # tables keep their spaces
-        lines += [line.rstrip()] if table else textwrap.wrap(line, WIDTH) or [""]
+        is_table = "  " in line.strip()  # tables keep their spaces
+        lines += [line.rstrip()] if is_table else textwrap.wrap(line, WIDTH) or [""]
     return "".join(f"    {line}\n" if line else "\n" for line in lines)
 
 
@@ -49,10 +51,9 @@ def clinics() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for number, name in enumerate(("north", "south", "west")):
             own = owner == number
-            table = np.column_stack([X[own], y[own]])
             np.savetxt(
                 f"{name}.csv",
-                table,
+                np.column_stack([X[own], y[own]]),
                 fmt=["%.17g"] * 3 + ["%d"],
                 delimiter=",",
                 header="age,dose,marker,ill",
@@ -62,119 +63,127 @@ def clinics() -> Iterator[None]:
         yield
 
 
-def said(command: str) -> str:
-    """Run a command as a person would, in a pipe; what it printed."""
+def printed_by(command: str) -> str:
+    """Run a command as a person would, in a pipe, and return what it prints."""
     words = command.replace("\\\n", " ").split()
-    found = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
-    return found.stdout + found.stderr
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
 
 
 def transcript(text: str) -> str:
-    """Write what commands print under them."""
-    return _COMMAND.sub(lambda found: f"    $ {found[1]}\n{indented(said(found[1]))}", text)
+    """Write what commands print below them."""
+    return _COMMAND.sub(lambda match: f"    $ {match[1]}\n{indented(printed_by(match[1]))}", text)
 
 
-def output(text: str) -> str:
-    """Write what Python blocks print after them."""
+def output(text: str, continued: bool = False) -> str:
+    """Write what Python blocks print below them; blocks of a page that is `continued` share their names."""
+    shared: dict[str, Any] = {"__name__": "__main__"}
 
-    def ran(found: re.Match[str]) -> str:
-        told = io.StringIO()
-        with redirect_stdout(told):
-            exec(compile(found[1], "docs", "exec"), {"__name__": "__main__"})
-        return f"```python\n{found[1]}```\n\n{indented(told.getvalue())}"
+    def run(match: re.Match[str]) -> str:
+        if not continued and match[2] is None:
+            return match[0]
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(match[1], "docs", "exec"), shared if continued else {"__name__": "__main__"})
+        below = indented(printed.getvalue())
+        return f"```python\n{match[1]}```\n" + (f"\n{below}" if below else "")
 
-    return _BLOCK.sub(ran, text)
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        made = _BLOCK.sub(run, text)
+        return transcript(made) if continued else made
 
 
-def example(found: re.Match[str]) -> str:
-    """Draw an example of the gallery, and write what it prints."""
-    ran = subprocess.run(
-        [sys.executable, str(DOCS.parent / found[1]), str(DOCS / "images" / "gallery")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ran.returncode:
-        sys.stderr.write(f"{found[1]} did not run: {ran.stderr.strip().splitlines()[-1]}\n")
-        return found[0]
-    return f"    $ python {found[1]}\n{indented(ran.stdout)}"
+def gallery() -> None:
+    """Write the page of examples: their docstrings, figures and outputs."""
+    folder = DOCS / "generated"
+    page = folder / "gallery.md"
+    before = page.read_text(encoding="utf-8") if page.exists() else ""
+    parts = [
+        "# Gallery\n\nGenerated by `python docs/figures.py gallery` from the scripts in `examples/`; do not edit. They need "
+        "matplotlib (`pip install '.[plot]'`), the last two also [data files](../reference/datasets.md).\n"
+    ]
+    for name in EXAMPLES:
+        script = DOCS.parent / "examples" / f"{name}.py"
+        title, _, rest = (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or "").partition("\n")
+        words = "\n".join(line for line in rest.strip().splitlines() if not line.startswith("python examples/"))
+        done = subprocess.run(
+            [sys.executable, script, folder / "images" / "gallery"], capture_output=True, text=True, check=False
+        )
+        shown = indented(done.stdout)
+        if done.returncode:
+            sys.stderr.write(f"{name} did not run: {done.stderr.strip().splitlines()[-1]}\n")
+            old = re.search(rf"^    \$ python examples/{name}\.py\n((?:    [^\n]*\n)*)", before, re.MULTILINE)
+            shown = old[1] if old else ""
+        parts.append(
+            f"\n## {title.rstrip('.')}\n\n{words.strip()}\n\n![{title}](images/gallery/{name}.png)\n\n"
+            f"    $ python examples/{name}.py\n{shown}\n[{name}.py](../../examples/{name}.py)\n"
+        )
+    page.write_text("".join(parts), encoding="utf-8")
 
 
 def story() -> None:
-    """Draw the picture of the first screen: coefficients and agreement before and after a lesson."""
+    """Draw the picture of the README, for light and dark pages: coefficients before and after a lesson."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
     from sklearn.datasets import load_diabetes
     from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import StandardScaler
 
     from superteach import SuperTeacher
-    from superteach.report.png import save
-    from superteach.report.style import COLOURS
+    from superteach.goals import Without
 
-    patients = load_diabetes(scaled=False)
-    X, y = StandardScaler().fit_transform(patients.data), patients.target > 140
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    X, y = (X - X.mean()) / X.std(), y > 140
     names = ["age", "sex", "body mass", "blood pressure", *(f"serum {number}" for number in range(1, 7))]
-    everything, goal = LogisticRegression().fit(X, y), LogisticRegression().fit(X, y)
-    goal.coef_[0, 1] = 0.0
-    teacher = SuperTeacher(LogisticRegression(), goal, budget=0.2).fit(X, y, groups=np.arange(len(y)) % 3)
-    lesson = teacher.lesson_
-    wanted = goal.predict(X)
-    agree = {
-        name: float(np.mean(model.predict(X) == wanted)) for name, model in (("all", everything), ("lesson", teacher))
-    }
-    print(f"{lesson.size} of {lesson.pool_rows} patients: {lesson.verdict}; all rows: {lesson.pool_risk:.2f}")
-    print(
-        f"sex: {everything.coef_[0, 1]:.2f} with all rows, {teacher.coef_[0, 1]:.4f} with the lesson; agreement {agree}"
+    pool = LogisticRegression().fit(X, y)
+    teacher = SuperTeacher(LogisticRegression(), Without("sex"), budget=88).fit(X, y, groups=X.index % 3)
+    lesson, goal = teacher.lesson_, teacher.lesson_.goal[:-1]
+    panels = (
+        ("Before: trained on all 442 patients", pool.coef_[0], lesson.pool_risk, lesson.pool_agreement, "uses sex"),
+        ("After: trained on 88 that three clinics chose", lesson.coef, lesson.risk, lesson.agreement, "does not"),
     )
-
-    def draw(figure: object) -> None:
-        left, right = figure.subplots(1, 2, sharey=True)  # type: ignore[attr-defined]
-        places = np.arange(len(names))
-        for panel, model, colour, title in (
-            (left, everything, COLOURS[1], f"Before: trained on all {lesson.pool_rows} patients"),
-            (right, teacher, COLOURS[2], f"After: trained on {lesson.size} that three clinics chose"),
-        ):
-            panel.barh(places, goal.coef_[0], height=0.72, color="#D9DDE2", label="the model that is wanted")
-            panel.plot(model.coef_[0], places, "o", ms=8, color=colour, label="what the learner learned")
-            panel.axvline(0.0, color="#555555", lw=1)
-            panel.set_yticks(places, names)
-            panel.set_title(title, weight="bold")
-            panel.set_xlabel("coefficient (columns standardised)")
-        left.invert_yaxis()
-        left.text(-0.49, 1, "looks at the patient's sex", color=COLOURS[1], weight="bold", va="center")
-        right.text(0.05, 1, "does not", color=COLOURS[2], weight="bold", va="center")
-        for panel, share, distance in ((left, agree["all"], lesson.pool_risk), (right, agree["lesson"], lesson.risk)):
-            told = f"{distance:.2g} away from it,\nsame prediction for {100 * share:.0f} % of patients"
-            panel.text(0.98, 0.98, told, transform=panel.transAxes, ha="right", va="top", fontsize=9.5)
-        left.legend(loc="center right", bbox_to_anchor=(1.0, 0.4), fontsize=9)
-
-    save(draw, (10.5, 4.3), DOCS / "images" / "story.png", dpi=120)
-
-
-def demo() -> None:
-    """Draw the picture of the demo."""
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [sys.executable, "-m", "superteach", "demo", "--out", folder], check=True, stdout=subprocess.DEVNULL
-        )
-        (DOCS / "images" / "demo.png").write_bytes((Path(folder) / "figure.png").read_bytes())
+    for page, ink, bar, colours in (
+        ("story", "#1b1f24", "#D9DDE2", ("#D55E00", "#007A5E")),
+        ("story-dark", "#e8ebee", "#454E58", ("#ff8c42", "#3CCB9F")),
+    ):
+        paper = "#ffffff" if page == "story" else "#0d1117"
+        style = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor"), ink)
+        with rc_context(style | {"axes.spines.top": False, "axes.spines.right": False, "figure.facecolor": paper}):
+            figure = Figure(figsize=(10.5, 4.3), layout="constrained")
+            for panel, colour, (title, model, distance, share, note) in zip(
+                figure.subplots(1, 2, sharey=True), colours, panels, strict=True
+            ):
+                places = np.arange(len(names))
+                panel.set_facecolor(paper)
+                panel.barh(places, goal, height=0.72, color=bar, label="the goal: fitted without sex")
+                panel.plot(model, places, "o", ms=8, color=colour, label="what this fit gives")
+                panel.axvline(0.0, color=ink, lw=1, alpha=0.6)
+                panel.set_yticks(places, names)
+                panel.set_title(title, weight="bold", loc="left")
+                panel.set_xlabel("coefficient (columns standardised)")
+                right = title.startswith("After")
+                panel.text(0.06 if right else -0.48, 1, note, color=colour, weight="bold", va="center")
+                words = f"{distance:.2g} from the goal,\nsame prediction for {100 * share:.0f} %"
+                panel.text(0.98, 0.98, words, transform=panel.transAxes, ha="right", va="top", fontsize=9.5)
+                panel.legend(loc="center right", bbox_to_anchor=(1.0, 0.4), fontsize=9, frameon=False)
+            figure.axes[0].invert_yaxis()
+            figure.savefig(DOCS / "images" / f"{page}.png", dpi=120, metadata={"Software": None})
 
 
 def main(names: list[str]) -> None:
     """Make what is named, or everything."""
-    wanted = names or ["story", "demo", "transcripts", "outputs", "gallery"]
+    wanted = names or ["story", "transcripts", "outputs", "gallery"]
     for page in TRANSCRIPTS if "transcripts" in wanted else ():
         text = (DOCS / page).read_text(encoding="utf-8")
         with clinics():
             text = transcript(text)
         (DOCS / page).write_text(text, encoding="utf-8")
     for page in OUTPUTS if "outputs" in wanted else ():
-        (DOCS / page).write_text(output((DOCS / page).read_text(encoding="utf-8")), encoding="utf-8")
+        text = (DOCS / page).read_text(encoding="utf-8")
+        (DOCS / page).write_text(output(text, continued=page.startswith("tutorials/")), encoding="utf-8")
     if "gallery" in wanted:
-        text = (DOCS / "gallery.md").read_text(encoding="utf-8")
-        (DOCS / "gallery.md").write_text(_EXAMPLE.sub(example, text), encoding="utf-8")
-    for name, draw in (("story", story), ("demo", demo)):
-        if name in wanted:
-            draw()
+        gallery()
+    if "story" in wanted:
+        story()
 
 
 if __name__ == "__main__":

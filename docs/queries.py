@@ -13,9 +13,6 @@ HEAD = (
     "broadcast to teachers",
     "reply of each teacher",
     "what it shows",
-    "over rows",
-    "changes",
-    "sensitivity",
     "modes",
 )
 
@@ -28,18 +25,7 @@ def table() -> str:
 
 def _facts(query: type[Query[object]]) -> list[str]:
     shown = f"**single rows**: {query.exposure}" if query.shows_rows else query.exposure
-    bound = "none known" if query.sensitivity.bound is None else f"{query.sensitivity.bound:g}"
-    why, changed = f"{bound}: {query.sensitivity.why}", ", ".join(query.changes) or "nothing"
-    return [
-        f"`{query.__name__}`",
-        query.broadcast,
-        query.reply,
-        shown,
-        query.over,
-        changed,
-        why,
-        ", ".join(query.privacy),
-    ]
+    return [f"`{query.__name__}`", query.broadcast, query.reply, shown, ", ".join(query.privacy)]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from superteach import SuperTeacher
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 from superteach_lab.data import load_acs_income
 
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from superteach import SuperTeacher
 from superteach.datasets import make_classification_pool
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 
 X, y, owner = make_classification_pool(rows=1500, features=2, teachers=3, random_state=4)
 learner = LogisticRegression()

@@ -1,7 +1,7 @@
 """A network's last layer from few images: 784 pixels, 16 learned features, ten kinds of clothes.
 
 A small network learns Fashion-MNIST for some epochs. Its last layer is a plain softmax regression over 16 features, and
-that can be taught: how few of 20,000 images lead it to where all of them do? Needs superteach[torch,plot], and the images
+that can be taught: how few of 20,000 images lead it to where all of them do? Needs superteach[torch], and the images
 of Debian's package dataset-fashion-mnist (or their four .gz files in a folder).
 
 python examples/last_layer.py [folder] [folder of images]
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import SuperTeacher, last_layer
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 
 SIZES, FILES = (1000, 4000), ("images-idx3", "labels-idx1")
 images = Path(sys.argv[2] if len(sys.argv) > 2 else "/usr/share/datasets/fashion-mnist")

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import SuperTeacher
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 
 rng = np.random.default_rng(1)
 sizes = np.geomspace(2000, 40, 12).astype(int)

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from superteach import SuperTeacher
 from superteach.datasets import make_classification_pool
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 
 ROWS, PENALTY = 60, 1.0
 X, y, owner = make_classification_pool(rows=1000, features=5, teachers=4)

@@ -18,7 +18,7 @@ from sklearn.linear_model import Ridge
 
 from superteach import SuperTeacher
 from superteach.datasets import split_evenly
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 
 
 @dataclass(frozen=True)

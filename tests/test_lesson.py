@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from html import escape
 
 import numpy as np
 import pytest
+from markupsafe import escape
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.svm import LinearSVC
 
@@ -230,11 +230,12 @@ def test_a_lesson_at_a_glance(taught, tmp_path):
     assert len(repr(lesson)) < 140
     assert f"{lesson.size} of {ROWS} rows" in repr(lesson)
     shown = lesson._repr_html_()
-    assert shown.startswith("<table>")
+    assert shown.startswith("<div>")
+    assert "all rows" in shown
     assert escape(lesson.verdict) in shown
     figure = lesson.plot()
     figure.savefig(tmp_path / "lesson.png")
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Distance to the goal", "Coefficients"]
+    assert [axes.get_xlabel() for axes in figure.axes] == ["rows in the lesson, |S|/N", "coefficient"]
     coefficients = lesson.to_frame()
     np.testing.assert_array_equal(coefficients["taught"], lesson.model)
     np.testing.assert_array_equal(coefficients["all_rows"], lesson.pool_model)

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 from unittest import mock
 
-from superteach.privacy.audit_log import Audit
+from superteach.privacy.ledger import AuditLog
 
-_add = Audit.add
+_add = AuditLog.add
 
 
-def _slowly(self: Audit, facts: Mapping[str, Any]) -> None:
+def _slowly(self: AuditLog, facts: Mapping[str, Any]) -> None:
     time.sleep(float(os.environ["SUPERTEACH_SLOW"]))
     _add(self, facts)
 
 
-mock.patch.object(Audit, "add", _slowly).start()
+mock.patch.object(AuditLog, "add", _slowly).start()

@@ -16,7 +16,7 @@ def main() -> None:
     """Put two pictures of the same page beside each other."""
     pictures = Path("browser-output")
     wide = Image.open(pictures / "against-wide-light.png").convert("RGB").crop((130, 0, 1070, HEIGHT))
-    phone = Image.open(pictures / "against-phone-dark.png").convert("RGB").crop((0, 0, 360, HEIGHT))
+    phone = Image.open(pictures / "against-phone-dark.png").convert("RGB").crop((0, 0, 375, HEIGHT))
     sheet = Image.new("RGB", (wide.width + GAP + phone.width, HEIGHT), "#8a929b")
     sheet.paste(wide, (0, 0))
     sheet.paste(phone, (wide.width + GAP, 0))

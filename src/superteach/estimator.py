@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from superteach.coordinator import methods
 from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
@@ -27,15 +27,19 @@ from superteach.goals import FromData
 from superteach.goals.parse import positive_label
 from superteach.io.frames import (
     check_container,
+    check_lengths,
     check_numbers,
+    check_targets,
+    find_missing,
     index_of,
+    load,
     name_row,
     our_errors,
     refuse_text,
     take_rows,
 )
 from superteach.io.labels import PositiveLabel
-from superteach.io.validation import Part, find_missing, split_by_owner
+from superteach.io.validation import Part, split_by_owner
 from superteach.learner import Learner
 from superteach.lesson import Entry, Taught
 from superteach.local import EngineFactory, LocalTeachers, find_large, refuse_private
@@ -45,6 +49,18 @@ from superteach.pipelines import goals as pipeline_goals
 from superteach.pipelines import prepare as pipelines
 from superteach.settings import Budget, Settings, check_whole
 from superteach.types import Array, Foreign, Raw, is_number
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """What scikit-learn's own would add."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Leave a method as it is."""
+        return method
+
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -71,7 +87,7 @@ _if_classifier = available_if(lambda teacher: teacher._classifies())
 _if_logistic = available_if(lambda teacher: isinstance(_learner_of(teacher.estimator).loss, Logistic))
 
 
-class SuperTeacher(BaseEstimator):  # type: ignore[misc]
+class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """Choose rows from which a learner, trained on nothing else, learns a given model.
 
     Parameters
@@ -170,6 +186,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         copied.goal = deepcopy(self.goal)
         return copied
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self,
         X: object,
@@ -182,17 +199,34 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
         `costs`, one number per row, make method="match" prefer cheap rows among equally good ones. `sample_weight` is what
         the learner will be given for the chosen rows: a row of weight 2 counts twice in its loss, and once in the budget.
-        X may be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such rows stay on disk, and
-        so does a memory-mapped array that fills a quarter of the memory that is free.
+        X may be an array, a sparse matrix, or a table of pandas, polars (a LazyFrame is collected), pyarrow or Hugging
+        Face's datasets. X may also be a folder of Parquet or a pyarrow Dataset, y (and costs) then name columns of it: such
+        rows stay on disk, and so does a memory-mapped array that fills a quarter of the memory that is free. Callbacks of
+        scikit-learn 1.9 or newer (set_callbacks) see every round as a task.
         """
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
-        watch = _print_round if check_whole("verbose", self.verbose, least=0) else None
+        loud = bool(check_whole("verbose", self.verbose, least=0))
         _warn_of_epsilon(settings)
+        # A task for scikit-learn's callbacks; how many rounds it has is not known before.
+        task = self._init_callback_context(max_subtasks=None) if hasattr(self, "_skl_callbacks") else None
+        if task is not None:
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+        def watch(entry: Entry) -> None:
+            if loud:
+                _print_round(entry)
+            if task is not None:
+                part = task.subcontext(task_name=entry.stage)
+                part.call_on_fit_task_begin(estimator=self)
+                part.call_on_fit_task_end(estimator=self)
+
         if (large := find_large(X, y, groups, costs)) is not None:
             result, preprocessing = self._teach_on_disk(large, sample_weight, settings, watch), None
         else:
             result, preprocessing = self._teach_in_memory(X, y, groups, costs, sample_weight, settings, watch)
         self._keep(result, preprocessing)
+        if task is not None:
+            task.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
         return self
 
     def _teach_on_disk(
@@ -200,7 +234,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         table: ParquetTable | LargeArray,
         sample_weight: npt.ArrayLike | None,
         settings: Settings,
-        watch: Callable[[Entry], None] | None,
+        watch: Callable[[Entry], None],
     ) -> Taught:
         refuse_private(settings)
         learner, (before, _, estimator) = _learner_of(self.estimator), pipelines.split(_or_default(self.estimator))
@@ -248,10 +282,11 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         costs: npt.ArrayLike | None,
         sample_weight: npt.ArrayLike | None,
         settings: Settings,
-        watch: Callable[[Entry], None] | None,
+        watch: Callable[[Entry], None],
     ) -> tuple[Taught, pipelines.Preprocessing | None]:
         learner = _learner_of(self.estimator)
         before, last, estimator = pipelines.split(_or_default(self.estimator))
+        X, y = load(X), load(y)
         X_checked, y_checked = self._checked(X, y, before is not None)
         count = len(y_checked)
         if groups is None:
@@ -341,7 +376,8 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: object, y: object) -> float:
         """Return the accuracy of a classifier, r² of a regression."""
-        predicted = self.predict(X)
+        predicted, y = self.predict(X), load(y)
+        check_targets(y)
         with our_errors():
             return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
 
@@ -355,9 +391,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
         """
         check_container(X)
         check_container(y, "y")
-        if y is None:
-            raise DataError("SuperTeacher requires y to be passed, but the target y is None")
-        refuse_text(y, "y", "the target of each row")
+        check_targets(y)
         if raw:
             self._outline(X, True)
         else:
@@ -374,7 +408,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
             else:
                 target = column_or_1d(y, warn=True)
             target = _unboxed(target)
-            check_consistent_length(features, target)
+            check_lengths(features, target)
         return features, target
 
     def _outline(self, X: object, reset: bool) -> None:
@@ -392,6 +426,7 @@ class SuperTeacher(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: object) -> Array:
         check_is_fitted(self)
+        X = load(X)
         check_container(X)
         if self.transformer_ is not None:
             self._outline(X, False)
@@ -433,7 +468,7 @@ def _or_default(learner: Teachable) -> BaseEstimator | Learner:
 
 
 def _learner_of(learner: Teachable) -> Learner:
-    """Return the learner at the end of a pipeline; class_weight is told to owners of rows, as weights."""
+    """Return the learner at the end of a pipeline; owners of rows take class_weight as weights."""
     estimator = pipelines.split(_or_default(learner))[-1]
     if getattr(estimator, "class_weight", None) is not None:
         estimator = copy(estimator)

@@ -115,11 +115,11 @@ class NotConverged(TeachingError):
 class TeacherLost(TeachingError):
     """A teacher does not answer any more."""
 
-    told = "teacher {teacher} is lost: {reason}"
+    pattern = "teacher {teacher} is lost: {reason}"
 
     def __init__(self, teacher: str, reason: str, resumable: bool = False, when: float | None = None) -> None:
         """Name the teacher, why it is lost, whether the lesson can go on from its journal, and when that was noticed."""
-        super().__init__(self.told.format(teacher=teacher, reason=reason))
+        super().__init__(self.pattern.format(teacher=teacher, reason=reason))
         self.teacher, self.reason, self.resumable = teacher, reason, resumable
         self.when = time.time() if when is None else when
 
@@ -127,7 +127,7 @@ class TeacherLost(TeachingError):
 class BadReply(TeacherLost):
     """A teacher answers with something that is no answer: other numbers than asked for, or none."""
 
-    told = "teacher {teacher} {reason}"
+    pattern = "teacher {teacher} {reason}"
 
 
 class MissingExtra(SuperteachError, ImportError):

@@ -58,12 +58,17 @@ class Learner:
                 "PoissonRegressor cannot be taught from weighted rows: it divides its loss by the weights of the chosen "
                 "rows, which nobody knows before; leave sample_weight out, or use superteach.Learner(Poisson(), ridge)"
             )
+        if self.weighted and self.loss.classifies and not self.ridge:
+            raise LearnerError(
+                "logistic regression without a penalty is taught from rows that count the same; leave sample_weight and "
+                "class_weight out, or give the learner a finite C"
+            )
         if self.intercept not in ("none", "free", "penalised"):
             raise LearnerError(f"intercept={self.intercept!r} must be 'none', 'free' or 'penalised'")
         if not (math.isfinite(self.constant) and self.constant > 0):
             raise LearnerError(f"the constant column must be a positive number, got {self.constant!r}")
-        least_squares = type(self.loss) in (Squared, SquaredTargets) and not self.ridge_per_row
-        if not (is_number(self.ridge) and 0 <= self.ridge < math.inf) or not (self.ridge or least_squares):
+        free = type(self.loss) in (Squared, SquaredTargets, Logistic) and not self.ridge_per_row
+        if not (is_number(self.ridge) and 0 <= self.ridge < math.inf) or not (self.ridge or free):
             why = "" if self.ridge else ": without a penalty no unique model belongs to a lesson"
             raise LearnerError(f"the learner's ridge must be a finite number above 0, got {self.ridge!r}{why}")
 
@@ -84,6 +89,11 @@ class Learner:
 
     def over(self, outputs: int) -> Learner:
         """Return what scikit-learn's estimator becomes for `outputs` classes (two are one output) or targets."""
+        if outputs > 1 and self.loss.classifies and not self.ridge:
+            raise LearnerError(
+                f"logistic regression without a penalty is taught for two classes, and the labels have {outputs}: "
+                "give a finite C, such as LogisticRegression(C=100)"
+            )
         found = replace(self, loss=spread(self.loss, outputs))
         if found.loss.shifts and self.intercept == "penalised":
             raise LearnerError(
@@ -109,12 +119,12 @@ class Learner:
 
     def least_rows(self, width: int) -> tuple[int, str]:
         """Return the fewest rows that a model of `width` coefficients can belong to, and why."""
+        if not self.ridge:
+            own = width // self.outputs
+            return own, f"a learner without a penalty needs as many rows as its {own} coefficients"
         if self.loss.classifies:
             classes = max(2, self.outputs)
             return classes, f"a classifier needs a row of each of its {classes} classes"
-        if not self.ridge:
-            own = width // self.outputs
-            return own, f"LinearRegression needs as many rows as its {own} coefficients"
         return 1, "a lesson has at least one row"
 
     def refuses(self, rows: int, positive: int) -> str | None:
@@ -127,8 +137,8 @@ class Learner:
 
     def as_dict(self) -> Json:
         """Return values for JSON."""
-        told: Json = {"weighted": True} if self.weighted else {}
-        return told | {
+        stored: Json = {"weighted": True} if self.weighted else {}
+        return stored | {
             "loss": self.loss.settings(),
             "ridge": float(self.ridge),
             "ridge_per_row": self.ridge_per_row,
@@ -137,13 +147,13 @@ class Learner:
         }
 
     @classmethod
-    def from_dict(cls, told: Json) -> Learner:
+    def from_dict(cls, stored: Json) -> Learner:
         """The learner of which `as_dict` gave these values, or a LearnerError."""
         try:
-            loss = dict(told["loss"])
-            return cls(**told | {"loss": EVERY_LOSS[loss.pop("name")](**loss)})
+            loss = dict(stored["loss"])
+            return cls(**stored | {"loss": EVERY_LOSS[loss.pop("name")](**loss)})
         except (KeyError, TypeError, ValueError) as error:
-            raise LearnerError(f"{told!r} describes no learner: {error}") from None
+            raise LearnerError(f"{stored!r} describes no learner: {error}") from None
 
     @staticmethod
     def of(estimator: BaseEstimator) -> Learner:
@@ -190,6 +200,12 @@ def _strength(estimator: BaseEstimator, option: Literal["C", "alpha"]) -> float:
     strength = getattr(estimator, option)
     kind = type(estimator).__name__
     wanted = None
+    if kind == "LogisticRegression" and (estimator.penalty is None or (is_number(strength) and strength == math.inf)):
+        if estimator.solver == "liblinear":
+            raise LearnerError(
+                "LogisticRegression(solver='liblinear') needs a penalty: give a finite C, or another solver"
+            )
+        return math.inf
     if is_number(strength) and strength == (math.inf if option == "C" else 0):
         wanted = "finite" if option == "C" else "above 0"
         wanted += ", because without a penalty no unique model belongs to a lesson"
@@ -226,7 +242,7 @@ class _Estimator(NamedTuple):
 
 _TAUGHT = {
     "LogisticRegression": _Estimator(
-        Logistic(), "C", {"class_weight": (None,), "penalty": ("l2", "deprecated"), "l1_ratio": (None, 0, 0.0)}
+        Logistic(), "C", {"class_weight": (None,), "penalty": ("l2", "deprecated", None), "l1_ratio": (None, 0, 0.0)}
     ),
     "Ridge": _Estimator(Squared(), "alpha", {"positive": (False,)}),
     "RidgeClassifier": _Estimator(SquaredLabel(), "alpha", {"positive": (False,), "class_weight": (None,)}),
@@ -319,4 +335,10 @@ def fit(
                 "scaled columns are the usual cause; try ",
                 Setting("standardize", True),
             )
+    # A model that errs on one row has a loss of log 2 there or more: with less in all, larger coefficients are better still.
+    if learner.loss.classifies and not learner.ridge and solution.sums.value < math.log(2.0):
+        raise NotConverged(
+            f"logistic regression without a penalty has no finite model on {count} rows, because a plane separates their "
+            "classes; give the learner a finite C, or choose more rows"
+        )
     return Fit(learner.centred(solution.point), solution.steps, solution.reason)

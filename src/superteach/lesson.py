@@ -8,20 +8,22 @@ import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from superteach.exceptions import DataError, LearnerError, SettingError, reason_of, shorten
+from superteach.exceptions import DataError, LearnerError, MissingExtra, SettingError, reason_of, shorten
 from superteach.io.atomic import write_text
 from superteach.packages import VERSION, version_of
+from superteach.report import page_of, plots
+from superteach.report.lesson_page import notebook_html
+from superteach.report.words import agreements, coefficients, verdict
 from superteach.types import Array, Foreign, Json, Label, Labels, Positions, Raw
 
 TAUGHT = 0.01
 """Share of the spread of predictions within which a goal counts as taught."""
-SURPRISE = 1.5
-"""Factor between predicted and measured risk from which on a lesson says so."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +85,6 @@ class Certificate:
     """Where the goal is a set: the proof holds too for its models with predictions within this distance of the goal's."""
     whole: bool = False
     """Whether it holds for every model of the set; then no lesson comes nearer to the set than `lower_bound`."""
-
-    @property
-    def reach(self) -> str:
-        """Say for which models of a set the proof holds too, after a sentence about the goal."""
-        if self.whole:
-            return "; the same is proved of the whole set"
-        near = f"; the same is proved of the set's models whose predictions are within {self.within or 0:.2g} of this one's"
-        return near if self.within else ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,37 +161,56 @@ class Lesson:
     """Labels of a classifier, in the order of its outputs; of two, the positive one is last. Empty: not known."""
     pool_model: Array | None = None
     """The learner's model on every row, in the same units; None where nobody has fitted it."""
+    column_spread: Array | None = None
+    """Standard deviations of the columns over all rows (root mean squares where the learner has no intercept)."""
     model_: Foreign = None
     """The taught model as a fitted estimator of the learner's own class, or a fitted Pipeline; not in files."""
 
     def __repr__(self) -> str:
         """One line."""
-        near = f"{self._agreements}, risk {self.risk:.2g}" if self.delivered else "not refitted"
+        near = f"{agreements(self)}, risk {self.risk:.2g}" if self.delivered else "not refitted"
         count = len(self.teachers)
         near += "" if self.positive is None else f", positive {self.positive!r}"
         by = f"{self.settings.get('method', '?')!r}, {count} teacher{'s' * (count != 1)}"
         return f"Lesson({self.size} of {self.pool_rows} rows, {near}, {by})"
 
     def _repr_html_(self) -> str:
-        """Show the lesson in a notebook: verdict, sizes, risks."""
-        from superteach.report.glance import html_of
-
-        return html_of(self)
+        """Show the verdict in a notebook, and the model beside those of all rows and of random rows."""
+        return notebook_html(self)
 
     def plot(self) -> Foreign:
-        """Draw risks and coefficients of all rows and of the lesson; return matplotlib's figure (extra `plot`)."""
-        from superteach.report.glance import figure_of
-
-        return figure_of(self)
+        """Draw the distance to the goal by size, and coefficients beside the goal's; return matplotlib's figure."""
+        if not self.delivered:
+            raise SettingError(
+                "the model was not refitted in this privacy mode, so there is nothing to draw; see verdict"
+            )
+        sizes = plots.sizes_plot({self.words.label: self})
+        return plots.figure_of([*([sizes] if sizes else []), plots.coefficients_plot(self, self._names)])
 
     def to_frame(self, what: str = "coefficients") -> Foreign:
         """Return "coefficients" (goal, all rows, taught), "path" (sizes and risks) or "ledger" (rounds) as a data frame.
 
         It is a pandas one, or a polars one where pandas is not installed.
         """
-        from superteach.report.glance import frame_of
+        if what == "coefficients":
+            pool = np.full(self.goal.shape, np.nan) if self.pool_model is None else self.pool_model
+            models = {"goal": self.goal, "all_rows": pool, "taught": self.model}
+            table = {"column": self._names} | {name: model.ravel() for name, model in models.items()}
+        elif what in ("path", "ledger"):
+            entries = [asdict(entry) for entry in (self.path if what == "path" else self.ledger)]
+            table = {name: [entry[name] for entry in entries] for name in (entries[0] if entries else ())}
+        else:
+            raise SettingError(f"what={what!r} is not known; there are 'coefficients', 'path' and 'ledger'")
+        for package in ("pandas", "polars"):
+            try:
+                return import_module(package).DataFrame(table)
+            except ImportError:
+                continue
+        raise MissingExtra("pandas or polars", "frame", "a data frame of a lesson")
 
-        return frame_of(self, what)
+    @property
+    def _names(self) -> list[str]:
+        return coefficients(self, self.columns or [f"x{place}" for place in range(self.coef.shape[-1])])
 
     def named(self, columns: Sequence[object], classes: Labels | None = None) -> Lesson:
         """Return the same lesson, with names for its coefficients where columns have names, and with its labels."""
@@ -247,6 +260,16 @@ class Lesson:
         return self.model[..., :-1] if self.intercept else self.model
 
     @property
+    def spread_of_coefficients(self) -> Array:
+        """For every coefficient the spread of its column, NaN for intercepts and where it is not known.
+
+        Coefficients times it are standardised.
+        """
+        columns = np.full(self.coef.shape[-1], np.nan) if self.column_spread is None else self.column_spread
+        own = np.append(columns, [np.nan] * self.intercept)
+        return np.tile(own, self.goal.size // len(own))
+
+    @property
     def offset(self) -> float | Array:
         """The intercept, 0 where there is none; one number for each output where there are several."""
         if self.model.ndim == 2:
@@ -271,12 +294,6 @@ class Lesson:
         return self.risk / self.pool_risk
 
     @property
-    def predicted_distance(self) -> float | None:
-        """The distance that the linearised model expected, in the lesson's measure; None for methods without one."""
-        given = self.words.exact and len(self.objective) and math.isfinite(self.objective[-1])
-        return float(self.objective[-1]) if given else None
-
-    @property
     def taught(self) -> bool:
         """Whether predictions are within TAUGHT of the goal's own spread (or risk within risk_target, where one is set)."""
         wanted = self.settings.get("risk_target")
@@ -297,61 +314,7 @@ class Lesson:
     @property
     def verdict(self) -> str:
         """In one sentence: whether the goal was taught, what is proved, and how near predictions and coefficients come."""
-        if not self.delivered:
-            return f"the model was not refitted in this privacy mode ({self.privacy}), so its risk is not known here"
-        found = f"{self._predictions}; coefficients end {self.risk:.2g} from the goal's"
-        if self.certificate is not None:
-            proved = f"no {self.size} of these {self.pool_rows} rows can teach this goal exactly"
-            found = f"{proved}; the nearest lesson found has {found}"
-            if self.lower_bound:
-                found += f"; no lesson comes nearer than {self.lower_bound:.2g} in {self.measure}"
-            found += self.certificate.reach
-        elif not self.words.exact:
-            found = f"the taught model has {found}"
-        elif self.taught:
-            found = f"the goal is taught: {found}"
-        else:
-            proof = "no other lesson is nearer, by proof" if self.optimal else "there is no proof either way"
-            found = f"the nearest lesson found has {found}; {proof}"
-        expected = self.predicted_distance
-        if expected is not None and self.distance > 1e-12 * (self.prediction_spread or 1.0) and not self.certificate:
-            surprising = not 1.0 / SURPRISE <= expected / self.distance <= SURPRISE
-            found += f" (the linearised model expected {expected:.2g} in {self.measure})" * surprising
-        if self.unseen_directions:
-            found += f"; {self.moved}"
-        return found
-
-    @property
-    def moved(self) -> str:
-        """Say how the goal was moved where rows do not see every direction; empty where it was not."""
-        many = self.unseen_directions
-        if not many:
-            return ""
-        where = "a direction" if many == 1 else f"{many} directions"
-        return (
-            f"the goal was first moved by {self.goal_shift:.2g} along {where} in which no row of the pool differs from 0 "
-            "(such as dummies that add up to the intercept): its predictions stay the same"
-        )
-
-    @property
-    def _predictions(self) -> str:
-        """Say how predictions agree with the goal's, beside all rows and random rows."""
-        text = self._agreements.replace("random rows", "as many random rows").replace(
-            "agreement", "of the goal's predictions"
-        )
-        if not math.isfinite(self.prediction_distance):
-            return text
-        far, spread = self.prediction_distance, self.prediction_spread
-        return f"{text}, scores {far:.2g} apart on average (their spread is {spread:.2g})"
-
-    @property
-    def _agreements(self) -> str:
-        """Agreement with the goal's predictions: of the lesson, and of all rows and random rows where they were measured."""
-        write = percent_of if self.classifies else decimals
-        beside = {"all rows": self.pool_agreement, "random rows": self.random_agreement}
-        known = [f"{name} {write(share)}" for name, share in beside.items() if math.isfinite(share)]
-        own = f"{write(self.agreement)} agreement" if self.classifies else f"r² {write(self.agreement)}"
-        return own + (f" ({', '.join(known)})" if known else "")
+        return verdict(self)
 
     @property
     def rounds(self) -> int:
@@ -390,8 +353,6 @@ class Lesson:
         `against` sets lessons beside it: one, a list, or a dict by name. `columns` names the coefficients.
         `contributions`, chosen rows by teacher, is for whoever has them: the lesson has only their sum.
         """
-        from superteach.report import page_of
-
         columns = self.columns or None if columns is None else columns
         page = page_of(self, title=title, against=against, columns=columns, contributions=contributions)
         with _writing(path):
@@ -415,8 +376,8 @@ class Lesson:
         offset = np.array(stored["model"]["intercept"], dtype=np.float64)
         whole = np.concatenate([coef, offset[..., None]], axis=-1) if intercept else coef
         values = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
-        told = stored.get("words", {})
-        words = Words(**told | {"unused": tuple(told.get("unused", ()))})
+        stored_words = stored.get("words", {})
+        words = Words(**stored_words | {"unused": tuple(stored_words.get("unused", ()))})
         values |= {"model": whole, "intercept": intercept, "words": words}
         values |= {name: np.array(values[name], dtype=np.float64) for name in ("model", "goal", "objective", "gap")}
         for point in stored["path"]:
@@ -425,28 +386,15 @@ class Lesson:
         values["ledger"] = tuple(Entry(**entry) for entry in stored["ledger"])
         if (proof := stored["certificate"]) is not None:
             values["certificate"] = Certificate(**proof | {"direction": np.array(proof["direction"])})
-        if values.get("pool_model") is not None:
-            values["pool_model"] = np.array(values["pool_model"], dtype=np.float64)
+        for name in ("pool_model", "column_spread"):
+            if values.get(name) is not None:
+                values[name] = np.array(values[name], dtype=np.float64)
         for name in ("teachers", "interruptions", "columns", "classes"):
             values[name] = tuple(values.get(name, ()))
         # Numbers are null where they are not finite, or not known.
         for name in (one.name for one in fields(cls) if one.type == "float"):
             values[name] = math.nan if values.get(name) is None else values[name]
         return cls(**values)
-
-
-def decimals(share: float, scale: float = 1.0) -> str:
-    """Write a number near 1 with as many digits as tell it from 1."""
-    if not math.isfinite(share):
-        return "–"
-    miss = scale * abs(1.0 - share)
-    digits = max(2 if scale == 1.0 else 1, -math.floor(math.log10(miss))) if miss else 0
-    return f"{round(scale * share, digits) + 0.0:.{digits}f}"
-
-
-def percent_of(share: float) -> str:
-    """Write a share as a percentage; 100 % means all."""
-    return f"{decimals(share, 100.0)} %"
 
 
 def _file(path: str | Path, name: str) -> Path:

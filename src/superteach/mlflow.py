@@ -7,41 +7,48 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from superteach.exceptions import MissingExtra
+import numpy as np
+import numpy.typing as npt
+
+from superteach.exceptions import MissingExtra, SettingError
+from superteach.io.frames import load, take_rows
 from superteach.report.words import by_dots
+from superteach.types import Foreign
 
 if TYPE_CHECKING:
     from superteach.lesson import Lesson
 
-FIGURES = (
-    *(
-        "size",
-        "pool_rows",
-        "fraction",
-        "risk",
-        "pool_risk",
-        "ratio",
-        "agreement",
-        "prediction_distance",
-        "lower_bound",
-    ),
+METRICS = (
+    *("size", "pool_rows", "fraction", "risk", "pool_risk", "ratio", "agreement", "prediction_distance", "lower_bound"),
     *("stated_risk", "cost", "rounds", "bytes", "seconds"),
 )
 """Metrics of a lesson, by its attributes; what a privacy mode leaves unknown is left out."""
 
 
-def log_lesson(lesson: Lesson, *, folder: str = "superteach") -> None:
+def log_lesson(
+    lesson: Lesson, pool: Foreign = None, rows: npt.ArrayLike | None = None, *, folder: str = "superteach"
+) -> None:
     """Log a lesson to the active run of MLflow, or to a new one.
 
-    `folder` is where report.html and lesson.json lie among the artefacts. No row is in any of it.
+    Its settings become parameters, its figures metrics, report.html and lesson.json artefacts in `folder`. `pool`, the table
+    of all rows, becomes the run's input "pool", and `rows`, the numbers of the chosen ones such as sample_indices_, its
+    input "lesson". MLflow keeps columns, sizes and a digest of both and no row; but whoever has a table can tell by the
+    digest whether it is this one.
     """
     try:
         import mlflow
     except ImportError:
         raise MissingExtra("mlflow", "mlflow", "logging a lesson with MLflow") from None
 
-    values = {name: getattr(lesson, name) for name in FIGURES}
+    if rows is not None and pool is None:
+        raise SettingError("rows are numbers of rows of a table; give it as pool")
+    inputs = {} if pool is None else {"pool": pool}
+    if rows is not None:
+        inputs["lesson"] = take_rows(pool, np.asarray(rows))
+    values = {name: getattr(lesson, name) for name in METRICS}
     mlflow.log_params({**by_dots(lesson.settings), "teachers": len(lesson.teachers)})
+    for name, table in inputs.items():
+        mlflow.log_input(_described(table, name), context=name)
     mlflow.log_metrics(
         {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}
     )
@@ -55,3 +62,16 @@ def log_lesson(lesson: Lesson, *, folder: str = "superteach") -> None:
         lesson.save(Path(place) / "lesson.json")
         lesson.report(Path(place) / "report.html")
         mlflow.log_artifacts(place, folder)
+
+
+def _described(table: Foreign, name: str) -> Foreign:
+    """Describe a table as MLflow does, by way of a data frame of pandas."""
+    try:
+        import pandas as pd
+        from mlflow.data.pandas_dataset import from_pandas
+    except ImportError:
+        raise MissingExtra("pandas", "mlflow", "logging rows with MLflow") from None
+
+    table = load(table)
+    frame = table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)
+    return from_pandas(frame.rename(columns=str), name=name)

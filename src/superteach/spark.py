@@ -38,7 +38,7 @@ from superteach.io.validation import Part, find_classes
 from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, Taught
 from superteach.protocol import wire
-from superteach.protocol.partitions import Layout, Member, Piece, Task, Told
+from superteach.protocol.partitions import Layout, Member, PartitionReply, Piece, Task
 from superteach.settings import Settings, SettingsDict
 from superteach.teacher import resident
 from superteach.types import Positions, Raw
@@ -50,7 +50,7 @@ _VISITED = 1 << 10
 """Rows of the table whose tasks visit workers; Spark cuts it into as many tasks as the cluster has cores."""
 _SPREAD = 4
 """Partitions for each core where rows are sent to their owners: a few, so that owners of unequal size even out."""
-_REPLY_COLUMNS = "partition int, worker string, place int, reply binary"
+_REPLIES = "partition int, worker string, place int, reply binary"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "decimal")
 _VECTOR = "vector"
 _STORED = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64"}
@@ -119,9 +119,11 @@ def teach(
     """
     given: SettingsDict = {"rounding": "alone", **settings}
     checked = Settings(**given)
-    label = positive_label(goal, PositiveLabel(positive))
-    result = teach_table(df, learner, lambda *_: goal, checked, target, owner, features, costs, worker_bytes, watch, label)
-    return result.taught.lesson, result.chosen
+    chosen = positive_label(goal, PositiveLabel(positive))
+    found = teach_table(
+        df, learner, lambda *_: goal, checked, target, owner, features, costs, worker_bytes, watch, chosen
+    )
+    return found.taught.lesson, found.chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +152,7 @@ def teach_table(
     """Do the same with a goal that is made once the columns and both label values are known."""
     student = Learner.of(learner)
     layout = Layout(_features(df, features, target, owner, costs), target, owner, costs, student.loss.settings())
-    frame, held = _stable_partitions(df, layout)
+    frame, held = _settled(df, layout)
     jobs = SparkJobs(df.sparkSession, frame, layout)
     try:
         engine, classes, columns = open_table(jobs, Task(uuid.uuid4().hex, layout, worker_bytes), student, positive)
@@ -197,8 +199,8 @@ def open_table(
     roster = [Member(one.partition, one.place, facts["name"], facts["rows"]) for one, facts in found]
     homes = {one.partition: (one.worker, facts["digest"]) for one, facts in found}
     columns = task.layout.columns(widths)
-    told = None if classes is None else tuple(classes.tolist())
-    return Spark(jobs, replace(task, classes=told), roster, homes, len(columns)), classes, columns
+    task = replace(task, classes=None if classes is None else tuple(classes.tolist()))
+    return Spark(jobs, task, roster, homes, len(columns)), classes, columns
 
 
 def _features(
@@ -234,7 +236,7 @@ def _features(
     return tuple(chosen)
 
 
-def _stable_partitions(df: DataFrame, layout: Layout) -> tuple[DataFrame, bool]:
+def _settled(df: DataFrame, layout: Layout) -> tuple[DataFrame, bool]:
     """The table with partitions that come out the same whenever they are read, and whether Spark keeps a copy for that.
 
     Rows that Spark has sent around stand in the order in which they came, so they are put in one of their own.
@@ -296,21 +298,21 @@ class SparkJobs:
         self.pieces = _find_pieces(frame, layout)
         """What workers read from files by themselves, by partition; nothing where Spark hands rows over."""
 
-    def visit(self, task: Task) -> list[Told]:
+    def visit(self, task: Task) -> list[PartitionReply]:
         """Run a task in every Python worker."""
         return self._run(self._everywhere, partial(_visit, task))
 
-    def load(self, task: Task) -> list[Told]:
+    def load(self, task: Task) -> list[PartitionReply]:
         """Run a task for partitions, with their rows: each worker reads as many from files, or what Spark hands over."""
         rows = self._rows
         if wanted := [(part, some) for part, some in self.pieces.items() if not task.homes or part in task.homes]:
             shares = shares_of([sum(piece.rows for piece in some) for _, some in wanted], _cores(self._spark))
             kinds = {one.name: _STORED[one.dataType.simpleString()] for one in rows.schema.fields}
             work = partial(_load_pieces, task, kinds, [[wanted[place] for place in one] for one in shares])
-            told = self._run(self._everywhere, work)
-            unread = [one for one in told if one.partition < 0]
+            replies = self._run(self._everywhere, work)
+            unread = [one for one in replies if one.partition < 0]
             if not unread:
-                return told
+                return replies
             _log.info("rows are read by Spark: %s", unread[0].reply.decode())
             self.pieces = {}
         if task.homes:
@@ -324,7 +326,7 @@ class SparkJobs:
         # As Spark numbers rows: the partition in the upper 31 bits, the place in it in the lower 33.
         places = pa.table({number: np.concatenate([(part << 33) + some for part, some in picks.items()])})
         work = partial(_take, self._layout, None if classes is None else classes.tolist(), marks)
-        with _explained("fetch the chosen rows"):
+        with _errors_of("fetch the chosen rows"):
             rows = self._frame.withColumn(number, functions.monotonically_increasing_id())
             rows = rows.join(functions.broadcast(self._spark.createDataFrame(places)), number, "leftsemi").drop(number)
             found = rows.mapInArrow(work, self._frame.schema).persist()
@@ -338,9 +340,12 @@ class SparkJobs:
 
     def _run(
         self, frame: DataFrame, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-    ) -> list[Told]:
-        with _explained("ask the partitions"):
-            return [Told(row[0], row[1], row[2], bytes(row[3])) for row in frame.mapInArrow(work, _REPLY_COLUMNS).collect()]
+    ) -> list[PartitionReply]:
+        with _errors_of("ask the partitions"):
+            return [
+                PartitionReply(row[0], row[1], row[2], bytes(row[3]))
+                for row in frame.mapInArrow(work, _REPLIES).collect()
+            ]
 
 
 @contextmanager
@@ -352,7 +357,7 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _explained(what: str) -> Iterator[None]:
+def _errors_of(what: str) -> Iterator[None]:
     """Say in one sentence why a job failed."""
     try:
         with _quiet():
@@ -365,16 +370,16 @@ def _explained(what: str) -> Iterator[None]:
 
 def reason_of(error: Exception) -> str:
     """What Python in a worker said, or else Spark behind the name of its error, or else the first line; and what to do."""
-    told = [line.strip() for line in str(error).splitlines() if line.strip()]
-    own = [line for line in told if "No module named" in line or "Error:" in line]
-    named = [line.partition("] ")[2] for line in told if re.search(r"\[[A-Z][A-Z_.]+\] ", line)]
-    why = re.sub(r"\s*SQLSTATE: \w+$", "", [*own, *named, *told, type(error).__name__][0])
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    own = [line for line in lines if "No module named" in line or "Error:" in line]
+    named = [line.partition("] ")[2] for line in lines if re.search(r"\[[A-Z][A-Z_.]+\] ", line)]
+    why = re.sub(r"\s*SQLSTATE: \w+$", "", [*own, *named, *lines, type(error).__name__][0])
     advice = next((what for words, what in _ADVICE.items() if words in why), "")
     return "; ".join(filter(None, (shorten(why).rstrip("."), advice)))
 
 
 @cache
-def _freeze_collector() -> None:
+def _settle() -> None:
     """Have Python's collector leave alone what is loaded by now, once in each worker.
 
     Spark has it search everything after each task, and the worker takes no other meanwhile: some 0.05 s for modules that
@@ -384,27 +389,27 @@ def _freeze_collector() -> None:
 
 
 def _visit(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    _freeze_collector()
+    _settle()
     _drain(batches)
     yield from _packed(resident.HERE.visit(task))
 
 
 def _load(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    _freeze_collector()
+    _settle()
     yield from _packed(resident.HERE.load(task, _pyspark("taskcontext").TaskContext.get().partitionId(), batches))
 
 
 def _load_pieces(
     task: Task, kinds: dict[str, str], shares: list[list[tuple[int, list[Piece]]]], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    _freeze_collector()
+    _settle()
     _drain(batches)
     for partition, pieces in shares[_pyspark("taskcontext").TaskContext.get().partitionId()]:
         try:
             rows = resident.read_pieces(pieces, kinds)
             yield from _packed(resident.HERE.load(task, partition, rows, pieces))
         except (OSError, pa.ArrowException) as error:
-            yield from _packed([Told(-1, "", 0, str(error).encode())])
+            yield from _packed([PartitionReply(-1, "", 0, str(error).encode())])
             return
 
 
@@ -425,10 +430,10 @@ def _drain(batches: Iterable[pa.RecordBatch]) -> None:
         pass
 
 
-def _packed(told: Iterable[Told]) -> Iterator[pa.RecordBatch]:
+def _packed(replies: Iterable[PartitionReply]) -> Iterator[pa.RecordBatch]:
     kinds = (pa.int32(), pa.string(), pa.int32(), pa.binary())
-    names = Told._fields
-    for one in told:
+    names = PartitionReply._fields
+    for one in replies:
         yield pa.RecordBatch.from_arrays(
             [pa.array([value], kind) for value, kind in zip(one, kinds, strict=True)], names
         )

@@ -1,45 +1,74 @@
-"""The docs against the package: code blocks run, links resolve, the list of queries is the real one."""
+"""The docs against the package: blocks run, links resolve, and reference pages name everything there is."""
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import re
 import warnings
 from contextlib import chdir, redirect_stdout
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import superteach
 from docs.queries import table
 from superteach.protocol.queries import QUERIES
 from superteach.selection.relaxation import BINS
 from tests.protocol.test_queries import TALK, WIDTH
 
 ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NOTEBOOKS = sorted(ROOT.glob("docs/**/*.ipynb"))
-EXECUTED = [page for page in PAGES if page.name == "README.md" or page.parent.name == "docs"]
+GENERATED = DOCS / "generated"
+EXECUTED = [page for page in PAGES if page.name == "README.md" or (DOCS in page.parents and page.parent != GENERATED)]
+BY_HAND = 22, 30_000
+"""Pages and words that people write and read, at most."""
+
+
+def page_named(name: str) -> Path:
+    """A page, on whichever shelf it stands."""
+    (found,) = DOCS.rglob(name)
+    return found
 
 
 def python_blocks(page: Path) -> list[tuple[int, str]]:
     """(line number, source) of every block marked python."""
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return [(text.count("\n", 0, match.start(1)) + 1, match.group(1)) for match in found]
+    blocks = re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [(text.count("\n", 0, match.start(1)) + 1, match.group(1)) for match in blocks]
 
 
-BLOCKS = [(page, line, source) for page in EXECUTED for line, source in python_blocks(page)]
+CONTINUED = [page for page in EXECUTED if page.parent.name == "tutorials" and python_blocks(page)]
+"""Pages whose blocks are run in order, as a reader would."""
+BLOCKS = [(page, line, source) for page in EXECUTED if page not in CONTINUED for line, source in python_blocks(page)]
+
+
+def run(page: Path, line: int, source: str, names: dict[str, object]) -> None:
+    """Run a block; leading line breaks make a traceback point at the line of the page."""
+    exec(compile("\n" * (line - 1) + source, str(page), "exec", dont_inherit=True), names)
 
 
 @pytest.mark.parametrize(("page", "line", "source"), BLOCKS, ids=[f"{page.name}:{line}" for page, line, _ in BLOCKS])
 def test_block_runs_by_itself(page, line, source, tmp_path):
     """Every block runs in an empty folder with nothing but its own names, without a warning of ours."""
-    # Leading line breaks make a traceback point at the line of the page.
-    code = compile("\n" * (line - 1) + source, str(page), "exec", dont_inherit=True)
     with chdir(tmp_path), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        exec(code, {"__name__": "docs"})
+        run(page, line, source, {"__name__": "docs"})
+
+
+@pytest.mark.parametrize("page", CONTINUED, ids=lambda page: page.name)
+def test_tutorials_run_from_top_to_bottom(page, tmp_path):
+    """A tutorial's blocks share their names and one folder."""
+    names: dict[str, object] = {"__name__": "docs"}
+    with chdir(tmp_path), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        for line, source in python_blocks(page):
+            run(page, line, source, names)
 
 
 NUMBER = r"[\d,]*\.?\d+(?:e-?\d+)?"
@@ -81,26 +110,45 @@ def test_notebooks_run_from_top_to_bottom(notebook, tmp_path):
             exec(compile(source, f"{notebook.name}, cell {number}", "exec", dont_inherit=True), names)
 
 
-@pytest.mark.parametrize("page", [pytest.param("command-line.md", marks=pytest.mark.slow), "add-a-loss.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param("reference/command-line.md", marks=pytest.mark.slow),
+        "how-to/extend.md",
+        "tutorials/your-own-csv.md",
+    ],
+)
 def test_outputs_on_pages_are_what_commands_print(page, monkeypatch):
-    """What `make figures` would write stands there: the same words, and the same numbers but for times."""
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    """The page shows what `make figures` would write: the same words, and the same numbers but for times."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    monkeypatch.setenv("COLUMNS", "100")
     import figures
 
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    with figures.clinics():
-        made = figures.output(text) if page in figures.OUTPUTS else figures.transcript(text)
+    text = (DOCS / page).read_text(encoding="utf-8")
+    if page in figures.OUTPUTS:
+        made = figures.output(text, continued=page.startswith("tutorials/"))
+    else:
+        with figures.clinics():
+            made = figures.transcript(text)
     times = r"(?<=seconds) +(about )?[\d.]+|(?<=[kM]B)  +[\d.]+$"
     check_output(*(re.sub(times, "", one, flags=re.MULTILINE) for one in (text, made)))
 
 
 def test_the_site_names_every_page_and_every_notebook():
-    """`make docs` fails on a page that its navigation does not name; pages that are named and not there are left out."""
-    named = set(
-        re.findall(r"([\w/-]+\.(?:md|ipynb))$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
-    )
-    there = {str(page.relative_to(ROOT / "docs")) for page in [*ROOT.glob("docs/**/*.md"), *NOTEBOOKS]}
-    assert there - named == set()
+    """`make docs` fails on a page that its navigation does not name; pages that are named and missing are left out."""
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    named = set(re.findall(r"([\w/-]+\.(?:md|ipynb))$", config, re.MULTILINE))
+    written = {str(page.relative_to(DOCS)) for page in [*ROOT.glob("docs/**/*.md"), *NOTEBOOKS]}
+    assert written - named == set()
+
+
+def test_pages_by_hand_stay_few_and_short():
+    """What people write stays what people can read; generated pages are apart, and name their command."""
+    pages = [page for page in DOCS.rglob("*.md") if page.parent != GENERATED]
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    assert (len(pages) <= BY_HAND[0], words <= BY_HAND[1]) == (True, True), (len(pages), words)
+    for page in GENERATED.glob("*.md"):
+        assert re.search(r"python |superteach reproduce", page.read_text(encoding="utf-8")[:2000]), page.name
 
 
 def anchors(page: Path) -> set[str]:
@@ -120,13 +168,13 @@ def test_links_resolve(page):
         path, _, anchor = target.partition("#")
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{page.name} links to {target}"
+        anchor = anchor if there.suffix == ".md" else ""  # a picture is for light or for dark pages
         assert not anchor or anchor in anchors(there), f"{page.name} links to {target}, which has no such heading"
 
 
 def test_the_table_of_queries_is_the_closed_list():
     """privacy.md has the facts of the classes, as `python docs/queries.py PAGE` writes them."""
-    page = ROOT / "docs/privacy.md"
-    assert page.read_text(encoding="utf-8").count(table()) == 1
+    assert page_named("privacy.md").read_text(encoding="utf-8").count(table()) == 1
     assert re.findall(r"^\| `(\w+)` \|", table(), re.MULTILINE) == [query.__name__ for query in QUERIES]
 
 
@@ -164,7 +212,7 @@ def length(said: str, query) -> int:
 
 def test_the_table_of_queries_counts_the_numbers_of_a_reply():
     """What the page says of a reply's length is what the query declares."""
-    text = (ROOT / "docs/privacy.md").read_text(encoding="utf-8")
+    text = page_named("privacy.md").read_text(encoding="utf-8")
     said = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", text, re.MULTILINE))
     for query in TALK:
         # "relax" has one more column than the learner; where rows are shown the length depends on them.
@@ -174,11 +222,61 @@ def test_the_table_of_queries_counts_the_numbers_of_a_reply():
 
 def test_every_page_is_reached_from_the_index():
     """No page of the docs is an orphan."""
-    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    missing = [page.name for page in PAGES if page.parent.name == "docs" and page.name != "index.md"]
-    assert [name for name in missing if f"({name})" not in index] == []
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    pages = [*(page for page in PAGES if DOCS in page.parents and page.name != "index.md"), *NOTEBOOKS]
+    assert [str(page) for page in pages if f"({page.relative_to(DOCS)})" not in index] == []
+
+
+def documented() -> list[object]:
+    """Everything that the API reference takes docstrings from."""
+    found = []
+    for dotted in re.findall(r"^::: (\S+)$", (DOCS / "reference/api.md").read_text(encoding="utf-8"), re.MULTILINE):
+        module, _, name = dotted.rpartition(".")
+        try:
+            found.append(getattr(import_module(module), name))
+        except AttributeError:
+            found.append(import_module(dotted))
+    return found
+
+
+def public(module: ModuleType) -> list[object]:
+    """What a module offers: the names in `__all__`, or else its own functions and classes."""
+    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    values = [getattr(module, name) for name in names]
+    own = [one for one in values if inspect.isclass(one) or inspect.isroutine(one)]
+    return own if hasattr(module, "__all__") else [one for one in own if one.__module__ == module.__name__]
+
+
+def test_the_reference_has_every_public_name():
+    """All of `superteach.__all__`, and what its modules for users offer."""
+    found = documented()
+    missing = []
+    for name in superteach.__all__:
+        value = getattr(superteach, name)
+        parts = public(value) if isinstance(value, ModuleType) and value not in found else [value]
+        missing += [part for part in parts if part not in found and inspect.getmodule(part) not in found]
+    assert missing == []
+
+
+def test_the_command_line_has_every_option_of_teach():
+    """The page names each option."""
+    from typer.main import get_command
+
+    from superteach.cli import app
+
+    page = (DOCS / "reference/command-line.md").read_text(encoding="utf-8")
+    options = [word for option in get_command(app).commands["teach"].params for word in option.opts]  # type: ignore[attr-defined]
+    assert [word for word in options if word.startswith("--") and word != "--help" and f"`{word}`" not in page] == []
+
+
+def test_readers_find_the_words_they_search_for():
+    """The site's search finds what newcomers call these things."""
+    text = "\n".join(page.read_text(encoding="utf-8").lower() for page in PAGES)
+    for words in ("machine teaching", "subset selection", "fairness", "unlearning", "cite", "positive class"):
+        assert words in text
 
 
 def test_pages_with_blocks_are_found():
     """The search for blocks itself works."""
-    assert {page.name for page, _, _ in BLOCKS} >= {"README.md", "add-a-loss.md", "privacy.md"}
+    assert {page.name for page, _, _ in BLOCKS} >= {"README.md", "extend.md", "method.md"}
+    assert CONTINUED

@@ -61,7 +61,7 @@ def test_a_goal_is_moved_to_where_a_fit_ends(how, learner):
     assert lessons[1].goal_shift == pytest.approx(np.linalg.norm(3.0 * null.sum(axis=0)), rel=1e-3)
     assert np.allclose(lessons[1].goal, goal, atol=1e-5 * (1.0 + np.abs(goal).max()))
     assert lessons[1].prediction_distance == pytest.approx(lessons[0].prediction_distance, rel=0.5, abs=1e-3)
-    assert lessons[1].moved in lessons[1].verdict
+    assert f"moved by {lessons[1].goal_shift:.2g} along" in lessons[1].verdict
 
 
 def test_columns_in_raw_units_are_not_taken_for_constant_ones():

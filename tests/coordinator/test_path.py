@@ -183,7 +183,7 @@ def test_match_stops_at_its_target(pool):
     easy, hard = (taught(pool, 40, risk_target=target, restarts=4)[0].lesson_ for target in (0.2, 0.0))
     assert easy.risk <= 0.2
     assert hard.risk <= easy.risk
-    searches = [sum(entry.query == "Assign" for entry in lesson.ledger) for lesson in (easy, hard)]
+    searches = [sum(entry.query == "Candidates" for entry in lesson.ledger) for lesson in (easy, hard)]
     assert searches == [1, 4]
 
 
@@ -207,11 +207,13 @@ def test_match_walks_fewer_sizes_than_the_others():
     assert len(find("match").fractions) < len(find("dual").fractions) == len(PATH_FRACTIONS)
 
 
-def test_a_goal_that_puts_all_rows_into_one_class_is_named():
-    """No lot brings the other class then, so the search ends after two tries and says where to look."""
+def test_a_goal_that_puts_all_rows_into_one_class_is_taught_by_random_rows():
+    """No search brings the other class then, and the lesson says so."""
     draw = np.random.default_rng(0)
     X = draw.standard_normal((1_500, 3))
     y = (X[:, 0] + draw.standard_normal(1_500) > 0.0).astype(int)
-    teacher = st.SuperTeacher(LogisticRegression(), [1.0, 0.0, 0.0, -30.0], budget=150)
-    with pytest.raises(BudgetError, match=r"single class.*the goal predicts the same for all rows"):
-        teacher.fit(X, y)
+    teacher = st.SuperTeacher(LogisticRegression(), [1.0, 0.0, 0.0, -30.0], budget=20).fit(X, y)
+    assert len(np.unique(teacher.sample_indices_)) == teacher.lesson_.size == 20
+    assert set(y[teacher.sample_indices_]) == {0, 1}
+    assert sum(entry.query == "Candidates" for entry in teacher.lesson_.ledger) > 1
+    assert "random rows" in teacher.lesson_.reason

@@ -11,7 +11,6 @@ from sklearn.svm import LinearSVC
 
 import superteach as st
 from superteach.goals import PerturbedFit
-from superteach.learner import Learner
 from superteach.losses import Logistic
 from superteach.selection.subsets import SubsetProblem
 from superteach_lab.experiments import exhaustive
@@ -61,7 +60,7 @@ def test_models_are_found_where_losses_are_flat_at_the_goal(far, pool):
     X, y = pool("logistic", 60, 2, 0)
     goal = far * np.array([1.0, -1.0, 0.5])
     design = np.column_stack([X, np.ones(60)])
-    problem = SubsetProblem(design, y, Learner(Logistic(), 0.5, "free"), goal, np.eye(3))
+    problem = SubsetProblem(design, y, Logistic(), np.tile([0.5, 0.5, 0.0], (61, 1)), goal, np.eye(3))
     masks = np.random.default_rng(0).random((5, 60)) < 0.5
     models = problem.fit(masks)
     for mask, model in zip(masks, models, strict=True):

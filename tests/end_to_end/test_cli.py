@@ -405,27 +405,17 @@ def test_demo_shows_five_lessons_and_writes_a_figure(tmp_path: Path) -> None:
     assert Lesson.load(tmp_path / "out" / "lesson.json").pool_rows == 600
 
 
-@pytest.mark.slow
-def test_demo_without_matplotlib_says_how_to_get_the_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = run("demo", "--rows", "400", "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    assert "pip install 'superteach[plot]'" in result.stdout
-    assert os.listdir(tmp_path / "out") == ["lesson.json"]
-
-
 def test_figures_in_both_formats_without_global_state(tmp_path: Path) -> None:
     """The same lesson gives the same file."""
     from sklearn.linear_model import Ridge
 
     from superteach import SuperTeacher
-    from superteach.report.figures import charts_of
-    from superteach.report.png import write_figure
+    from superteach.report.plots import coefficients_plot, save_plots
 
     X, y, owner = make_regression_pool(300, 3, 2, random_state=0)
     lesson = SuperTeacher(Ridge(fit_intercept=False), PerturbedFit(0), budget=20).fit(X, y, owner).lesson_
     for name in ("a.svg", "b.svg", "c.png"):
-        write_figure(tmp_path / name, *charts_of({"one size": lesson}))
+        save_plots([coefficients_plot(lesson, ["one", "two", "three"])], tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
     assert "matplotlib.pyplot" not in sys.modules

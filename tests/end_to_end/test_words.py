@@ -13,7 +13,8 @@ import pyarrow.csv
 import pytest
 
 from superteach.exceptions import counted
-from superteach.report.words import asked, interruption
+from superteach.report import page_of
+from superteach.report.words import interruption
 from tests.end_to_end.orders import USUAL, assert_refused, command, contents, files_of, run
 
 _WRONG = re.compile(r"(?<![\d,.])1 (?:rows|teachers|questions|queries|columns|figures|rounds|sizes)\b")
@@ -64,7 +65,7 @@ def test_a_report_of_one_row_agrees(pool: Path, tmp_path: Path) -> None:
     stored = json.loads((tmp_path / "out" / "lesson.json").read_text())
     stored["settings"]["budget"], stored["pool_rows"] = 1, 1
     (tmp_path / "one.json").write_text(json.dumps(stored))
-    text = " ".join(asked(Lesson.load(tmp_path / "one.json")))
+    text = page_of(Lesson.load(tmp_path / "one.json")).html()
     assert 'hold <data value="1">1</data> row between them' in text
     assert "was to have 1 row." in text
 

@@ -51,6 +51,17 @@ CSV: list[tuple[tuple[str, ...], str | bytes]] = [
     (("'a'", "no value at all"), HEAD + ",1,0\n,2,1\n"),
     (("'a'", "date"), HEAD + "2020-01-01,1,0\n2020-01-02,2,1\n"),
     (("'a'", "timestamp"), HEAD + "2020-01-01 10:00:00,1,0\n2020-01-02 11:00:00,2,1\n"),
+    (("line 2", "3 cells", "names 1"), "# from the ward\n" + HEAD + ROWS),
+    (("'label'", "line 32", "missing"), HEAD + ROWS + "total,,\n"),
+    (("'a'", "line 32", "missing"), HEAD + ROWS + "n/a,1,0\n"),
+    (("'b'", "line 32", "'$5'"), HEAD + ROWS + "1,$5,0\n"),
+    (("'b'", "line 32", "'5%'"), HEAD + ROWS + "1,5%,0\n"),
+    (("'b'", "line 32", "'true'"), HEAD + ROWS + "1,true,0\n"),
+    (("one class", "'yes'"), HEAD + "1,2,yes\n" * 9),
+    (("'label'", "did you mean ' label'"), " a, b, label\n" + ROWS),
+    (("column names but no rows",), '"a,b,label\n' + ROWS),
+    (("holds no text but bytes",), b"\x00\x01\x02"),
+    (("one class, 0",), HEAD + "1,2,0\n"),
 ]
 OPTIONS: list[tuple[tuple[str, ...], list[str]]] = [
     (("nowhere.csv", "does not exist"), ["nowhere.csv"]),
@@ -94,6 +105,37 @@ OPTIONS: list[tuple[tuple[str, ...], list[str]]] = [
     (("goal.json",), ["{east}", "--goal", "{goal:broken}"]),
     (("nowhere.json",), ["{east}", "--goal", "nowhere.json"]),
     (("nowhere.csv",), ["{east}", "--goal", "from-data:nowhere.csv"]),
+    (("goal.json", "'x0' stands there twice"), ["{east}", "--goal", "{goal:twice}"]),
+    (("goal.json", "coef is None"), ["{east}", "--goal", "{goal:null}"]),
+    (("goal.json", "intercept is 'big'"), ["{east}", "--goal", "{goal:intercept}"]),
+    (("goal.json", "labels ['a']", "[0, 1]"), ["{east}", "--goal", "{goal:classes}"]),
+    (("0 entries", "expected 4"), ["{east}", "--goal", "{goal:list}"]),
+    (("'goal.yaml'", "perturbed"), ["{east}", "--goal", "goal.yaml"]),
+    (("'pertubed'", "'perturbed'"), ["{east}", "--goal", "pertubed"]),
+    (("without:COLUMN", "'x9'"), ["{east}", "--goal", "without:x9"]),
+    (("reference file ''",), ["{east}", "--goal", "from-data:"]),
+    (("--budget", "'10%'"), ["{east}", "--budget", "10%"]),
+    (("--budget", "'0,1'"), ["{east}", "--budget", "0,1"]),
+    (("--budget", "''"), ["{east}", "--budget", ""]),
+    (("--budget", "-3"), ["{east}", "--budget", "-3"]),
+    (("--budget", "1000.0"), ["{east}", "--budget", "1e3"]),
+    (("--budget", "5:0.5"), ["{east}", "--budget", "5:0.5"]),
+    (("--budget", "1:2:3"), ["{east}", "--budget", "1:2:3"]),
+    (("--method", "'dul'"), ["{east}", "--method", "dul"]),
+    (("--privacy", "'open'"), ["{east}", "--privacy", "open"]),
+    (("--measure", "'risk'"), ["{east}", "--measure", "risk"]),
+    (("--solver", "'sgd'"), ["{east}", "--solver", "sgd"]),
+    (("--epsilon", "'one'"), ["{east}", "--privacy", "dp", "--epsilon", "one"]),
+    (("--delta", "1"), ["{east}", "--privacy", "dp", "--delta", "1"]),
+    (("--seconds", "-1"), ["{east}", "--seconds", "-1"]),
+    (("--positive", "'2'"), ["{east}", "--positive", "2"]),
+    (("both the target and the owner",), ["{east}", "--owner", "label"]),
+    (("'x0;x1'",), ["{east}", "--features", "x0;x1"]),
+    (("--C 0 must be",), ["{east}", "--C", "0"]),
+    (("--C", "'1,5'"), ["{east}", "--C", "1,5"]),
+    (("'utf-9'",), ["{east}", "--encoding", "utf-9"]),
+    (("'*.csv' does not exist",), ["*.csv"]),
+    (("--bugdet", "--budget"), ["{east}", "--bugdet", "5"]),
 ]
 STORED = {
     "coef": {"coef": {"x0": 1.0}, "intercept": 0.0},
@@ -101,6 +143,10 @@ STORED = {
     "none": {"slope": [1.0]},
     "flat": {"x0": 1.0},
     "text": {"coef": dict.fromkeys(COLUMNS, "large")},
+    "null": {"coef": dict.fromkeys(COLUMNS)},
+    "intercept": {"coef": dict.fromkeys(COLUMNS, 1.0), "intercept": "big"},
+    "classes": {"coef": dict.fromkeys(COLUMNS, 1.0), "classes": ["a"]},
+    "list": [],
 }
 OUT: Callable[[Path], list[str]] = lambda folder: ["--out", str(folder / "out")]  # noqa: E731
 
@@ -120,9 +166,9 @@ def test_a_wrong_option_is_named(number, pool, tmp_path):
     """With the value that was given."""
     words, given = OPTIONS[number]
     east, north, _ = files_of(pool)
-    (tmp_path / "goal.json").write_text('{"coef": [')
+    (tmp_path / "goal.json").write_text('{"coef": {"x0": 1, "x0": 2}}' if "{goal:twice}" in given else '{"coef": [')
     for kind in given:
-        if kind.startswith("{goal:") and (stored := STORED.get(kind[6:-1])):
+        if kind.startswith("{goal:") and (stored := STORED.get(kind[6:-1])) is not None:
             (tmp_path / "goal.json").write_text(json.dumps(stored))
     if "{east}.txt" in given:
         (tmp_path / "east.txt").write_text("x0,label\n1,0\n")

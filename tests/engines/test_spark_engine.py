@@ -23,7 +23,7 @@ from superteach.protocol.partitions import Layout, Piece, Task
 from superteach.protocol.queries import Census, Keep, Prepare
 from superteach.spark import open_table, reason_of, session
 from superteach.teacher.resident import Residence, check_taken, read_pieces
-from tests.protocol.test_queries import asked_of, talk_on
+from tests.protocol.test_queries import asked_of, replies_to, talk_on
 
 WIDTH = 3
 NAMES = tuple(f"x{place}" for place in range(WIDTH))
@@ -84,9 +84,9 @@ def test_every_query_has_the_same_sum_in_partitions(kind, pool):
     engines = [opened(town, Learner(LOSSES[kind]())) for town in towns]
     for number, query in enumerate(talk_on(LOSSES[kind]()), 1):
         asked = asked_of(local, query)
-        expected = b"".join(reply.tobytes() for reply in local.gather(asked, number))
+        expected = replies_to(local, asked, number).tobytes()
         for engine in engines:
-            assert b"".join(reply.tobytes() for reply in engine.gather(asked, number)) == expected, asked.name
+            assert replies_to(engine, asked, number).tobytes() == expected, asked.name
     assert towns[0].reads == len(tables)
     assert towns[1].reads > 2 * len(tables)
 

@@ -188,7 +188,9 @@ def test_least_squares_says_when_it_is_not_determined():
     target = targets(X)[:, 0]
     full = LinearRegression().fit(X, target)
     twice = np.column_stack([X, X[:, 1]])
-    with pytest.raises(DataError, match=r"no unique model on these 200 rows: columns '1', '3' are linearly dependent"):
+    with pytest.raises(
+        DataError, match=r"no unique model belongs to these 200 rows: columns '1', '3' are linearly dependent"
+    ):
         SuperTeacher(LinearRegression(), np.zeros(5), budget=20).fit(twice, target)
     with pytest.raises(DataError, match="'3', 'the intercept' are linearly dependent"):
         SuperTeacher(LinearRegression(), np.zeros(5), budget=20).fit(np.column_stack([X, np.ones(200)]), target)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from superteach.exceptions import SuperteachError
-from tests.estimator.wrong import PYTHON
+from tests.estimator.wrong import MORE, PYTHON
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -23,6 +23,15 @@ def test_a_wrong_input_meets_one_sentence(number, tmp_path):
     assert "\n" not in said
 
 
-def test_there_are_many():
-    """Asked for: 200, with those of the command line (tests/end_to_end/test_wrong_orders.py)."""
-    assert len(PYTHON) > 200
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", range(len(MORE)))
+def test_more_wrong_inputs_meet_one_sentence(number, tmp_path):
+    """Of the right class, that names what is wrong."""
+    kind, field, call = MORE[number]
+    with pytest.raises(SuperteachError) as caught:
+        call(tmp_path)
+    said = str(caught.value)
+    assert type(caught.value) is kind
+    assert re.search(field, said), said
+    assert 15 < len(said) < 600
+    assert "\n" not in said

@@ -11,9 +11,9 @@ import pytest
 
 from superteach import cli
 from superteach.cli import federated
-from superteach.federated.answering import Answering
 from superteach.federated.box import LocalBox
-from superteach.federated.federation import create_federation
+from superteach.federated.coordinator import create_federation
+from superteach.federated.runner import Runner
 from superteach.federated.site import Site
 
 SITES = ("north", "south", "west")
@@ -56,7 +56,7 @@ class Town:
                 "ill",
             )
         (folder / "goal.json").write_text(json.dumps(GOAL))
-        self.sites: dict[str, tuple[Site, Answering]] = {}
+        self.sites: dict[str, tuple[Site, Runner]] = {}
         self.away: set[str] = set()
         self.carrier = LocalBox(self.place)
         self.box: LocalBox = Stepping(self)
@@ -81,12 +81,12 @@ class Town:
     def step(self, name: str) -> None:
         if name not in self.sites:
             site = Site(self.site(name))
-            self.sites[name] = site, Answering(site)
-        site, answering = self.sites[name]
+            self.sites[name] = site, Runner(site)
+        site, runner = self.sites[name]
         site.sync(self.carrier)
-        answering.work()
+        runner.work()
         site.sync(self.carrier)
-        answering.finish()
+        runner.finish()
 
     def step_all(self) -> None:
         for name in SITES:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from superteach.federated.box import LocalBox
 from superteach.federated.documents import read
-from superteach.privacy.audit_log import Audit
-from superteach.privacy.ledger import Ledger
+from superteach.privacy.ledger import AuditLog, Ledger
 from tests.federated.conftest import SITES, Town
 
 MOST_COMMANDS = 40
@@ -104,7 +103,7 @@ def run(town: Town, privacy: str, seed: int, monkeypatch, lives: int = 12) -> in
         patch.setattr(town, "step", step)
         patch.setattr(os, "replace", reaper.around(os.replace))
         patch.setattr(os, "rename", reaper.around(os.rename))
-        patch.setattr(Audit, "add", reaper.around(Audit.add))
+        patch.setattr(AuditLog, "add", reaper.around(AuditLog.add))
         for _ in range(MOST_COMMANDS):
             try:
                 if town.teach("out", "--privacy", privacy, "--overwrite", "--wait", 3, *everybody) == 0:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from superteach.federated.coordinator import Coordinator
 from superteach.federated.documents import own_key, public_of
-from superteach.federated.federation import Home
 from superteach.privacy.ledger import Ledger
 from tests.federated.conftest import SITES
 
@@ -65,7 +65,7 @@ def test_the_same_command_goes_on_with_a_lesson_and_pays_nothing_again(town, cap
     assert town.teach("out", "--privacy", "dp") == 0
     assert [paid(town, name) for name in SITES] == [1, 1, 1]
     assert "goes on with lesson" in capsys.readouterr().err
-    assert len(Home(town.home).sites) == 3
+    assert len(Coordinator(town.home).sites) == 3
     assert len(list((town.home / "lessons").iterdir())) == 1
 
 
@@ -158,9 +158,9 @@ def test_a_sites_new_key_is_one_line_at_the_coordinator(town, fails, capsys):
 
 def test_a_coordinators_new_key_is_one_line_in_each_policy(town, capsys):
     assert town.teach("out") == 0
-    old = Home(town.home).public
+    old = Coordinator(town.home).public
     (town.home / "key").unlink()
-    new = Home(town.home).public
+    new = Coordinator(town.home).public
     assert town.teach("new", "--wait", 0.2) == 1
     assert "no reply yet from north, south, west" in capsys.readouterr().err
     assert any(new in text for text in town.sites["north"][0].notices)
@@ -241,6 +241,24 @@ def test_site_new_says_what_is_wrong(town, fails, tmp_path):
     assert "is no folder" in fails(
         lambda: town.call("federation", "new", tmp_path / "fed", "--site", "a", "--box", tmp_path / "nowhere"), 2
     )
+
+
+def test_a_site_that_joins_a_little_late_takes_part(town, capsys):
+    """Sites are started in some order, and the coordinator need not know in which."""
+    town.away = {"north", "south", "west"}
+    late, plain = iter(["north", "south", "west"]), town.step_all
+
+    def one_by_one():
+        town.away.discard(next(late, ""))
+        plain()
+
+    town.step_all = one_by_one
+    assert town.teach("out", "--wait", 30) == 0
+    assert {entry["teacher"] for entry in town.lesson("out")["files"]} == set(SITES)
+    assert town.call("federation", "new", town.home, "--site", "east") == 0
+    capsys.readouterr()
+    assert town.teach("new", "--wait", 0.2) == 0
+    assert "east was invited and has not joined" in capsys.readouterr().err
 
 
 def test_further_sites_are_invited_later(town, capsys):

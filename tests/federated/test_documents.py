@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from superteach.exceptions import QueryRefused, SettingError
 from superteach.federated import documents
-from superteach.federated.documents import MOST_BYTES, canonical, from_numbers, read, shown, sign, to_numbers
+from superteach.federated.documents import MOST_BYTES, canonical, read, shown, sign
+from superteach.protocol.wire import numbers_as_json, numbers_from_json
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 QUESTION = {"number": 2, "to": ["north"], "query": {"name": "Census", "fields": {}, "arrays": [[0.1, -0.0, 5e-324]]}}
@@ -42,8 +43,8 @@ def test_a_document_reads_back_as_it_was_written():
     "values", [[0.1 + 0.2, 1e-310, -0.0, 1.7976931348623157e308], [float("inf"), float("-inf")], [[1.0], [2.0]]]
 )
 def test_numbers_travel_to_the_last_bit(values):
-    assert to_numbers(json.loads(canonical(from_numbers(values)))) == values
-    assert str(to_numbers(json.loads(canonical(from_numbers(values))))) == str(values)
+    assert numbers_from_json(json.loads(canonical(numbers_as_json(values)))) == values
+    assert str(numbers_from_json(json.loads(canonical(numbers_as_json(values))))) == str(values)
 
 
 @pytest.mark.parametrize(

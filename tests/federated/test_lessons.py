@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from superteach.federated.answering import Answering
-from superteach.federated.questions import read_query
+from superteach.federated.runner import Runner
 from superteach.privacy.accounting import Mode
 from superteach.privacy.ledger import Ledger
+from superteach.protocol.wire import query_from_json
 from tests.federated.conftest import SITES
 
 
@@ -56,7 +56,7 @@ def test_sites_that_start_anew_on_the_way_give_the_same_lesson(town, monkeypatch
 
 
 def test_isolated_takes_one_question_and_chooses_the_rows_of_one_process(town, monkeypatch):
-    monkeypatch.setattr(Answering, "secret", lambda self, lesson: 0)  # as in one process, whose owner has all rows
+    monkeypatch.setattr(Runner, "secret", lambda self, lesson: 0)  # as in one process, whose owner has all rows
     assert town.teach("out") == 0
     in_one_process(town, "isolated")
     town.step_all()
@@ -92,7 +92,7 @@ def test_nothing_that_leaves_depends_on_rows_but_what_dp_covers(town, privacy):
     for path in (town.place / "lessons").rglob("*.json"):
         body = json.loads(path.read_text())["body"]
         if "query" in body:
-            asked[body["number"]] = read_query(body["query"], body["number"])
+            asked[body["number"]] = query_from_json(body["query"])
     for path in (town.place / "lessons").rglob("*reply*.json"):
         reply = json.loads(path.read_text())["body"]
         assert set(reply) == {"site", "number", "status", "numbers", "reason", "paid"}

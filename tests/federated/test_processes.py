@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -101,6 +102,28 @@ def test_processes_that_are_killed_outright_lose_nothing(tmp_path, seed):
         assert [one["lesson"] for one in Ledger(tmp_path / name / "ledger", 1.0, 1e-6).entries()] == [lesson]
 
 
+def test_the_page_works_word_by_word_in_a_fresh_folder(tmp_path):
+    """The first lesson of docs/federation.md: every command that it shows, as a person would type them."""
+    page = (Path(__file__).parents[2] / "docs" / "federation.md").read_text("utf-8")
+    part = page.partition("## A first lesson")[2].partition("\n## ")[0]
+    lines = re.findall(r"^    (?:\$ )?(.*)$", part, re.MULTILINE)
+    shown = [line for line in lines if not line.startswith(("clinic/", "…"))]  # the rest is what a command prints
+    (tmp_path / "superteach").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m superteach "$@"\n')
+    (tmp_path / "superteach").chmod(0o755)
+    (tmp_path / "python").symlink_to(sys.executable)
+    (tmp_path / "work").mkdir()
+    script = "\n".join(["set -me", *shown, "kill %1 %2 %3", "wait || true"])
+    environment = ENV | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path / "work", env=environment, capture_output=True, text=True, timeout=170
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "work" / "lesson" / "report.html").exists()
+    for name in SITES:
+        (note,) = (tmp_path / "work" / name / "chosen").glob("*.txt")
+        assert "carry the share" in note.read_text()
+
+
 def test_two_processes_do_not_run_one_site(tmp_path):
     found(tmp_path)
     with site(tmp_path / "north"):
@@ -120,10 +143,10 @@ def test_nvflare_carries_documents_in_its_own_simulator(tmp_path):
         box.mkdir(parents=True)
     home = found(tmp_path, boxes)
     (workspace / "local").mkdir()
-    allowed = {"format_version": 2, "class_allow_list": ["superteach.federated.nvflare.carrier"]}
+    allowed = {"format_version": 2, "class_allow_list": ["superteach.federated.nvflare"]}
     (workspace / "local" / "resources.json").write_text(json.dumps(allowed))
     code = (
-        "from superteach.federated.nvflare.carrier import make_job\n"
+        "from superteach.federated.nvflare import make_job\n"
         f"make_job({str(home / 'box')!r}, 60.0).simulator_run({str(workspace)!r}, n_clients=3, log_config='error')"
     )
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -189,7 +189,7 @@ def test_a_set_beside_what_can_be_taught_is_not_proved_whole():
 
 
 def test_figures_of_the_page_on_goals():
-    """What docs/goals.md says of sets, printed with -s."""
+    """What docs/how-to/goals.md says of sets, printed with -s."""
     for goal in (Within(at_least={0: 3.0}), Within(at_least={0: 8.0}), Within(near=(4.0 * np.eye(6)[:5].sum(0), 0.5))):
         pool, labels, _ = make_classification_pool(rows=1500, teachers=3)
         lesson = SuperTeacher(LogisticRegression(), goal, budget=20).fit(pool[:, :5], labels).lesson_

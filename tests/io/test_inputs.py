@@ -124,7 +124,7 @@ BAD = {
         0, -1, ROWS + 1, 0.0, -0.1, 1.5, np.nan, np.inf, None, "half", True, [5], 3j, np.array(5), HUGE,
     ],
     (LearnerError, "estimator"): [
-        LogisticRegression, "logistic", 3, Lasso(), SVC(), LogisticRegression(C=np.inf), LogisticRegression(C=0),
+        LogisticRegression, "logistic", 3, Lasso(), SVC(), LogisticRegression(C=np.nan), LogisticRegression(C=0),
         LogisticRegression(C="1"), LogisticRegression(C=HUGE), LogisticRegression(C=np.complex128(1 + 1j)),
         LogisticRegression(class_weight="balanced"), LogisticRegression(l1_ratio=0.5), LinearSVC(loss="hinge"),
         LogisticRegression(solver="liblinear", intercept_scaling="wide"), LinearSVC(intercept_scaling=None),

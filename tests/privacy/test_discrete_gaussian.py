@@ -16,7 +16,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binomtest, chi2
 
-from superteach.exceptions import DataError, SettingError
+from superteach.exceptions import SettingError
 from superteach.privacy import discrete_gaussian as noise
 from superteach.privacy.discrete_gaussian import BITS, MOST_STEPS, Grid, discrete_gaussian, grid_step
 
@@ -134,21 +134,6 @@ def test_no_numbers_need_no_noise():
 # The facts behind the account ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sigma", [0.6, 0.8, 1.0, 1.3])
-@pytest.mark.parametrize("teachers", [2, 3, 5])
-def test_a_sum_is_one_discrete_gaussian_but_for_the_bound(sigma, teachers):
-    """At a σ where the bound is far above the rounding of doubles; it falls with e^(−π²σ²)."""
-    _, single = chances(sigma)
-    total = single
-    for _ in range(teachers - 1):
-        total = np.convolve(total, single)
-    around = np.arange(len(total)) - len(total) // 2
-    near = np.abs(around) <= 5 * sigma
-    one = np.exp(-(around**2) / (2 * teachers * sigma**2))
-    ratio = np.log(total[near] / (one / one.sum())[near])
-    assert np.abs(ratio).max() <= 5 * (teachers - 1) * math.exp(-(math.pi**2) * sigma**2) + 1e-12
-
-
 @pytest.mark.parametrize("tau", [0.6, 0.8, 1.0])
 def test_a_discrete_gaussian_comes_from_a_continuous_one_but_for_the_bound(tau):
     """A continuous value of variance σ² − τ², replaced by a discrete one of variance τ² around it, by quadrature."""
@@ -172,24 +157,24 @@ def test_a_discrete_gaussian_comes_from_a_continuous_one_but_for_the_bound(tau):
 
 
 @pytest.mark.parametrize("sd", [0.003, 1.0, 40.0, 1e6])
-@pytest.mark.parametrize(("numbers", "honest"), [(1, 1), (66, 7), (5050, 2), (50_000, 33)])
+@pytest.mark.parametrize("numbers", [1, 66, 5050, 50_000])
 @pytest.mark.parametrize("sensitivity", [0.5, 1.0, 9.0])
-def test_the_grid_covers_rounding_and_no_more(sd, numbers, honest, sensitivity):
+def test_the_grid_covers_rounding_and_no_more(sd, numbers, sensitivity):
     """The inequality holds at σ and fails at σ − 1; the step is a power of two near 2⁻¹⁴ of the noise."""
     try:
-        grid = grid_step(sd, numbers, sensitivity, honest)
+        grid = grid_step(sd, numbers, sensitivity)
     except SettingError:
         assert sd * math.sqrt(numbers) / sensitivity > 2**17
         return
 
     def ratio(sigma: int) -> float:
         moved = sensitivity + 1.01 * math.sqrt(numbers) * grid.step
-        return moved / (grid.step * math.sqrt(honest * sigma**2 - 4))
+        return moved / (grid.step * math.sqrt(sigma**2 - 4))
 
     assert ratio(grid.sigma) <= sensitivity / sd < ratio(grid.sigma - 1)
     assert math.log2(grid.step).is_integer()
     assert grid.sigma >= 2**BITS
-    assert grid.step <= sd / math.sqrt(honest) / 2**BITS < 2 * grid.step
+    assert grid.step <= sd / 2**BITS < 2 * grid.step
 
 
 def test_rounding_moves_a_change_by_no_more_than_the_grid_counts_with():
@@ -212,12 +197,14 @@ def test_numbers_go_to_the_nearest_step_and_back():
     assert grid.noise(5).shape == (5,)
 
 
-@pytest.mark.parametrize("value", [2.0**36, -(2.0**60), math.inf, math.nan])
-def test_a_number_beyond_the_grid_is_an_error_that_says_the_bound(value):
+@pytest.mark.parametrize("value", [2.0**36, -(2.0**60), math.inf, -math.inf])
+def test_a_number_beyond_the_grid_is_cut_and_tells_no_more_than_before(value):
+    """An error would tell that a table is large (F11); cutting moves no two replies farther apart."""
     grid = Grid(2.0**-10, 2**14)
     assert grid.to_integers(np.array([2.0**35])).tolist() == [MOST_STEPS]
-    with pytest.raises(DataError, match=r"beyond the grid, which ends at 3\.43597e\+10"):
-        grid.to_integers(np.array([0.0, value]))
+    assert grid.to_integers(np.array([0.0, value])).tolist() == [0, int(math.copysign(MOST_STEPS, value))]
+    here, there = np.array([2.0**35 - 0.5, 1.0]), np.array([2.0**35 + 0.5, 1.0])
+    assert np.linalg.norm(grid.to_integers(there) - grid.to_integers(here)) <= np.linalg.norm(there - here) / grid.step
 
 
 def test_grids_that_cannot_be_are_named():
@@ -226,7 +213,6 @@ def test_grids_that_cannot_be_are_named():
         ({"sd": math.inf}, "sd=inf"),
         ({"sensitivity": -1.0}, "sensitivity=-1.0"),
         ({"numbers": 0}, "numbers=0"),
-        ({"honest": 0}, "honest=0"),
         ({"sensitivity": 1e-6}, "release fewer numbers or lower bits=18"),
     ]:
         with pytest.raises(SettingError, match=reason):

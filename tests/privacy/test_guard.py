@@ -6,6 +6,7 @@ import ast
 
 import numpy as np
 import pytest
+from tests.contracts.test_layers import MODULES
 
 import superteach as st
 from superteach.exceptions import BudgetSpent, QueryRefused
@@ -26,7 +27,6 @@ from superteach.protocol.queries import (
     Query,
     SecondMoments,
 )
-from tests.contracts.test_layers import MODULES
 from tests.protocol.test_queries import TALK, TURN, after, put, teacher_of
 
 WIDTH = 3

@@ -17,8 +17,7 @@ import pytest
 
 from superteach.exceptions import BudgetSpent, QueryRefused, SettingError
 from superteach.privacy.accounting import epsilon_of, mu_of
-from superteach.privacy.audit_log import Audit
-from superteach.privacy.ledger import Ledger
+from superteach.privacy.ledger import AuditLog, Ledger
 from tests.privacy.crashes import Dead, Machine, on
 
 BUDGET = (1.0, 1e-6)
@@ -88,7 +87,7 @@ def test_a_lesson_has_a_budget_of_its_own(tmp_path):
 
 
 def test_an_old_copy_is_noticed_from_the_audit_log(tmp_path):
-    audit = Audit(tmp_path / "audit.jsonl")
+    audit = AuditLog(tmp_path / "audit.jsonl")
     ledger = Ledger(tmp_path / "kept", *BUDGET, audit=audit)
     assert ledger.pay("a", share(0.3), {})
     old = ledger.path.read_bytes()

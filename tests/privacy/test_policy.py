@@ -6,8 +6,8 @@ import pytest
 
 from superteach.exceptions import QueryRefused, SettingError
 from superteach.privacy import PRIVACY
-from superteach.privacy.audit_log import Audit
 from superteach.privacy.guard import Guard
+from superteach.privacy.ledger import AuditLog
 from superteach.privacy.policy import Declared, Policy, draft, read_policy, rounded, template
 from tests.inside import log_of
 
@@ -96,16 +96,16 @@ def test_other_modes_are_refused_with_both_words(accepted):
 def test_the_audit_log_only_grows(tmp_path):
     """Lines are added to what is there, also by another process's object."""
     path = tmp_path / "audit.jsonl"
-    Audit(path).add({"query": "Census"})
+    AuditLog(path).add({"query": "Census"})
     before = path.read_bytes()
-    Audit(path).add({"query": "Keep"})
+    AuditLog(path).add({"query": "Keep"})
     assert path.read_bytes().startswith(before)
-    assert [entry["query"] for entry in log_of(Audit(path))] == ["Census", "Keep"]
+    assert [entry["query"] for entry in log_of(AuditLog(path))] == ["Census", "Keep"]
 
 
 def test_a_log_that_cannot_be_written_refuses():
     """A full disk is the device that is always full."""
     with pytest.raises(QueryRefused, match="cannot be written"):
-        Audit("/dev/full").add({"query": "Census"})
+        AuditLog("/dev/full").add({"query": "Census"})
     with pytest.raises(QueryRefused, match="cannot be written"):
-        Audit("/nowhere/at/all").add({"query": "Census"})
+        AuditLog("/nowhere/at/all").add({"query": "Census"})

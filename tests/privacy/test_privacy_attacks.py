@@ -20,9 +20,8 @@ from superteach.exceptions import BudgetSpent, QueryRefused
 from superteach.lesson import Lesson, to_json
 from superteach.losses import Logistic
 from superteach.privacy.accounting import Mode
-from superteach.privacy.audit_log import Audit
 from superteach.privacy.guard import Account, Guard
-from superteach.privacy.ledger import Ledger
+from superteach.privacy.ledger import AuditLog, Ledger
 from superteach.privacy.policy import draft
 from superteach.protocol import wire
 from superteach.protocol.messages import Turn
@@ -145,7 +144,7 @@ def disguised(X: np.ndarray, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray
 
 def test_no_disguise_resets_an_account(tmp_path):
     """One account for the table: nothing about rows decides what is left, and nothing unpaid leaves."""
-    ledger = Ledger(tmp_path / "kept", 1.0, 1e-6, audit=Audit(tmp_path / "audit.log"))
+    ledger = Ledger(tmp_path / "kept", 1.0, 1e-6, audit=AuditLog(tmp_path / "audit.log"))
 
     def ask(X: np.ndarray, y: np.ndarray, name: str) -> None:
         teacher = st.Teacher("t", X, y).under(Guard().under(WHOLE, Account(ledger, name)))

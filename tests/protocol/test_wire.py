@@ -17,6 +17,7 @@ from superteach.exceptions import QueryRefused, TeachingError
 from superteach.losses import LOSSES, Huber, Loss
 from superteach.protocol import wire
 from superteach.protocol.queries import QUERIES, Announced, AskMoments, Census, CountRanks, Prepare, Query
+from superteach.types import Array
 from tests.protocol.test_queries import TALK
 
 NUMBER = 3
@@ -34,7 +35,7 @@ def values_of(hint: typing.Any) -> st.SearchStrategy:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return st.sampled_from(inner)
-    if origin is np.ndarray:
+    if origin is typing.get_origin(Array):
         return ARRAYS
     if origin is tuple:
         return st.lists(values_of(inner[0]), max_size=5).map(tuple)

@@ -19,9 +19,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import superteach as st
 from superteach.exceptions import SettingError
 from superteach.goals import PerturbedFit
-from superteach.report import Axis, Bars, Chart, Level, Mark, Page, Pairs, Series, page_of
-from superteach.report.markup import escape, short
-from superteach.report.svg import svg_of
+from superteach.report import Page, Plot, page_of
+from superteach.report.markup import clean, code, short
 from tests.limits import files_up_to
 
 SLOW = {"oblivious-minlp": pytest.mark.slow}
@@ -35,13 +34,16 @@ def test_the_page_is_complete_in_itself(case, taught):
     html = page_of(taught(case).lesson_).html()
     reader = read(html)
     names = {name for name, _ in reader.elements}
-    assert not names & {"script", "link", "img", "iframe", "object", "embed", "image", "use", "base", "form"}
-    for _, attributes in reader.elements:
-        assert not {name for name in attributes if name.startswith("on")}
-        assert not {"src", "srcset", "href", "xlink:href", "action"} & set(attributes)
-    assert not re.search(r"url\s*\(|@import|https?:", html)
+    assert not names & {"script", "link", "img", "iframe", "object", "embed", "image", "base", "form"}
     ids = [attributes["id"] for _, attributes in reader.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
+    for _, attributes in reader.elements:
+        assert not {name for name in attributes if name.startswith("on")}
+        assert not {"src", "srcset", "xlink:href", "action"} & set(attributes)
+        parts = [attributes.get("href"), *re.findall(r"url\((.*?)\)", " ".join(map(str, attributes.values())))]
+        assert all(part.startswith("#") and part[1:] in ids for part in parts if part), "only parts of the page itself"
+        assert set((attributes.get("aria-labelledby") or "").split()) <= set(ids)
+    assert not re.search(r"@import|https?:", html)
     policy = [attributes for _, attributes in reader.elements if "http-equiv" in attributes]
     assert policy[0]["content"].startswith("default-src 'none'")
 
@@ -56,16 +58,30 @@ def test_every_number_is_the_lessons_own(case, taught, tmp_path):
     contributions = dict(zip(map(str, range(TEACHERS)), counts.tolist(), strict=True))
     reader = read(page_of(lesson, contributions=contributions).html())
 
-    path = reader.table("rows", "|S|/N", "risk", "")
-    assert [[int(row[0]), float(row[1]), float(row[2])] for row in path] == [
-        [point["size"], point["fraction"], point["risk"]] for point in stored["path"]
+    path = reader.table("rows", "|S|/N", f"distance of {lesson.measure}", "risk", "")
+    assert [[int(row[0]), *map(float, row[1:4])] for row in path] == [
+        [point["size"], point["fraction"], point["distance"], point["risk"]] for point in stored["path"]
     ]
-    assert [int(row[0]) for row in path if row[3]] == [stored["size"]]
+    assert [int(row[0]) for row in path if row[4]] == [stored["size"]]
 
-    model = reader.table("coefficient", "goal", "taught", "difference")
+    same = "agreement" if lesson.classifies else "r²"
+    own, everything, drawn = reader.table("trained on", "rows", same, "predictions apart", "coefficients apart")
+    assert list(map(float, own[1:])) == [stored[key] for key in ("size", "agreement", "prediction_distance", "risk")]
+    beside = ("pool_rows", "pool_agreement", "pool_distance", "pool_risk")
+    assert list(map(float, everything[1:])) == [stored[key] for key in beside]
+    for cell, key in zip(drawn[2:4], ("random_agreement", "random_distance"), strict=True):
+        assert cell == "–" if stored[key] is None else float(cell) == stored[key]
+
+    model = reader.table("coefficient", "goal", "all rows", "lesson", "difference")
     taught_model = [*stored["model"]["coef"], stored["model"]["intercept"]][: len(stored["goal"])]
-    assert [float(row[1]) for row in model] == stored["goal"]
-    assert [float(row[2]) for row in model] == taught_model
+    for column, values in enumerate((stored["goal"], stored["pool_model"], taught_model), 1):
+        assert [float(row[column]) for row in model] == values
+    for row, spread in zip(
+        reader.table("column", "spread", "goal", "all rows", "lesson"), stored["column_spread"], strict=True
+    ):
+        place = [one[0] for one in model].index(row[0])
+        assert float(row[1]) == spread
+        assert float(row[4]) == taught_model[place] * spread
 
     owners = reader.table("teacher", "chosen rows")
     assert [(row[0], int(row[1])) for row in owners] == list(contributions.items())
@@ -80,8 +96,6 @@ def test_every_number_is_the_lessons_own(case, taught, tmp_path):
         steps = reader.table("step", "objective", "certified gap")
         assert [float(row[1]) for row in steps] == stored["objective"]
         assert [float(row[2]) for row in steps] == stored["gap"]
-    elif stored["objective"]:
-        assert [float(row[1]) for row in reader.table("block", "risk")] == stored["objective"]
     versions = dict(reader.table("package", "version"))
     assert versions == stored["versions"]
     exact = [value for value, _ in reader.data]
@@ -140,30 +154,33 @@ def test_names_are_text_and_nothing_else(pool, tmp_path):
     reader = read(page.html())
     assert not {name for name, _ in reader.elements} & {"script", "img", "b"}
     assert not {key for _, attributes in reader.elements for key in attributes if key.startswith("on")}
-    clean = [name.replace("\x00", "\ufffd").replace("\x1b", "\ufffd") for name in HOSTILE]
-    clean = [name.replace("\ud800", "\ufffd").replace("\uffff", "\ufffd") for name in clean]
-    columns = [row[0] for row in reader.table("coefficient", "goal", "taught", "difference")]
-    assert columns == [*clean, "intercept"]
-    assert sorted(row[0] for row in reader.table("teacher", "chosen rows")) == sorted(clean)
+    shown = [name.replace("\x00", "\ufffd").replace("\x1b", "\ufffd") for name in HOSTILE]
+    shown = [name.replace("\ud800", "\ufffd").replace("\uffff", "\ufffd") for name in shown]
+    columns = [row[0] for row in reader.table("coefficient", "goal", "all rows", "lesson", "difference")]
+    assert columns == [*shown, "intercept"]
+    assert sorted(row[0] for row in reader.table("teacher", "chosen rows")) == sorted(shown)
     page.write(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == page.html()
     for file in page.write_figures(tmp_path / "figures"):
         if file.suffix == ".svg":
             tree = ElementTree.parse(file)
             kinds = {element.tag.rpartition("}")[2] for element in tree.iter()}
-            assert kinds <= {"svg", "style", "rect", "text", "g", "line", "path", "circle", "title"}
+            drawn = {"svg", "style", "defs", "g", "path", "use", "text", "clipPath", "rect"}
+            assert kinds <= drawn | {"metadata", "RDF", "Work", "type", "format", "creator", "Agent", "title"}
         else:
             assert file.read_bytes().startswith(b"\x89PNG")
 
 
 @given(some.text())
 @example("]]>")
+@example("{{ 7 * 7 }}{% raw %}")
 def test_escaped_text_reads_back(text):
-    """Whatever is a character of HTML comes back as it was."""
-    reader = read(f"<p>{escape(text)}</p>")
-    told = "".join(part for _, part in reader.texts)
-    kept = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "\ufffd", text)
-    assert told == kept
+    """Whatever is a character of HTML comes back as it was; nothing in a name is a template."""
+    page = Page("A page")
+    page.section("One").prose(code(text))
+    reader = read(page.html())
+    shown = "".join(part for place, part in reader.texts if "code" in place)
+    assert shown == re.sub("\r\n?", "\n", clean(text)) or shown == clean(text)
 
 
 @pytest.mark.long(every=7)
@@ -240,9 +257,9 @@ def test_wide_and_crowded_lessons_stay_readable(pool):
     counts = np.bincount(owner[teacher.sample_indices_], minlength=60)
     chosen = {name: int(counts[int(name)]) for name in lesson.teachers}
     reader = read(page_of(lesson, contributions=chosen).html())
-    table = reader.table("coefficient", "goal", "taught", "difference")
+    table = reader.table("coefficient", "goal", "all rows", "lesson", "difference")
     miss = np.sort(np.abs(lesson.model - lesson.goal))[::-1]
-    assert sorted((abs(float(row[3])) for row in table), reverse=True) == miss[:40].tolist()
+    assert sorted((abs(float(row[4])) for row in table), reverse=True) == miss[:40].tolist()
     assert len(reader.table("teacher", "chosen rows")) == 60
 
 
@@ -257,30 +274,17 @@ def test_a_page_of_ones_own(tmp_path):
     section.items(["one", "two"])
     section.code("a < b")
     section.table(["method", "risk", "words"], [["match", 0.5, "x"], ["dual", None, ""]], "Caption")
-    xs, ys = [1.0, 2.0, 3.0], [3.0, 0.0, 1.0]
-    chart = Chart(
-        "Means",
-        Axis("x"),
-        Axis("y", log=True),
-        [Series("a", xs, ys, low=[2.0, 0.0, 0.5], high=[4.0, 1.0, 2.0]), Series("b", xs, ys, joined=False)],
-        [Level("level", 2.0)],
-        [Mark("a", 1.0, 3.0, "here"), Mark("b", 3.0, 1.0, "")],
-    )
-    section.figure(chart, "Means of three.")
-    page.section("Twice").figure(chart)
-    other = page.section("Bars and pairs")
-    other.figure(Bars("Bars", "rows", ["a", "b"], [3.0, 0.0], ["3", "0"]))
-    other.figure(Pairs("Pairs", "coefficient", ["a"], [1.0], [1.0], "goal", "taught"))
+    means = Plot("means", "Means", lambda axes: axes.plot([1.0, 2.0], [3.0, 1.0], label="_a $x$"), 200.0, "They fall.")
+    section.figure(means, "Means of three.")
+    page.section("Twice").figure(means)
     reader = read(page.html())
-    assert reader.headings == ["Twice", "Twice", "Bars and pairs"]
+    assert reader.headings == ["Twice", "Twice"]
     assert reader.table("method", "risk", "words") == [["match", "0.5", "x"], ["dual", "–", ""]]
     files = page.write_figures(tmp_path / "deep" / "figures")
-    assert [file.name for file in files] == [
-        "means.svg", "means.png", "means-2.svg", "means-2.png", "bars.svg", "bars.png", "pairs.svg", "pairs.png",
-    ]  # fmt: skip
+    assert [file.name for file in files] == ["means.svg", "means.png", "means-2.svg", "means-2.png"]
     assert sorted(os.listdir(tmp_path / "deep" / "figures")) == sorted(file.name for file in files)
-    assert "prefers-color-scheme:dark" in (tmp_path / "deep" / "figures" / "means.svg").read_text()
-    assert "nan" not in svg_of(chart)
+    before = [file.read_bytes() for file in files]
+    assert [file.read_bytes() for file in page.write_figures(tmp_path / "deep" / "figures")] == before
 
 
 def test_an_open_lesson_is_not_said_to_keep_rows_at_home(taught, tmp_path):
@@ -292,3 +296,25 @@ def test_an_open_lesson_is_not_said_to_keep_rows_at_home(taught, tmp_path):
     assert "no row may leave" not in page
     assert "of sums and counts<" not in page
     assert "rows can be read from them" in page
+
+
+@pytest.mark.parametrize("privacy", ["isolated", "dp"])
+def test_nothing_measured_stands_beside_a_private_lesson(privacy, pool):
+    """Neither models, distances and agreements nor the spread of columns: each of them is a fact about all rows."""
+    X, y = pool("logistic", 400, 3, 0)
+    mode = {"privacy": privacy, "epsilon": 1.0, "delta": 1e-6} if privacy == "dp" else {"privacy": privacy}
+    goal = [0.4, -0.3, 0.2, 0.1]
+    lesson = st.SuperTeacher(LogisticRegression(), goal, budget=60, **mode).fit(X, y, np.arange(400) % 2).lesson_
+    assert lesson.column_spread is None
+    page = page_of(lesson, columns=["a", "b", "c"])
+    reader = read(page.html())
+    assert page.plots == []
+    assert reader.headings == [
+        "What was asked", "What is proved", "Who contributed", "What left each teacher", "How to repeat it",
+    ]  # fmt: skip
+    tiles = [text for place, text in reader.texts if "dt" in place]
+    assert tiles == ["rows asked for", "positive label", "rounds", "left each teacher"]
+    measured = {f"{value:.3g}" for value in (*X.std(axis=0), *X.mean(axis=0))}
+    assert not measured & {shown_text for _, shown_text in reader.data}
+    assert "not refitted" in lesson._repr_html_()
+    assert "all rows" not in lesson._repr_html_()

@@ -139,21 +139,28 @@ def test_a_bound_on_a_simplex_holds_inside_it():
 
 
 def test_a_proof_that_was_changed_is_refused():
-    """The checker counts on nothing but the leaves: one missing, one wrong, or one row more, and it says no."""
+    """The checker counts on nothing but the regions: one missing, one wrong, or one row more, and it says no."""
     features, target, learner = pool("linear", 4, rows=80)
     result = drop(features, target, learner, coefficient=0)
     what, proof = result.certificate
     assert result.verify()
-    assert len(proof.leaves) > 1
+    assert any(region.halves for region in proof.regions)
 
     def changed(**fields):
         return regions.RegionProof(**{name: getattr(proof, name) for name in proof.__dataclass_fields__} | fields)
 
-    assert not regions.verify(what, changed(leaves=proof.leaves[1:]))
-    assert not regions.verify(what, changed(leaves=(proof.leaves[0], *proof.leaves)))
+    def without_multipliers(region):
+        return regions.Region(np.zeros_like(region.multiplier), [without_multipliers(half) for half in region.halves])
+
+    def lacking_a_half(region):
+        return regions.Region(region.multiplier, region.halves[1:]) if region.halves else region
+
+    assert regions.verify(what, changed())
+    assert not regions.verify(what, changed(regions=proof.regions[1:]))
+    assert not regions.verify(what, changed(regions=(proof.regions[0], *proof.regions)))
+    assert not regions.verify(what, changed(regions=tuple(map(lacking_a_half, proof.regions))))
     assert not regions.verify(what, changed(count=proof.count + 1))
-    nothing = tuple(regions.Leaf(leaf.path, np.zeros_like(leaf.multiplier)) for leaf in proof.leaves)
-    assert not regions.verify(what, changed(leaves=nothing))
+    assert not regions.verify(what, changed(regions=tuple(map(without_multipliers, proof.regions))))
     assert not regions.verify(what, changed(faces=proof.faces[1:]))
 
 

@@ -239,7 +239,7 @@ def test_more_starts_end_no_farther_away():
         rows, chance = rows_of(60, 12, seed), np.full(60, 0.4)
         left = []
         for starts in (1, 4):
-            options = RoundingOptions(tries=(1.0,), starts=starts)
+            options = RoundingOptions(starts=starts)
             draw = np.random.default_rng(seed)
             taken = round_rows(rows, chance, chance @ rows, 20, 28, draw, options=options)
             left.append(missing(rows, taken, chance @ rows))

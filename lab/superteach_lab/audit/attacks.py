@@ -31,7 +31,7 @@ from superteach.report import page_of
 from superteach.teacher import Teacher
 from superteach.types import Array
 from superteach_lab.audit.empirical import crafted, exact
-from superteach_lab.audit.subject import HONEST, Door, Finding, Heard, Row, Subject, listen, with_enough_rows
+from superteach_lab.audit.subject import HONEST, Door, Finding, Row, Subject, Transcript, listen, with_enough_rows
 
 EXACT = 1e-6
 """Relative error up to which a candidate is the row."""
@@ -68,11 +68,11 @@ def score(candidates: Sequence[Array], rows: Array) -> int:
     return len(set(near[np.where(is_unit, np.minimum(whole, directed), whole) <= EXACT].tolist()))
 
 
-def read_outright(subject: Subject, heard: Heard, mode: Mode) -> Finding:
+def read_outright(subject: Subject, transcript: Transcript, mode: Mode) -> Finding:
     """Look for whole rows among the numbers that left owners, wherever they stand."""
     rows = subject.rows
     found: set[int] = set()
-    for one in heard.replies:
+    for one in transcript.replies:
         if len(one.sealed.values) < rows.shape[1]:
             continue
         windows = np.lib.stride_tricks.sliding_window_view(one.sealed.values, rows.shape[1])
@@ -89,19 +89,19 @@ def work_out_chosen(subject: Subject, mode: Mode) -> Finding:
     few = max(2, min(subject.budget, int(0.7 * len(subject.goal) * len(subject.parts))))
     alone: dict[str, Any] = {"rounding": "alone"} if mode.name == "none" else {}
     small = subject if mode.name != "none" else replace(subject, budget=few)
-    heard = with_enough_rows(small, lambda one: listen(one, mode, **alone))
+    transcript = with_enough_rows(small, lambda one: listen(one, mode, **alone))
     found: list[Array] = []
     for position in range(len(subject.parts)):
         curvatures = [
             curvature
-            for one in heard.of(AskMoments)
+            for one in transcript.of(AskMoments)
             if isinstance(one.query, AskMoments) and one.position == position
             if (one.query.rows, one.query.order, one.query.function) == ("chosen", 2, "loss")
             if (curvature := one.query.read(one.sealed.values).curvature) is not None
         ]
         for first, second in pairwise(curvatures[:4]):
             found += [_as_row(unit, learner) for unit in _directions(first, second)]
-    rows, chosen = score(found, subject.rows), sum(map(len, heard.chosen))
+    rows, chosen = score(found, subject.rows), sum(map(len, transcript.chosen))
     said = "no sum over chosen rows leaves an owner"
     if mode.name == "none":
         said = f"two sums of one owner show the rows behind them: {rows:,} rows were worked out"
@@ -131,10 +131,10 @@ def _as_row(unit: Array, learner: Learner) -> Array:
     return unit[:-1] * (learner.column / unit[-1]) if abs(unit[-1]) > 1e-12 else np.zeros(len(unit) - 1)
 
 
-def work_out_missing(subject: Subject, heard: Heard, mode: Mode) -> Finding:
+def work_out_missing(subject: Subject, transcript: Transcript, mode: Mode) -> Finding:
     """Work out the one row that an attacker lacks, from what stands in lesson.json and in the report."""
     attack = MISSING
-    stored = json.loads(to_json(heard.lesson.as_dict()))
+    stored = json.loads(to_json(transcript.lesson.as_dict()))
     models = [value for name, value in stored.items() if name in ("pool_model", "model") and value]
     flat = [
         np.ravel(np.array([*np.ravel(m["coef"]), m["intercept"]] if isinstance(m, dict) else m, float)) for m in models
@@ -145,7 +145,7 @@ def work_out_missing(subject: Subject, heard: Heard, mode: Mode) -> Finding:
     measured = [
         name for name in ("risk", "agreement", "pool_risk", "pool_agreement", "pool_model") if stored[name] is not None
     ]
-    _ = page_of(heard.lesson).html()  # says no more than the lesson: it is made of nothing else
+    _ = page_of(transcript.lesson).html()  # says no more than the lesson: it is made of nothing else
     if least <= EXACT:
         said = f"the row and its label follow from the fit on all rows (error {least:.0e})"
         return Finding(attack, mode.name, said, 1, 1)

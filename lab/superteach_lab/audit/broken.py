@@ -178,7 +178,7 @@ class Telling(Teacher):
 
 
 @dataclass(frozen=True)
-class Caught:
+class VariantReport:
     """Whether a detector found a broken mode out."""
 
     variant: str
@@ -228,7 +228,7 @@ def _found(work: Callable[[], Finding]) -> tuple[bool, str]:
     return finding.broken, finding.said
 
 
-def check_variants(subject: Subject, mode: Mode, runs: int) -> list[Caught]:
+def check_variants(subject: Subject, mode: Mode, runs: int) -> list[VariantReport]:
     """Run every broken variant against its detector."""
     variants: dict[str, Callable[[], tuple[bool, str]]] = {
         **{name: partial(_noise, subject, mode, runs, door) for name, door in NOISE.items()},
@@ -248,14 +248,14 @@ def check_variants(subject: Subject, mode: Mode, runs: int) -> list[Caught]:
     found = []
     for variant, work in variants.items():
         try:
-            found.append(Caught(variant, *work()))
+            found.append(VariantReport(variant, *work()))
         except Exception as error:  # told on the page; the other variants are still tried
-            found.append(Caught(variant, None, f"could not be run: {failure(error)}"))
+            found.append(VariantReport(variant, None, f"could not be run: {failure(error)}"))
     return found
 
 
 def _measured(subject: Subject) -> Finding:
     """Put what was measured in the open beside a private lesson."""
-    heard = listen(subject, Mode("none"))
-    found = attacks.work_out_missing(subject, heard, Mode("isolated"))
+    transcript = listen(subject, Mode("none"))
+    found = attacks.work_out_missing(subject, transcript, Mode("isolated"))
     return replace(found, broken=found.rows > 0)

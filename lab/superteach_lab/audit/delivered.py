@@ -44,15 +44,15 @@ def look(subject: Subject, row: Row, mode: Mode, runs: int, memory: Memory, door
     found = np.zeros((2, runs, 3 + len(goal)))
     for run in range(runs):
         for there, pool in enumerate(pools):
-            heard = listen(pool, mode, door, memory=memory)
+            transcript = listen(pool, mode, door, memory=memory)
             evidence = 0.0
-            for one in heard.of(Private):
+            for one in transcript.of(Private):
                 if one.position == subject.place and isinstance(one.query, Private):
                     without, within = (exact(teacher, one.query) for teacher in known)
                     change = within - without
                     away = one.sealed.values - without - 0.5 * change
                     evidence += float(away @ change) / mode.deviation(one.query.release) ** 2
-            missed = fit(pool, heard.chosen) - goal
+            missed = fit(pool, transcript.chosen) - goal
             found[there, run] = [evidence, np.log(np.linalg.norm(missed) + 1e-300), missed @ pull, *missed]
     return found
 

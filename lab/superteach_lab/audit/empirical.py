@@ -82,7 +82,7 @@ def crafted(subject: Subject) -> dict[str, Row]:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Evidence:
     """Evidence for the row of runs without and with it, by question, and what was seen of the noise."""
 
     scores: Array
@@ -99,7 +99,7 @@ class Drawn:
     """Whether a seed that anybody can guess gave the same noise."""
 
     @classmethod
-    def together(cls, parts: Sequence[Drawn]) -> Drawn:
+    def together(cls, parts: Sequence[Evidence]) -> Evidence:
         """Return several batches as one."""
         return cls(
             np.concatenate([one.scores for one in parts], axis=1),
@@ -111,22 +111,22 @@ class Drawn:
         )
 
 
-def draw(subject: Subject, row: Row, mode: Mode, whole: bool, runs: int, door: Door = HONEST) -> Drawn:
+def draw(subject: Subject, row: Row, mode: Mode, whole: bool, runs: int, door: Door = HONEST) -> Evidence:
     """Run as many lessons without the row as with it, and weigh the evidence for the row in each."""
     pools = subject, subject.with_row(row)
-    known = [door.teacher("owner", *pool.parts[subject.place]) for pool in pools]
+    teachers = [door.teacher("owner", *pool.parts[subject.place]) for pool in pools]
     scores, squares, numbers, spent = np.zeros((2, runs, 2)), np.zeros(2), np.zeros(2), np.zeros(2)
     marks, memory, guessed = [], dict[bytes, tuple[Array, Array]](), False
     for run in range(runs):
         for there, pool in enumerate(pools):
-            heard = _through_lesson(pool, mode, door) if whole else _of_owner(known[there], subject, mode, door)
+            transcript = _through_lesson(pool, mode, door) if whole else _of_owner(teachers[there], subject, mode, door)
             noise = []
-            for one in heard:
+            for one in transcript:
                 assert isinstance(one.query, Private)
                 place, deviation = KINDS.index(type(one.query)), mode.deviation(one.query.release)
                 asked = bytes([place]) + getattr(one.query, "weights", np.zeros(0)).tobytes()
                 if asked not in memory:
-                    without, within = (exact(teacher, one.query) for teacher in known)
+                    without, within = (exact(teacher, one.query) for teacher in teachers)
                     memory[asked] = without, within - without
                     spent[place] = max(spent[place], float(np.square(memory[asked][1] / deviation).sum()))
                 without, change = memory[asked]
@@ -139,8 +139,8 @@ def draw(subject: Subject, row: Row, mode: Mode, whole: bool, runs: int, door: D
             if run == 0:
                 guessed = guessed or any(map(_guessed, noise))
             if len(memory) > 8:  # weights follow the noise, so most are asked once
-                memory = {asked: found for asked, found in memory.items() if len(asked) == 1}
-    return Drawn(scores, squares, numbers, spent, tuple(marks), guessed)
+                memory = {asked: replies for asked, replies in memory.items() if len(asked) == 1}
+    return Evidence(scores, squares, numbers, spent, tuple(marks), guessed)
 
 
 def _of_owner(teacher: Teacher, subject: Subject, mode: Mode, door: Door) -> Iterator[Reply]:
@@ -157,8 +157,8 @@ def _of_owner(teacher: Teacher, subject: Subject, mode: Mode, door: Door) -> Ite
 
 def _through_lesson(subject: Subject, mode: Mode, door: Door) -> list[Reply]:
     """Teach a whole lesson; the first owner has the row, or has it not."""
-    heard = listen(subject, mode, door, choose=False)
-    return [one for one in heard.replies if one.position == subject.place and isinstance(one.query, Private)]
+    transcript = listen(subject, mode, door, choose=False)
+    return [one for one in transcript.replies if one.position == subject.place and isinstance(one.query, Private)]
 
 
 def _mark(noise: Array) -> bytes:
@@ -177,7 +177,7 @@ def _guessed(noise: Array) -> bool:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """What a test between lessons with and without a row proves about one or both questions."""
 
     what: str
@@ -200,16 +200,16 @@ class Measured:
         return max(self.surely, self.of_row) <= self.claimed * (1.0 + 1e-9)
 
 
-def measure(drawn: Drawn, mode: Mode, where: str) -> list[Measured]:
+def measure(drawn: Evidence, mode: Mode, where: str) -> list[Measurement]:
     """Measure ε of each question, and of both together."""
-    parts, found = (MAGNITUDES, 1.0 - MAGNITUDES), []
+    parts, measurements = (MAGNITUDES, 1.0 - MAGNITUDES), []
     for name, some in ((KINDS[0].__name__, [0]), (KINDS[1].__name__, [1]), ("both together", [0, 1])):
         without, within = drawn.scores[:, :, some].sum(axis=2)
         claimed = mode.mu * sqrt(sum(parts[place] for place in some))
         alarms, misses, runs = int((without > 0.0).sum()), int((within <= 0.0).sum()), len(without)
         low = [max(0.0, _mu_at_least(alarms, misses, runs, level)) for level in (LEVEL, SURE)]
-        found.append(
-            Measured(
+        measurements.append(
+            Measurement(
                 f"{name}, {where}",
                 epsilon_of(claimed, mode.delta),
                 epsilon_of(low[0], mode.delta),
@@ -221,7 +221,7 @@ def measure(drawn: Drawn, mode: Mode, where: str) -> list[Measured]:
                 2 * runs,
             )
         )
-    return found
+    return measurements
 
 
 def _mu_at_least(alarms: int, misses: int, runs: int, level: float) -> float:
@@ -259,7 +259,7 @@ class Noise:
         return self.chance > 1.0 - SURE and not self.repeated and not self.guessed
 
 
-def noise_of(drawn: Drawn) -> Noise:
+def noise_of(drawn: Evidence) -> Noise:
     """Compare the noise that was seen with the claim."""
     chances = chi2.cdf(drawn.squares, drawn.numbers)
     ratio = float(np.sqrt(drawn.squares / drawn.numbers).min())

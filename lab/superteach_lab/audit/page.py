@@ -5,9 +5,9 @@ from __future__ import annotations
 from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import Mode
 from superteach.report import Page
-from superteach.report.markup import Markup, code, number, strong
+from superteach.report.markup import code, number, strong
 from superteach_lab.audit import attacks
-from superteach_lab.audit.run import Accounted, Audit, Audited
+from superteach_lab.audit.run import Audit, EpsilonReport, ModeReport
 from superteach_lab.audit.subject import Finding
 
 PLAIN = {
@@ -62,7 +62,7 @@ _CAUGHT = {True: "yes", False: "NO", None: "not run"}
 
 def page_of(audit: Audit) -> Page:
     """Write the audit down."""
-    subject, names = audit.subject, [one.mode for one in audit.audited]
+    subject, names = audit.subject, [one.mode for one in audit.modes]
     owners = len(subject.parts)
     positive = "" if subject.positive is None else f" The positive label is {subject.positive!r}."
     page = Page(
@@ -72,13 +72,13 @@ def page_of(audit: Audit) -> Page:
         "Attacks were run as programs against what left the owners of rows in this run. Where they found nothing, these "
         "attacks fail and others may not: what a mode promises rests on the argument in the documentation.",
     )
-    page.answer(*(_verdict(one, audit.accounted) for one in audit.audited))
-    if audit.accounted is not None:
-        _facts(page, audit.accounted)
-    for one in audit.audited:
+    page.answer(*(_verdict(one, audit.epsilon_report) for one in audit.modes))
+    if audit.epsilon_report is not None:
+        _facts(page, audit.epsilon_report)
+    for one in audit.modes:
         _mode(page, one)
-    if audit.accounted is not None:
-        _epsilon(page, audit.accounted)
+    if audit.epsilon_report is not None:
+        _epsilon(page, audit.epsilon_report)
     elif audit.unmeasured:
         page.section("The number ε, measured").prose(f"ε was not measured: {audit.unmeasured}")
     if audit.ledger is not None:
@@ -86,7 +86,7 @@ def page_of(audit: Audit) -> Page:
     return page
 
 
-def _verdict(one: Audited, accounted: Accounted | None) -> Markup | str:
+def _verdict(one: ModeReport, epsilon_report: EpsilonReport | None) -> str:
     """Say in a sentence or two what came of a mode."""
     if one.refused:
         return f"{one.mode}: no lesson was taught. {one.refused}"
@@ -110,39 +110,43 @@ def _verdict(one: Audited, accounted: Accounted | None) -> Markup | str:
     if guessed:
         told = f"from it {' and '.join(guessed)} was guessed (0.5 is a coin)"
         said += f" A model handed over afterwards is not covered: {told}."
-    if one.mode == "dp" and accounted is not None:
-        least = max(each.epsilon for each in accounted.measured)
-        said += f" The measured ε is at least {least:.2g}, the claimed one {accounted.mode.epsilon:g}."
-        if not accounted.kept:
+    if one.mode == "dp" and epsilon_report is not None:
+        least = max(each.epsilon for each in epsilon_report.measured)
+        said += f" The measured ε is at least {least:.2g}, the claimed one {epsilon_report.mode.epsilon:g}."
+        if not epsilon_report.kept:
             said += " Something is WRONG: see “The number ε, measured”."
     return said
 
 
-def _facts(page: Page, accounted: Accounted) -> None:
-    whole = max(accounted.measured, key=lambda one: one.epsilon)
-    caught = sum(bool(one.caught) for one in accounted.variants)
+def _facts(page: Page, epsilon_report: EpsilonReport) -> None:
+    whole = max(epsilon_report.measured, key=lambda one: one.epsilon)
+    caught = sum(bool(one.caught) for one in epsilon_report.variants)
     page.facts(
         [
             (
                 "ε claimed",
-                number(accounted.mode.epsilon),
-                f"at δ = {accounted.mode.delta:g}, adding or removing one row",
+                number(epsilon_report.mode.epsilon),
+                f"at δ = {epsilon_report.mode.delta:g}, adding or removing one row",
             ),
             ("ε measured", number(whole.epsilon, 2), "at least, with 95 % confidence"),
-            ("noise found", f"{accounted.noise.ratio:.3f}", "times what is claimed, in real answers"),
-            ("broken on purpose", f"{caught} of {len(accounted.variants)}", "broken modes that this audit found out"),
+            ("noise found", f"{epsilon_report.noise.ratio:.3f}", "times what is claimed, in real answers"),
+            (
+                "broken on purpose",
+                f"{caught} of {len(epsilon_report.variants)}",
+                "broken modes that this audit found out",
+            ),
         ]
     )
 
 
-def _mode(page: Page, one: Audited) -> None:
+def _mode(page: Page, one: ModeReport) -> None:
     section = page.section(f"Privacy “{one.mode}”")
     section.prose(strong(PRIVACY[one.mode]))
     section.prose(PLAIN[one.mode])
-    if one.refused or one.heard is None:
+    if one.refused or one.transcript is None:
         section.prose(f"No lesson was taught: {one.refused}")
         return
-    rows = [[name, shows, rounds, numbers] for name, shows, rounds, numbers in one.heard.left]
+    rows = [[name, shows, rounds, numbers] for name, shows, rounds, numbers in one.transcript.left]
     folded = "What left each owner, question by question" if len(rows) > FEW else ""
     caption = "" if folded else "What left each owner"
     section.table(["question", "what the answer shows", "rounds", "numbers"], rows, caption, folded)
@@ -167,27 +171,27 @@ def _sentence(clause: str) -> str:
     return f"{clause[:1].upper()}{clause[1:].rstrip('.')}."
 
 
-def _epsilon(page: Page, accounted: Accounted) -> None:
-    mode: Mode = accounted.mode
+def _epsilon(page: Page, epsilon_report: EpsilonReport) -> None:
+    mode: Mode = epsilon_report.mode
     guarantee = mode.guarantee()
     assert guarantee is not None
     section = page.section("The number ε, measured")
     section.prose(strong(f"{guarantee['sentence']}."))
     section.prose(
         f"A claim like this can be tested. The audit made up a row that shows itself as much as a row can "
-        f"({accounted.row}), ran many lessons with it and without it, in the very way that real lessons run, and tried to "
-        "tell them apart, knowing all other rows. How well that works proves that at least so much ε was spent. "
+        f"({epsilon_report.row}), ran many lessons with it and without it, in the very way that real lessons run, and tried "
+        "to tell them apart, knowing all other rows. How well that works proves that at least so much ε was spent. "
         "Where that is more than was claimed, the claim is false."
     )
     rows = [
         [one.what, one.claimed, one.epsilon, number(one.false_alarms, 3), number(one.misses, 3), one.runs]
-        for one in accounted.measured
+        for one in epsilon_report.measured
     ]
     headings = ["questions", "ε claimed", "ε proved", "false alarms", "misses", "runs"]
     section.table(
         headings, rows, "Proved: at least, with 95 % confidence (Clopper and Pearson), through μ of Gaussian privacy"
     )
-    noise = accounted.noise
+    noise = epsilon_report.noise
     section.prose(
         f"{noise.numbers:,} noisy numbers were looked at. Their noise is {noise.ratio:.3f} times what is claimed. "
         + (f"In {noise.repeated} runs it had been drawn before. " if noise.repeated else "It was never drawn twice. ")
@@ -195,7 +199,7 @@ def _epsilon(page: Page, accounted: Accounted) -> None:
     )
     section.table(
         ["broken on purpose", "found out", "how"],
-        [[one.variant, _CAUGHT[one.caught], _sentence(one.said)] for one in accounted.variants],
+        [[one.variant, _CAUGHT[one.caught], _sentence(one.said)] for one in epsilon_report.variants],
         "An audit that could not find out a broken mode would say nothing",
     )
 

@@ -14,8 +14,8 @@ import numpy as np
 from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import Mode
 from superteach_lab.audit import attacks, broken, delivered
-from superteach_lab.audit.empirical import TAUGHT, Drawn, Measured, Noise, crafted, draw, measure, noise_of
-from superteach_lab.audit.subject import Finding, Heard, Memory, Subject, failure, listen
+from superteach_lab.audit.empirical import TAUGHT, Evidence, Measurement, Noise, crafted, draw, measure, noise_of
+from superteach_lab.audit.subject import Finding, Memory, Subject, Transcript, failure, listen
 
 RUNS = 3_000
 """Lessons with the row, and as many without it, behind a measured ε."""
@@ -29,11 +29,11 @@ Watch = Callable[[str], None]
 
 
 @dataclass
-class Audited:
+class ModeReport:
     """What an audit of one mode found."""
 
     mode: str
-    heard: Heard | None = None
+    transcript: Transcript | None = None
     findings: list[Finding] = field(default_factory=list)
     refused: str = ""
     """Why there was no lesson, where there was none."""
@@ -55,15 +55,15 @@ class Audited:
 
 
 @dataclass
-class Accounted:
+class EpsilonReport:
     """ε of one lesson: claimed and measured, and whether the audit would have noticed."""
 
     mode: Mode
-    measured: list[Measured]
+    measured: list[Measurement]
     noise: Noise
     row: str
     """The crafted row."""
-    variants: list[broken.Caught]
+    variants: list[broken.VariantReport]
 
     @property
     def kept(self) -> bool:
@@ -81,8 +81,8 @@ class Audit:
     """All of it."""
 
     subject: Subject
-    audited: list[Audited]
-    accounted: Accounted | None = None
+    modes: list[ModeReport]
+    epsilon_report: EpsilonReport | None = None
     unmeasured: str = ""
     """Why ε was not measured, where it should have been."""
     ledger: dict[str, float] | None = None
@@ -91,13 +91,13 @@ class Audit:
     @property
     def kept(self) -> bool:
         """Whether every mode kept what it says."""
-        return all(one.kept for one in self.audited) and (self.accounted is None or self.accounted.kept)
+        return all(one.kept for one in self.modes) and (self.epsilon_report is None or self.epsilon_report.kept)
 
     @property
     def incomplete(self) -> bool:
         """Whether something could not be tried on a mode that hides rows."""
-        variants = self.accounted.variants if self.accounted else []
-        lost = any(one.failed or one.refused for one in self.audited if one.mode in PRIVATE)
+        variants = self.epsilon_report.variants if self.epsilon_report else []
+        lost = any(one.failed or one.refused for one in self.modes if one.mode in PRIVATE)
         return bool(self.unmeasured) or lost or any(one.caught is None for one in variants)
 
 
@@ -112,18 +112,18 @@ def audit(
 ) -> Audit:
     """Teach in each mode in this process, and attack what left the owners.
 
-    Whatever cannot be taught, tried or measured is told with its reason, and the rest goes on.
+    Whatever cannot be taught, tried or measured is title with its reason, and the rest goes on.
     """
     result = Audit(subject, [])
     for name in modes:
-        one, mode = Audited(name), Mode(name, epsilon, delta)
-        result.audited.append(one)
+        one, mode = ModeReport(name), Mode(name, epsilon, delta)
+        result.modes.append(one)
         try:
-            one.heard = listen(subject, mode)
+            one.transcript = listen(subject, mode)
         except Exception as error:
             one.refused = failure(error)
             continue
-        for attack, work in attacks_on(subject, mode, one.heard, runs, workers, watch):
+        for attack, work in attacks_on(subject, mode, one.transcript, runs, workers, watch):
             watch(f"{name}: {attack}")
             try:
                 one.findings.append(work())
@@ -132,19 +132,19 @@ def audit(
                 one.findings.append(Finding(attack, name, said, failed=True))
     if "dp" in modes:
         try:
-            result.accounted = account(subject, Mode("dp", epsilon, delta), runs, workers, watch)
+            result.epsilon_report = account(subject, Mode("dp", epsilon, delta), runs, workers, watch)
         except Exception as error:
             result.unmeasured = failure(error)
     return result
 
 
 def attacks_on(
-    subject: Subject, mode: Mode, heard: Heard, runs: int, workers: int, watch: Watch
+    subject: Subject, mode: Mode, transcript: Transcript, runs: int, workers: int, watch: Watch
 ) -> Iterator[tuple[str, Callable[[], Finding]]]:
     """Name and program of every attack that makes sense against a mode."""
-    yield attacks.OUTRIGHT, lambda: attacks.read_outright(subject, heard, mode)
+    yield attacks.OUTRIGHT, lambda: attacks.read_outright(subject, transcript, mode)
     yield attacks.CHOSEN, lambda: attacks.work_out_chosen(subject, mode)
-    yield attacks.MISSING, lambda: attacks.work_out_missing(subject, heard, mode)
+    yield attacks.MISSING, lambda: attacks.work_out_missing(subject, transcript, mode)
     if mode.name == "none":
         return
     yield attacks.EVERYTHING, lambda: attacks.ask_everything(subject, mode)
@@ -164,24 +164,24 @@ def look_at_models(
     """Guess from delivered models whether a row was there, at the owner who chooses most rows."""
     chosen = [len(rows) for rows in listen(subject, mode).chosen]
     subject = replace(subject, place=int(np.argmax(chosen)))
-    known = crafted(subject)[delivered.MODELS[attack]]
+    row = crafted(subject)[delivered.MODELS[attack]]
     memory: Memory = {}
     listen(subject, mode, memory=memory)  # other owners choose once, and the attacker knows what
-    work = [partial(delivered.look, subject, known, mode, some, memory) for some in batches(runs, max(runs // 8, 1))]
-    told = f"{mode.name}: {attack}"
-    found = np.concatenate(side_by_side(work, workers, told, watch), axis=1)
-    return delivered.judge(found, mode, attack, delivered.replayed(subject, mode))
+    work = [partial(delivered.look, subject, row, mode, some, memory) for some in batches(runs, max(runs // 8, 1))]
+    title = f"{mode.name}: {attack}"
+    features = np.concatenate(side_by_side(work, workers, title, watch), axis=1)
+    return delivered.judge(features, mode, attack, delivered.replayed(subject, mode))
 
 
 def sample(
     subject: Subject, row: str, mode: Mode, whole: bool, runs: int, workers: int = 1, watch: Watch = lambda words: None
-) -> Drawn:
+) -> Evidence:
     """Draw many runs of the real path, side by side."""
     one = subject if whole else subject.owner()
-    known = crafted(one)[row]
-    work = [partial(draw, one, known, mode, whole, some) for some in batches(runs, BATCH)]
-    told = "ε of a whole lesson" if whole else "ε of one owner"
-    return Drawn.together(side_by_side(work, workers, told, watch))
+    crafted_row = crafted(one)[row]
+    work = [partial(draw, one, crafted_row, mode, whole, some) for some in batches(runs, BATCH)]
+    title = "ε of a whole lesson" if whole else "ε of one owner"
+    return Evidence.together(side_by_side(work, workers, title, watch))
 
 
 def batches(runs: int, most: int) -> list[int]:
@@ -189,31 +189,33 @@ def batches(runs: int, most: int) -> list[int]:
     return [min(most, runs - first) for first in range(0, runs, most)]
 
 
-def side_by_side(work: Sequence[Callable[[], Any]], workers: int, told: str, watch: Watch) -> list[Any]:
+def side_by_side(work: Sequence[Callable[[], Any]], workers: int, title: str, watch: Watch) -> list[Any]:
     """Do all of it in processes of their own, and say how far it is; the results are in the order of the work."""
     if workers < 2 or len(work) < 2:
-        found = []
+        results = []
         for number, one in enumerate(work):
-            watch(f"{told}: {100 * number // len(work)} %")
-            found.append(one())
-        return found
+            watch(f"{title}: {100 * number // len(work)} %")
+            results.append(one())
+        return results
     pool = ProcessPoolExecutor(min(workers, len(work)), mp_context=get_context("forkserver"))
     try:
         waiting = [pool.submit(one) for one in work]
         for number, _ in enumerate(as_completed(waiting)):
-            watch(f"{told}: {100 * number // len(work)} %")
+            watch(f"{title}: {100 * number // len(work)} %")
         return [one.result() for one in waiting]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def account(subject: Subject, mode: Mode, runs: int, workers: int = 1, watch: Watch = lambda words: None) -> Accounted:
+def account(
+    subject: Subject, mode: Mode, runs: int, workers: int = 1, watch: Watch = lambda words: None
+) -> EpsilonReport:
     """Measure ε beside the one claimed, and see that broken modes are found out."""
-    row, measured, drawn = next(iter(crafted(subject))), list[Measured](), list[Drawn]()
+    row, measured, drawn = next(iter(crafted(subject))), list[Measurement](), list[Evidence]()
     for where, whole in TAUGHT.items():
         many = max(runs // LESSONS, 50) if whole else runs
         drawn.append(sample(subject, row, mode, whole, many, workers, watch))
         measured += measure(drawn[-1], mode, where)
     watch("modes broken on purpose")
     variants = broken.check_variants(subject, mode, min(runs, 100))
-    return Accounted(mode, measured, noise_of(Drawn.together(drawn)), row, variants)
+    return EpsilonReport(mode, measured, noise_of(Evidence.together(drawn)), row, variants)

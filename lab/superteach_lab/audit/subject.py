@@ -139,7 +139,7 @@ class Reply:
     sealed: Sealed
 
 
-class Tapped(Threads):
+class TappedThreads(Threads):
     """Teachers in one process, and somebody who listens where the coordinator does."""
 
     def __init__(
@@ -179,7 +179,7 @@ class Tapped(Threads):
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class Transcript:
     """A lesson, what a coordinator saw of it, and what every owner chose (which nobody sees in a private mode)."""
 
     lesson: Lesson
@@ -208,15 +208,15 @@ def listen(
     choose: bool = True,
     memory: Memory | None = None,
     **settings: Any,
-) -> Heard:
+) -> Transcript:
     """Teach in this process, with real guards and noise, and write down what leaves the owners."""
-    engine = Tapped(subject, door, choose, memory)
+    engine = TappedThreads(subject, door, choose, memory)
     given = {"privacy": mode.name, "epsilon": mode.epsilon, "delta": mode.delta, "budget": subject.budget}
     try:
         lesson = teach(Federation(engine), subject.learner, subject.goal, **{**given, **settings})
     finally:
         engine.close()
-    return Heard(lesson, engine.replies, tuple(state.chosen for state in engine.states()))
+    return Transcript(lesson, engine.replies, tuple(state.chosen for state in engine.states()))
 
 
 def with_enough_rows(subject: Subject, work: Callable[[Subject], Result]) -> Result:

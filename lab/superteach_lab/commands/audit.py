@@ -121,18 +121,18 @@ def audit(
             counts = lesson_sizes(size, subject.count, len(subject.goal))
             check_least(counts, size, subject.count, len(subject.goal), Learner.of(subject.learner))
             subject = replace(subject, budget=counts[0])
-        found = run(subject, wanted, epsilon, delta, runs, watch, workers or cores())
-    found.ledger = account
+        result = run(subject, wanted, epsilon, delta, runs, watch, workers or cores())
+    result.ledger = account
     place.parent.mkdir(parents=True, exist_ok=True)
-    page_of(found).write(place)
+    page_of(result).write(place)
     if as_json:
-        _print_json(found)
+        _print_json(result)
     else:
-        _show(found)
+        _show(result)
         if unsaid := "" if goal is None else positive_unsaid(goal, positive, subject.positive):
             say(unsaid)
         say(f"The page is in {out}")
-    if found.incomplete or not found.kept:
+    if result.incomplete or not result.kept:
         raise typer.Exit(1)
 
 
@@ -249,7 +249,7 @@ def _ledger(folder: Path, epsilon: float, delta: float) -> dict[str, float]:
     return {"lifetime": life, "spent": spent, "left": ledger.left, "lessons": len(entries)}
 
 
-def _print_json(found: Audit) -> None:
+def _print_json(result: Audit) -> None:
     from dataclasses import asdict
 
     from superteach.lesson import to_json
@@ -263,24 +263,24 @@ def _print_json(found: Audit) -> None:
                 "kept": one.kept,
                 "attacks": [asdict(finding) for finding in one.findings],
             }
-            for one in found.audited
+            for one in result.modes
         ],
-        "positive": found.subject.positive,
-        "kept": found.kept,
-        "unmeasured": found.unmeasured,
-        "ledger": found.ledger,
+        "positive": result.subject.positive,
+        "kept": result.kept,
+        "unmeasured": result.unmeasured,
+        "ledger": result.ledger,
     }
-    if found.accounted is not None:
+    if result.epsilon_report is not None:
         stored["epsilon"] = {
-            "claimed": found.accounted.mode.epsilon,
-            "measured": [asdict(one) for one in found.accounted.measured],
-            "noise": asdict(found.accounted.noise),
-            "variants": [asdict(one) for one in found.accounted.variants],
+            "claimed": result.epsilon_report.mode.epsilon,
+            "measured": [asdict(one) for one in result.epsilon_report.measured],
+            "noise": asdict(result.epsilon_report.noise),
+            "variants": [asdict(one) for one in result.epsilon_report.variants],
         }
     sys.stdout.write(to_json(stored))
 
 
-def _show(found: Audit) -> None:
+def _show(result: Audit) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -290,29 +290,30 @@ def _show(found: Audit) -> None:
     terminal = sys.stdout.isatty()
     table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, padding=(0, 1 if terminal else 2, 0, 0))
     table.add_column("attack")
-    for one in found.audited:
+    for one in result.modes:
         table.add_column(one.mode, justify="right", no_wrap=True)
-    for attack in dict.fromkeys(finding.attack for one in found.audited for finding in one.findings):
-        cells = [next((each for each in one.findings if each.attack == attack), None) for one in found.audited]
+    for attack in dict.fromkeys(finding.attack for one in result.modes for finding in one.findings):
+        cells = [next((each for each in one.findings if each.attack == attack), None) for one in result.modes]
         table.add_row(attack, *map(_cell, cells))
     Console(width=None if terminal else 160).print(table)
-    for one in found.audited:
+    for one in result.modes:
         if one.refused:
             say(f"{one.mode}: no lesson was taught: {one.refused}")
         for finding in one.findings:
             if finding.failed or finding.broken or (finding.auc or 0.0) > MOST_AUC:
                 say(f"{one.mode}: {finding.attack}: {finding.said}")
-    if found.unmeasured:
-        say(f"ε was not measured: {found.unmeasured}")
-    if found.accounted is not None:
-        least = max(one.epsilon for one in found.accounted.measured)
-        runs = max(one.runs for one in found.accounted.measured)
-        missed = [one.variant for one in found.accounted.variants if one.caught is False]
-        unsure = [one.variant for one in found.accounted.variants if one.caught is None]
+    if result.unmeasured:
+        say(f"ε was not measured: {result.unmeasured}")
+    report = result.epsilon_report
+    if report is not None:
+        least = max(one.epsilon for one in report.measured)
+        runs = max(one.runs for one in report.measured)
+        missed = [one.variant for one in report.variants if one.caught is False]
+        unsure = [one.variant for one in report.variants if one.caught is None]
         outcome = "NOT found out: " + ", ".join(missed) if missed else "all found out"
         say(
-            f"ε claimed {found.accounted.mode.epsilon:g}, measured at least {least:.3g} (95% confidence, {runs:,} runs), "
-            f"{'nothing speaks' if found.accounted.honest else 'the measurements SPEAK'} against the claim; "
+            f"ε claimed {report.mode.epsilon:g}, measured at least {least:.3g} (95% confidence, {runs:,} runs), "
+            f"{'nothing speaks' if report.honest else 'the measurements SPEAK'} against the claim; "
             f"modes broken on purpose {outcome}"
             + (f" but for those that could not be run: {', '.join(unsure)}" if unsure else "")
         )

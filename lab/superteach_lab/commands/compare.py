@@ -34,8 +34,7 @@ _POOL, _BENCH, _RESULT = "Pool", "Bench", "Result"
 @app.command(help=ABOUT)
 def compare(
     files: Annotated[
-        list[str] | None,
-        typer.Argument(help="CSV or Parquet files of your own, as in teach.", show_default=False),
+        list[str] | None, typer.Argument(help="CSV or Parquet files of your own, as in teach.", show_default=False)
     ] = None,
     learner: Annotated[
         str, typer.Option(help="logistic, ridge, svc, poisson or huber.", rich_help_panel=_POOL)
@@ -56,15 +55,13 @@ def compare(
         str | None, typer.Option(help="Column that names each row's teacher (files).", rich_help_panel=_POOL)
     ] = None,
     C: Annotated[
-        float | None,
-        typer.Option("--C", help="Inverse penalty of logistic and svc (files).", rich_help_panel=_POOL),
+        float | None, typer.Option("--C", help="Inverse penalty of logistic and svc (files).", rich_help_panel=_POOL)
     ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Penalty of ridge, poisson and huber (files).", rich_help_panel=_POOL)
     ] = None,
     intercept: Annotated[
-        bool,
-        typer.Option("--intercept/--no-intercept", help="Fit an intercept (files).", rich_help_panel=_POOL),
+        bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept (files).", rich_help_panel=_POOL)
     ] = True,
     goal: Annotated[
         str,
@@ -107,8 +104,7 @@ def compare(
         Path | None, typer.Option(help="Folder for the result, and to go on from.", rich_help_panel=_RESULT)
     ] = None,
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the result as JSON and nothing else.", rich_help_panel=_RESULT),
+        bool, typer.Option("--json", help="Print the result as JSON and nothing else.", rich_help_panel=_RESULT)
     ] = False,
 ) -> None:
     """Read the options, run the bench, show it."""
@@ -277,10 +273,7 @@ def _report(lines: list[Line], source: Files | Synthetic, seconds: float, out: P
     from superteach.lesson import to_json
     from superteach_lab.compare.figure import draw
 
-    stored = {
-        "settings": {**source.settings(), "time_limit": seconds},
-        "lines": [line._asdict() for line in lines],
-    }
+    stored = {"settings": {**source.settings(), "time_limit": seconds}, "lines": [line._asdict() for line in lines]}
     missing = None
     if out is not None:
         write_text(out / "compare.json", to_json(stored))
@@ -301,12 +294,7 @@ def _show(lines: list[Line]) -> None:
 
     # A pipe has no width to fit into; a terminal is shown fewer columns where all of them would be cut.
     console = Console(width=None if sys.stdout.isatty() else 160)
-    fewer = (
-        (True, ()),
-        (True, ("seconds",)),
-        (False, ("seconds",)),
-        (False, ("seconds", "CPU", "|S|/N")),
-    )
+    fewer = ((True, ()), (True, ("seconds",)), (False, ("seconds",)), (False, ("seconds", "CPU", "|S|/N")))
     for pool, teachers in dict.fromkeys((line.pool, line.teachers) for line in lines):
         own = [line for line in lines if (line.pool, line.teachers) == (pool, teachers)]
         for quartiles, left_out in fewer:
@@ -332,11 +320,7 @@ def _table(lines: list[Line], quartiles: bool, left_out: Sequence[str]) -> Table
     for line in lines:
         if line.risk:
             least[line.size] = min(least.get(line.size, float("inf")), line.risk[1])
-    table = Table(
-        box=box.SIMPLE_HEAD if terminal else None,
-        pad_edge=False,
-        padding=(0, 1 if terminal else 2, 0, 0),
-    )
+    table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False, padding=(0, 1 if terminal else 2, 0, 0))
     table.add_column("method", no_wrap=True)
     headings = [
         one for one in ("rows", "|S|/N", "risk", "consistency", "seconds", "CPU", "seeds") if one not in left_out

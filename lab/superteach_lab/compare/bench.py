@@ -63,11 +63,7 @@ def plan(
 
 
 def run(
-    source: Source,
-    cells: Iterable[Cell],
-    records: Records,
-    seconds: float,
-    watch: Callable[[Cell], None] | None = None,
+    source: Source, cells: Iterable[Cell], records: Records, seconds: float, watch: Callable[[Cell], None] | None = None
 ) -> None:
     """Work through the cells that are not there yet."""
     known: tuple[tuple[int, int], Referee] | None = None

@@ -37,12 +37,7 @@ class Choice:
 
 
 def choose(
-    contestant: Contestant,
-    task: Task,
-    size: int,
-    seed: int,
-    grace: float = GRACE,
-    processor: float | None = None,
+    contestant: Contestant, task: Task, size: int, seed: int, grace: float = GRACE, processor: float | None = None
 ) -> Choice:
     """Let a contestant choose in a child process; the child and all its children end with this call.
 

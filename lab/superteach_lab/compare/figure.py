@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from superteach.report.charts import Axis
-from superteach.report.png import save, set_axis
-from superteach.report.style import COLOURS, MARKERS
+from superteach.report.plots import COLOURS, MARKERS, round_ticks, save
 from superteach_lab.compare.bench import Line
 from superteach_lab.compare.task import GOAL
 from superteach_lab.rivals import ALL
@@ -29,12 +27,13 @@ def draw(lines: Sequence[Line], folder: Path, stem: str = "figure") -> list[Path
             for number, name in enumerate(names):
                 _draw_one(pair, [line for line in own if line.contestant == name], name, number)
             pair[0].set_title(f"{pool}, K = {teachers}")
-            shares, times = [line.share for line in own], [max(line.cpu or 0.0, 1e-3) for line in own]
-            set_axis(pair[0], "x", Axis("rows in the lesson, |S|/N", log=True, form="percent"), shares, 0.04, 6)
-            set_axis(pair[1], "x", Axis("seconds of processor time for the choice", log=True), times, 0.04, 6)
-            risks = [end for line in own for end in line.risk or ()]
+            pair[0].set_xlabel("rows in the lesson, |S|/N")
+            pair[1].set_xlabel("seconds of processor time for the choice")
             for panel in pair:
-                set_axis(panel, "y", Axis("", log=True), risks, 0.08, 7)
+                panel.set_xscale("log")
+                panel.set_yscale("log")
+                round_ticks(panel.xaxis, percent=panel is pair[0])
+                round_ticks(panel.yaxis, most=7)
             pair[0].set_ylabel(r"risk, $\Vert\theta_S - \theta^*\Vert$")
         handles, labels = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center")

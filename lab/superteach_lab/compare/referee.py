@@ -166,14 +166,7 @@ class Referee:
         )
         risk = metrics.risk(self._units.raw(self._room.scaling.raw(model)), self._raw_goal)
         return Score(
-            OK,
-            "",
-            len(rows),
-            share,
-            risk,
-            agreement.agreement,
-            distance=agreement.distance,
-            spread=agreement.spread,
+            OK, "", len(rows), share, risk, agreement.agreement, distance=agreement.distance, spread=agreement.spread
         )
 
 

@@ -19,7 +19,7 @@ from superteach.types import Label
 from superteach_lab.compare.referee import Referee
 
 RIDGE_PER_ROW = 2e-4
-"""Λ = ridge·N with this ridge: 1 at N = 5,000, as docs/notation.md explains."""
+"""Λ = ridge·N with this ridge: 1 at N = 5,000, as docs/explanation/paper.md explains."""
 GOAL_SEED = 100
 """Goals are drawn apart from pools: the same seed would give noise that is correlated with the rows."""
 

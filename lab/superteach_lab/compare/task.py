@@ -12,6 +12,7 @@ import numpy.typing as npt
 from superteach.learner import Learner
 from superteach.optim.problem import Quadratic, Scaling, ridge_penalty
 from superteach.types import Array
+from superteach_lab.fit import fitted
 
 Indices = npt.NDArray[np.int64]
 
@@ -73,28 +74,9 @@ class Task:
         return -terms.slope[:, None] * design, terms.curvature
 
     def fit(self, rows: Indices | None = None) -> Array:
-        """The learner's model on some rows (default: all), on the design's columns, by Newton."""
-        design, y = self.design, self.y
-        if rows is not None:
-            design, y = design[rows], y[rows]
-        loss, penalty = self.learner.loss, self.penalty(len(y))
-        model = np.zeros(design.shape[1])
-
-        def value(point: Array) -> float:
-            return float(loss.value(design @ point, y).sum()) + penalty.value(point)
-
-        for _ in range(100):
-            terms = loss.terms(design @ model, y)
-            gradient = design.T @ terms.slope + penalty.gradient(model)
-            curvature = (design * terms.curvature[:, None]).T @ design + np.diag(penalty.diagonal)
-            step = -np.linalg.lstsq(curvature, gradient, rcond=None)[0]
-            drop, length, now = float(gradient @ step), 1.0, value(model)
-            while value(model + length * step) > now + 1e-4 * length * drop and length > 1e-9:
-                length *= 0.5
-            model = model + length * step
-            if -drop <= 1e-18 * max(abs(now), 1e-300) or length <= 1e-9:
-                break
-        return model
+        """The learner's model on some rows (default: all), on the design's columns."""
+        some = slice(None) if rows is None else rows
+        return fitted(self.design[some], self.y[some], self.learner)
 
 
 @dataclass(frozen=True, eq=False)

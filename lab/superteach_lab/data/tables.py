@@ -18,11 +18,7 @@ Rows32 = npt.NDArray[np.float32]
 
 
 def blocks(
-    path: Path,
-    columns: Sequence[str],
-    header: bool = True,
-    text: Sequence[str] = (),
-    missing: Sequence[str] = (),
+    path: Path, columns: Sequence[str], header: bool = True, text: Sequence[str] = (), missing: Sequence[str] = ()
 ) -> Iterator[Any]:
     """The named columns as Arrow record batches, one block of the file at a time: numbers, but for `text`."""
     with _reading(path):
@@ -33,11 +29,7 @@ def blocks(
 
 
 def read_columns(
-    path: Path,
-    columns: Sequence[str],
-    header: bool = True,
-    text: Sequence[str] = (),
-    missing: Sequence[str] = (),
+    path: Path, columns: Sequence[str], header: bool = True, text: Sequence[str] = (), missing: Sequence[str] = ()
 ) -> dict[str, npt.NDArray[Any]]:
     """All blocks of a file as NumPy arrays by name; a missing number is NaN, a missing text the empty string."""
     found = [as_arrays(block, text) for block in blocks(path, columns, header, text, missing)]

@@ -1,4 +1,4 @@
-"""docs/how-we-compare.md: run the bench on real tables and synthetic pools, and write the page from its stored cells.
+"""docs/generated/how-we-compare.md: run the bench on real tables and synthetic pools, write the page from its stored cells.
 
 python -m superteach_lab.experiments.compare_page                         # write the page again from what is stored
 python -m superteach_lab.experiments.compare_page --run                   # run what is missing, all but the slow contestants
@@ -27,7 +27,7 @@ from superteach_lab.experiments.real_tables import Real, Wide
 from superteach_lab.records import Record, Records
 from superteach_lab.rivals import ALL, by_name
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "generated"
 SOURCES = tuple(Synthetic(learner, 5000, 10, teachers=(5, 10)) for learner in ("logistic", "ridge"))
 SIZES = (0.01, 0.02, 0.04, 0.1, 0.3)
 SEEDS = 3
@@ -63,10 +63,7 @@ def run(source: Source, contestants: Sequence[Contestant], seeds: int | None, fo
 
     def watch(cell: Cell) -> None:
         place = f"{cells.index(cell) + 1}/{len(cells)}"
-        print(
-            f"{source.name} {place}: {cell.contestant.name}, {cell.size:,} rows, seed {cell.seed}",
-            file=sys.stderr,
-        )
+        print(f"{source.name} {place}: {cell.contestant.name}, {cell.size:,} rows, seed {cell.seed}", file=sys.stderr)
 
     bench.run(source, cells, records, SECONDS, watch)
 
@@ -111,8 +108,9 @@ WIDE = tuple(source for source in real_tables.SOURCES if isinstance(source, Wide
 
 _TOP = """# How we compare
 
-This page is written by `python -m superteach_lab.experiments.compare_page` from the cells in `docs/compare/`; the same
-command with `--run` makes the cells. Your own pools: `superteach compare` ([command line](command-line.md)). There are three
+This page is written by `python -m superteach_lab.experiments.compare_page` from the cells in
+`docs/generated/compare/`; the same command with `--run` makes the cells. Your own pools: `superteach compare`
+([command line](../reference/command-line.md)). There are three
 kinds of pools here:
 
 - [Real tables](#real-tables): {tables}.
@@ -135,7 +133,8 @@ _REAL = """
 ## Real tables
 
 Published tables, not made by us. They are not in this repository: `SUPERTEACH_DATA` names the folder that holds them
-([datasets](datasets.md)). Adult is not among them, because no copy was at hand. Make the cells, about {minutes} minutes on
+([data sets](../reference/datasets.md)). Adult is not among them, because no copy was at hand. Make the cells,
+about {minutes} minutes on
 one core together with the wide pools, and stop and go on as you like:
 
     SUPERTEACH_DATA=folder python -m superteach_lab.experiments.compare_page --run --real

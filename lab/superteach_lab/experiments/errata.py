@@ -1,7 +1,7 @@
 """The paper's misprints, each with a small measurement: python -m superteach_lab.experiments.errata.
 
 Every check is a function that returns plain numbers, computed by the package itself (teachers, queries,
-solvers, learner) on seeded synthetic pools. docs/errata.md tells the same story in words.
+solvers, learner) on seeded synthetic pools. docs/explanation/paper.md tells the same story in words.
 """
 
 from __future__ import annotations
@@ -25,13 +25,7 @@ from superteach.optim import Block, Newton
 from superteach.optim.function import Function, Moments
 from superteach.optim.problem import DualProblem, Quadratic
 from superteach.types import Array
-from superteach_lab.experiments.pool import (
-    RIDGE_PER_ROW,
-    SPARSITY,
-    ErrataPool,
-    logistic_pool,
-    ridge_pool,
-)
+from superteach_lab.experiments.pool import RIDGE_PER_ROW, SPARSITY, ErrataPool, logistic_pool, ridge_pool
 from superteach_lab.fit import fitted
 
 HEAVY_RIDGE = 1e-2

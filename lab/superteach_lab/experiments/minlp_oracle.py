@@ -153,11 +153,7 @@ def table(records: Records) -> str:
                     ]
                 )
     trials = [record for record in records if "trial" in record["cell"]]
-    lines += [
-        "",
-        f"Ma et al., ridge, d = 2, n = 16, {len(trials)} trials (printed median: {PRINTED:g}):",
-        "",
-    ]
+    lines += ["", f"Ma et al., ridge, d = 2, n = 16, {len(trials)} trials (printed median: {PRINTED:g}):", ""]
     lines += ["| search | lower quartile | median | upper quartile |", "| --- | --- | --- | --- |"]
     for name in ("exhaustive", "bounded", "stationary"):
         ratios = [record[name] for record in trials if record[name] is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +11,12 @@ from superteach import Teacher
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods import dual
 from superteach.datasets import make_classification_pool, make_regression_pool
-from superteach.engines.base import add_up
+from superteach.engines.threads import Threads
 from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Squared
 from superteach.optim import Newton
 from superteach.optim.problem import DualProblem
-from superteach.protocol.messages import Turn
-from superteach.protocol.queries import BlockRound, BlockSums, Prepare, Query
+from superteach.protocol.queries import BlockRound, BlockSums, Prepare
 from superteach.types import Array
 from superteach_lab.fit import fitted
 
@@ -25,29 +24,6 @@ SPARSITY, GOAL_WEIGHT = 0.1, 1000.0
 """The paper's λ_α and λ_θ for logistic regression."""
 RIDGE_PER_ROW = 2e-4
 """Λ = ridge·N, which is 1 at N = 5,000."""
-
-
-class Loop:
-    """The smallest engine there is: one teacher after the other, in this thread."""
-
-    def __init__(self, teachers: Sequence[Teacher]) -> None:
-        self.teachers = tuple(teachers)
-        self.states = [teacher.start() for teacher in self.teachers]
-        self.names = tuple(teacher.name for teacher in self.teachers)
-        self.features = int(self.teachers[0].rows.features)
-
-    def sum(self, query: Query[object], number: int) -> Array:
-        """Ask everybody and add up."""
-        return add_up(query, self.gather(query, number))
-
-    def gather(self, query: Query[object], number: int) -> list[Array]:
-        """Ask everybody."""
-        replies = []
-        for position, teacher in enumerate(self.teachers):
-            turn = Turn(number, position, len(self.teachers))
-            self.states[position], reply = teacher.answer(query, self.states[position], turn)
-            replies.append(reply.values)
-        return replies
 
 
 class Solved(NamedTuple):
@@ -86,15 +62,10 @@ class ErrataPool:
         self.problem = DualProblem(ridge, goal, weight)
         self.threshold = self._weighed(sparsity)
 
-    def _engine(self) -> Loop:
+    def _engine(self) -> Threads:
         cuts = np.cumsum(self.parts)[:-1]
-        rows = zip(
-            np.split(self.X, cuts),
-            np.split(self.y, cuts),
-            np.split(np.arange(len(self.y)), cuts),
-            strict=True,
-        )
-        return Loop([Teacher(str(i), *part) for i, part in enumerate(rows)])
+        rows = zip(np.split(self.X, cuts), np.split(self.y, cuts), np.split(np.arange(len(self.y)), cuts), strict=True)
+        return Threads([Teacher(str(i), *part) for i, part in enumerate(rows)], threads=1)
 
     def federation(self) -> Federation:
         """A fresh federation over the same rows, told of the loss."""
@@ -106,7 +77,7 @@ class ErrataPool:
     def _weighed(self, sparsity: float) -> Array:
         """Tell fresh teachers their thresholds, and return them."""
         dual.weigh(self.federation(), self.problem, sparsity, Newton())
-        return np.concatenate([state.threshold for state in self.engine.states if state.threshold is not None])
+        return np.concatenate([state.threshold for state in self.engine.states() if state.threshold is not None])
 
     def solved(self, sparsity: float, problem: DualProblem) -> Solved:
         """The optimum of a problem whose thresholds come from this pool's own goal."""
@@ -129,7 +100,7 @@ class ErrataPool:
             query = BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, beta)
             sums: BlockSums = self.told.sum(query)
             values.append(sums.objective + problem.pull(sums.aggregate / problem.ridge))
-            alpha = np.concatenate([state.alpha for state in self.engine.states if state.alpha is not None])
+            alpha = np.concatenate([state.alpha for state in self.engine.states() if state.alpha is not None])
             model = reduce(model, sums.aggregate, alpha)
         return values
 

@@ -2,8 +2,8 @@
 [--quick].
 
 Every reading poses the paper's own problem (method "dual", λ_α and λ_θ as printed, no intercept) towards the paper's
-goal, and stands at the printed share of rows and at the share with the lowest mean risk. docs/readings.md says what
-comes of it.
+goal, and stands at the printed share of rows and at the share with the lowest mean risk. docs/generated/readings.md says
+what comes of it.
 """
 
 from __future__ import annotations

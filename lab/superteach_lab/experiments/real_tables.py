@@ -1,4 +1,4 @@
-"""Real tables and wide pools for docs/how-we-compare.md: rows, learners, goals, and the run.
+"""Real tables and wide pools for docs/generated/how-we-compare.md: rows, learners, goals, and the run.
 
 Run them with python -m superteach_lab.experiments.compare_page --run --real; $SUPERTEACH_DATA names the tables' folder.
 """

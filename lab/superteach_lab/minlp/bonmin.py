@@ -89,11 +89,7 @@ def run(task: Programme, formulation: str, seconds: float, tell: Callable[[str, 
             return [away @ away, np.concatenate([np.zeros(rows), 2.0 * away])]
 
     spy = Spy()
-    settings = QUIET | {
-        "discrete": [True] * rows + [False] * width,
-        "bonmin.time_limit": seconds,
-        "grad_f": spy,
-    }
+    settings = QUIET | {"discrete": [True] * rows + [False] * width, "bonmin.time_limit": seconds, "grad_f": spy}
     problem = {
         "x": casadi.vertcat(b, model),
         "f": casadi.sumsqr(model - task.goal),

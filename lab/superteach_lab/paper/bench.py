@@ -30,7 +30,7 @@ from superteach_lab.data import catalogue, sources
 from superteach_lab.fit import fitted
 
 RIDGE_PER_ROW = 2e-4
-"""Λ = ridge·N, the reading under which the paper's weights need no retuning (docs/notation.md)."""
+"""Λ = ridge·N, the reading under which the paper's weights need no retuning (docs/explanation/paper.md)."""
 GOAL_SEEDS = 1_000_000
 """Added to a trial's number: the goal's noise must not repeat the draws that made the rows."""
 THREADS: int | None = None

@@ -209,16 +209,7 @@ def _risk_findings(kept: Records, scale: Scale) -> Findings:
         [
             (
                 "Best mean risk along |S|/N.",
-                [
-                    "data",
-                    "N",
-                    "K",
-                    "all rows",
-                    "paper's problem",
-                    "consistency",
-                    "match",
-                    "paper, as printed",
-                ],
+                ["data", "N", "K", "all rows", "paper's problem", "consistency", "match", "paper, as printed"],
                 lines,
             )
         ],
@@ -270,7 +261,7 @@ def size_of(count: int) -> tuple[float, float]:
 
 def _draw_risk(curves: dict[str, Any], methods: Iterable[str], figure: Any) -> None:
     """On a logarithmic axis where match is there, on a plain one from 0 where it is not."""
-    from superteach.report.style import COLOURS, MARKERS
+    from superteach.report.plots import COLOURS, MARKERS
 
     for panel, (name, found) in zip(panels_of(figure, len(curves)), curves.items(), strict=True):
         for number, (method, title) in enumerate(METHODS.items()):
@@ -376,16 +367,7 @@ def _objective_findings(kept: Records, scale: Scale) -> Findings:
         [
             (
                 "The paper's rule (β = 1, exact local solves) above the certified optimum, after so many rounds.",
-                [
-                    "data",
-                    "N",
-                    "optimum",
-                    "Newton's steps",
-                    "after 50",
-                    "after 100",
-                    f"after {ROUNDS}",
-                    "rounds to 1 %",
-                ],
+                ["data", "N", "optimum", "Newton's steps", "after 50", "after 100", f"after {ROUNDS}", "rounds to 1 %"],
                 lines,
             )
         ],
@@ -400,7 +382,7 @@ def _objective_findings(kept: Records, scale: Scale) -> Findings:
 
 
 def _draw_objective(traces: dict[str, dict[str, Record]], figure: Any) -> None:
-    from superteach.report.style import COLOURS
+    from superteach.report.plots import COLOURS
 
     titles = {"block": "paper's rule", "newton": "Newton on d unknowns"}
     for panel, (name, found) in zip(panels_of(figure, len(traces)), traces.items(), strict=True):

@@ -22,10 +22,11 @@ from superteach.coordinator.teach import teach
 from superteach.engines.threads import Threads
 from superteach.exceptions import BudgetError
 from superteach.learner import Learner
-from superteach.losses import Logistic, Loss, Squared
+from superteach.losses import Logistic, Squared
 from superteach.teacher import Teacher
 from superteach.types import Array
-from superteach_lab.paper.subsets import MOST_ROWS, all_masks, fit_all
+from superteach_lab.experiments import exhaustive
+from superteach_lab.fit import fitted
 
 SIZES = (8, 12, 16, 64, 256, 1024, 4096)
 SHARES = (0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -53,18 +54,14 @@ def pool_of(name: str, rows: int, seed: int) -> tuple[Learner, Array, Array, Arr
         y = np.where(rng.random(rows) < expit(X @ goal), 1.0, -1.0)
         return Learner(Logistic(), 0.1), X, y, goal
     y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
-    loss = Logistic()
+    learner = Learner(Logistic(), 0.1)
     # The largest model any subset has is the pool's; one more lies beyond all of them, by proof.
-    return Learner(loss, 0.1), X, y, _newton(loss, X, y, 0.1) + 1.0
-
-
-def _newton(loss: Loss, X: Array, y: Array, ridge: float) -> Array:
-    return np.asarray(fit_all(loss, X, y, np.ones((1, len(X)), dtype=np.bool_), ridge)[0])
+    return learner, X, y, fitted(X, y, learner) + 1.0
 
 
 def exhaustive_up_to(name: str) -> int:
     """The most rows whose subsets are all looked at: 65,535 logistic fits a pool would take minutes in all."""
-    return MOST_ROWS if name.startswith("ridge") else 12
+    return 16 if name.startswith("ridge") else 12
 
 
 def trial(name: str, rows: int, seed: int) -> dict[str, Any]:
@@ -91,8 +88,9 @@ def trial(name: str, rows: int, seed: int) -> dict[str, Any]:
         if found["match"] is None or lesson.risk < found["match"]:
             found["match"], found["size"] = lesson.risk, lesson.size
     if rows <= exhaustive_up_to(name):
-        models = fit_all(learner.loss, X, y, all_masks(rows), learner.ridge)
-        found["exhaustive"] = float(np.linalg.norm(models - goal, axis=1).min())
+        kind = "logistic" if learner.loss.classifies else "ridge"
+        risks = exhaustive.risks(kind, X, y, learner.ridge, goal, exhaustive.masks(rows, None))
+        found["exhaustive"] = float(risks.min())
     return found
 
 

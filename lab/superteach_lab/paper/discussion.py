@@ -25,10 +25,7 @@ def discuss(found: Sequence[tuple[Target, Findings]]) -> Discussed:
             [*_pattern(numbers), *_dips(numbers), *_weights(numbers), *_rounds(numbers), *_theorem(numbers)],
         ),
         ("What does not reproduce", [*_ridge(numbers), *_real(numbers)]),
-        (
-            "Where match wins, and where it does not",
-            [*_hundred(numbers), *_unreachable(numbers), *_price(numbers)],
-        ),
+        ("Where match wins, and where it does not", [*_hundred(numbers), *_unreachable(numbers), *_price(numbers)]),
     ]
     return [(heading, words) for heading, words in parts if words]
 
@@ -113,7 +110,7 @@ def _rounds(numbers: Record) -> Iterable[str]:
     if above:
         yield (
             f"After a hundred rounds the paper's rule is {span(above)} % above the certified optimum; "
-            "docs/errata.md says more."
+            "docs/explanation/paper.md says more."
         )
     early = [
         line["over_optimum"]
@@ -134,7 +131,7 @@ def _theorem(numbers: Record) -> Iterable[str]:
         one = numbers["theorem"]
         yield (
             f"Theorem 1 as printed fails in {one['printed_broken']:,} of {one['problems']:,} random problems; the "
-            f"corrected form in {one['corrected_broken']:,}; docs/errata.md has the proof."
+            f"corrected form in {one['corrected_broken']:,}; docs/explanation/paper.md has the proof."
         )
 
 
@@ -155,7 +152,7 @@ def _ridge(numbers: Record) -> Iterable[str]:
         )
     yield (
         f"{words}. The paper does not say how large its coefficients, its noise and its ridge are. What other "
-        "values than ours give stands in docs/readings.md."
+        "values than ours give stands in docs/generated/readings.md."
     )
 
 
@@ -168,7 +165,7 @@ def _real(numbers: Record) -> Iterable[str]:
                 f"{curves.NAMES[name]}: lowest mean risk {shown(risk)} at {100 * share:.2g} % of the rows, consistency "
                 f"{shown(agreement, 2)}; printed {fact.risk} at {100 * fact.fraction:.0f} %, {fact.consistency}. The "
                 "paper gives neither the scale of its columns nor Λ; here columns are standardised and Λ = 2e-4·N. What "
-                "other scales give stands in docs/readings.md."
+                "other scales give stands in docs/generated/readings.md."
             )
 
 

@@ -50,8 +50,5 @@ RIDGE: Table = {
 }
 """Table tab:rr, regression."""
 
-REAL = {
-    "higgs": (Printed(0.15, 3.28, 0.99, 2095.48), 80),
-    "superconduct": (Printed(0.25, 2.23, 0.97, 35.12), 125),
-}
+REAL = {"higgs": (Printed(0.15, 3.28, 0.99, 2095.48), 80), "superconduct": (Printed(0.25, 2.23, 0.97, 35.12), 125)}
 """Section IV.C: the best lesson on each data set, and its rounds (HIGGS: 1,000,000 rows, ten samples)."""

@@ -57,11 +57,7 @@ def run(
     # How many work at a time is no part of what makes two runs the same.
     settings = {**scale.settings(), "versions": versions(), "machine": writing.machine()}
     plans = [
-        (
-            target,
-            target.steps(scale),
-            Records(out / target.name / "cells.jsonl", {"target": target.name, **settings}),
-        )
+        (target, target.steps(scale), Records(out / target.name / "cells.jsonl", {"target": target.name, **settings}))
         for target in targets
     ]
     tasks = [(step, records) for _, steps, records in plans for step in steps]

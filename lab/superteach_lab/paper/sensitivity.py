@@ -36,14 +36,7 @@ def _steps(scale: Scale) -> list[Step]:
                 for trial in range(_trials(scale)):
                     for alpha in scale.factors:
                         for theta in scale.factors:
-                            cell = {
-                                "pool": kind,
-                                "N": rows,
-                                "K": K,
-                                "trial": trial,
-                                "alpha": alpha,
-                                "theta": theta,
-                            }
+                            cell = {"pool": kind, "N": rows, "K": K, "trial": trial, "alpha": alpha, "theta": theta}
                             pool = f"{kind} {rows} {K} {trial}"
                             steps.append(Step(cell, 0.15 + 5e-6 * rows, partial(_weights, dict(cell)), pool=pool))
         for K in ROUND_TEACHERS[1::2] if scale.quick else ROUND_TEACHERS:
@@ -171,13 +164,7 @@ def _findings(records: Records, scale: Scale) -> Findings:
             ),
             (
                 f"Rounds against K, N = {ROUND_ROWS:,}.",
-                [
-                    "learner",
-                    "K",
-                    "Newton's steps",
-                    *(f"rounds to {100 * s:g} %" for s in NEAR),
-                    "above after 100",
-                ],
+                ["learner", "K", "Newton's steps", *(f"rounds to {100 * s:g} %" for s in NEAR), "above after 100"],
                 turns,
             ),
         ],

@@ -124,7 +124,7 @@ def _example(seed: int) -> Record:
 
 
 def _draw_theorem(columns: dict[str, Any], figure: Any) -> None:
-    from superteach.report.style import COLOURS
+    from superteach.report.plots import COLOURS
 
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     for panel, name, colour in zip(panels, ("printed", "corrected"), (COLOURS[1], COLOURS[0]), strict=True):
@@ -145,11 +145,7 @@ def _draw_theorem(columns: dict[str, Any], figure: Any) -> None:
 def _oracle_steps(scale: Scale) -> list[Step]:
     trials = 4 if scale.quick else 30
     return [
-        Step(
-            {"case": name, "d": width, "trials": trials},
-            0.1 * trials,
-            partial(_oracle_work, name, width, trials),
-        )
+        Step({"case": name, "d": width, "trials": trials}, 0.1 * trials, partial(_oracle_work, name, width, trials))
         for name, case in oracle.CASES.items()
         for width in oracle.WIDTHS
         if width <= case.widest and not (scale.quick and width > 1280)
@@ -238,13 +234,10 @@ def _oracle_findings(records: Records, scale: Scale) -> Findings:
 
 
 def _draw_oracle(by: Any, widths: dict[str, list[int]], figure: Any) -> None:
-    from superteach.report.style import COLOURS, MARKERS
+    from superteach.report.plots import COLOURS, MARKERS
 
     panels = figure.subplots(1, 2, sharey=True)
-    titles = {
-        "support": r"support $\{\alpha \neq 0\}$ is the true one",
-        "ranked": "largest |α| are the true rows",
-    }
+    titles = {"support": r"support $\{\alpha \neq 0\}$ is the true one", "ranked": "largest |α| are the true rows"}
     for panel, (what, title) in zip(panels, titles.items(), strict=True):
         for number, (name, case) in enumerate(oracle.CASES.items()):
             share = [by[name, width][what] / max(by[name, width]["trials"], 1) for width in widths[name]]
@@ -351,7 +344,7 @@ def _definition_findings(records: Records, scale: Scale) -> Findings:
 
 
 def _draw_definition(by: Any, sizes: list[int], figure: Any) -> None:
-    from superteach.report.style import COLOURS, MARKERS
+    from superteach.report.plots import COLOURS, MARKERS
 
     panel = figure.subplots()
     for number, (name, title) in enumerate(definition.CASES.items()):

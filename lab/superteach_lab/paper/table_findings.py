@@ -28,29 +28,11 @@ def findings_of(kind: str, records: Records, scale: Scale) -> Findings:
             _at_printed_size(cells),
             (
                 "Everything measured; spread is the standard deviation over trials.",
-                [
-                    "N",
-                    "K",
-                    "method",
-                    "|S|/N",
-                    "risk",
-                    "spread",
-                    "consistency",
-                    "seconds",
-                    "rounds",
-                    "bytes",
-                    "trials",
-                ],
+                ["N", "K", "method", "|S|/N", "risk", "spread", "consistency", "seconds", "rounds", "bytes", "trials"],
                 [line for cell in [*cells, *extra] for line in _whole(cell)],
             ),
         ],
-        {
-            "risk": (
-                "Mean risk by pool size, K = 5; whiskers: spread over trials.",
-                (8.6, 4.2),
-                partial(_draw, cells),
-            )
-        },
+        {"risk": ("Mean risk by pool size, K = 5; whiskers: spread over trials.", (8.6, 4.2), partial(_draw, cells))},
     )
 
 
@@ -182,11 +164,7 @@ def pattern(cells: list[Record]) -> Record:
         lines = cell["lines"]
         low += lines["dual"]["risk"] <= 0.5 * lines["pool"]["risk"]
         agree += lines["dual"]["consistency"] >= 0.9
-    return {
-        "cells": len(cells),
-        "half_the_pools_risk": low,
-        "consistency_at_least_0.9": agree,
-    }
+    return {"cells": len(cells), "half_the_pools_risk": low, "consistency_at_least_0.9": agree}
 
 
 def nearer(cells: list[Record]) -> Record:
@@ -206,11 +184,7 @@ def nearer(cells: list[Record]) -> Record:
         ]
         if ratios:
             fail = [one for one in ratios if one["times"] < HUNDRED]
-            found[title] = {
-                "cells": ratios,
-                "least": min(ratios, key=lambda one: one["times"]),
-                "below_100": fail,
-            }
+            found[title] = {"cells": ratios, "least": min(ratios, key=lambda one: one["times"]), "below_100": fail}
     return found
 
 
@@ -268,7 +242,7 @@ def _verdict(kind: str, cells: list[Record], extra: list[Record]) -> list[str]:
 
 
 def _draw(cells: list[Record], figure: Any) -> None:
-    from superteach.report.style import COLOURS, MARKERS
+    from superteach.report.plots import COLOURS, MARKERS
 
     panel = figure.subplots()
     shown_methods = ("printed", "pool", "random", "dual", "block", "match", "oblivious")

@@ -80,11 +80,7 @@ def _cells(kind: str, rows: int, K: int, scale: Scale) -> list[Step]:
         add("dual", trial, partial(_walk, place, trial, {"method": "dual"}))
         add("random", trial, partial(_walk, place, trial, {"method": "random"}))
         if trial < block_trials(rows, scale):
-            add(
-                "block",
-                trial,
-                partial(_walk, place, trial, {"method": "dual", "solver": Block(max_steps=ROUNDS)}),
-            )
+            add("block", trial, partial(_walk, place, trial, {"method": "dual", "solver": Block(max_steps=ROUNDS)}))
     asked, few = _printed_size(place), 1 if scale.quick else FEW_TRIALS
     for trial in range(scale.trials):
         if asked and (trial < few or not scale.quick):

@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Squared
 from superteach.types import Array
-from superteach_lab.paper.subsets import best_subset, fit_all
+from superteach_lab.experiments import exhaustive
+from superteach_lab.fit import fitted
 
 SLACK = 1e-9
 """A risk this much (relatively) above a bound is rounding, not a violation."""
@@ -72,12 +74,14 @@ def measure(problem: Problem) -> Measured:
     K, ridge, loss = len(problem.rows), problem.ridge, problem.loss
     lessons, sizes, risks = [], [], []
     for X, y in problem.rows:
-        mask, model = best_subset(loss, X, y, ridge / K, problem.goal)
+        kind, masks = "logistic" if loss.classifies else "ridge", exhaustive.masks(len(y), None)
+        distances = exhaustive.risks(kind, X, y, ridge / K, problem.goal, masks)
+        mask = masks[np.argmin(distances)] > 0.0
         lessons.append((X[mask], y[mask]))
         sizes.append(int(mask.sum()))
-        risks.append(0.5 * float(np.square(model - problem.goal).sum()))
+        risks.append(0.5 * float(distances.min()) ** 2)
     X, y = (np.concatenate(parts) for parts in zip(*lessons, strict=True))
-    joint = fit_all(loss, X, y, np.ones((1, len(X)), dtype=np.bool_), ridge)[0]
+    joint = fitted(X, y, Learner(loss, ridge))
     tau = problem.smoothness
     return Measured(
         tuple(sizes),

@@ -13,8 +13,7 @@ from superteach.exceptions import MissingExtra
 from superteach.io.atomic import write_text
 from superteach.lesson import to_json, versions
 from superteach.report import Page
-from superteach.report.markup import tag
-from superteach.report.png import save
+from superteach.report.plots import save
 from superteach_lab.paper import discussion
 from superteach_lab.paper.plan import DrawFigure, Findings, Scale, Target
 from superteach_lab.records import Record
@@ -61,15 +60,7 @@ def section(target: Target, findings: Findings, images: str, whole: bool) -> lis
         if whole or len(rows) <= FOLDED:
             lines += [caption, "", *_table(headings, rows), ""]
         else:
-            lines += [
-                "<details>",
-                f"<summary>{caption}</summary>",
-                "",
-                *_table(headings, rows),
-                "",
-                "</details>",
-                "",
-            ]
+            lines += ["<details>", f"<summary>{caption}</summary>", "", *_table(headings, rows), "", "</details>", ""]
     return lines
 
 
@@ -119,8 +110,7 @@ def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images:
 def write_html(path: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, folder: Path) -> None:
     """Everything as one HTML file."""
     page = Page(
-        "The paper, measured again",
-        lede=f"{scale.name} run, {scale.trials} trials, one scorer for every method.",
+        "The paper, measured again", lede=f"{scale.name} run, {scale.trials} trials, one scorer for every method."
     )
     for heading, words in discussion.discuss(found):
         page.section(heading).items(words)
@@ -132,8 +122,7 @@ def write_html(path: Path, found: Sequence[tuple[Target, Findings]], scale: Scal
             file = folder / target.name / f"{name}.svg"
             if file.exists():
                 source = "data:image/svg+xml;base64," + base64.b64encode(file.read_bytes()).decode()
-                image = tag("img", src=source, alt=caption, style="width:100%;background:#fff")
-                part.parts.append(tag("figure", image, tag("figcaption", caption)))
+                part.image(source, caption)
         for caption, headings, rows in findings.tables:
             part.table(list(headings), rows, caption, "" if len(rows) <= FOLDED else f"{len(rows)} lines")
     page.write(path)

@@ -31,11 +31,7 @@ class Child:
     """A process that runs `work(line, *arguments)` in a process group of its own."""
 
     def __init__(
-        self,
-        work: Callable[..., None],
-        *arguments: Any,
-        gigabytes: float | None = None,
-        warm: Sequence[str] = (),
+        self, work: Callable[..., None], *arguments: Any, gigabytes: float | None = None, warm: Sequence[str] = ()
     ) -> None:
         """Start a fresh interpreter with one thread per library and at most `gigabytes` of memory.
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from superteach.types import Array, Mask
-from superteach_lab import lengths
 from superteach_lab.compare.task import GOAL, ROWS, Contestant, Indices, Task
 from superteach_lab.rivals.leverage import leverages
 
@@ -143,9 +142,12 @@ def best_pair(
 
     inside, outside = pick(np.flatnonzero(mask), effort.inside), pick(np.flatnonzero(~mask), effort.outside)
     swaps = (shifts[outside][None, :, :] - shifts[inside][:, None, :]).reshape(-1, shifts.shape[1])
-    left, right = lengths.factors(residual + swaps, swaps)
-    parts = np.array_split(left, max(1, len(left) // 256))
-    second = np.concatenate([np.argmin(lengths.added(part, right), axis=1) for part in parts])
+    # |s + t|² is |s|² + (2s, 1)'(t, |t|²): one product of matrices, in float32 because it only ranks.
+    left = np.column_stack([2.0 * (residual + swaps), np.ones(len(swaps))]).astype(np.float32)
+    right = np.column_stack([swaps, np.square(swaps).sum(axis=1)]).astype(np.float32).T
+    with np.errstate(invalid="ignore"):  # kernels for small float32 matrices read beyond them, and may raise a flag
+        parts = [part @ right for part in np.array_split(left, max(1, len(left) // 256))]
+    second = np.concatenate([np.argmin(part, axis=1) for part in parts])
     total = np.square(residual + swaps + swaps[second]).sum(axis=1)
     (i, j), (k, m) = np.divmod(np.arange(len(swaps)), len(outside)), np.divmod(second, len(outside))
     total[(i == k) | (j == m)] = np.inf

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import drop
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 from superteach.robustness.result import Robustness
 from superteach_lab.rivals import removal
 from superteach_lab.stories.table import Split, adult, main, write_table

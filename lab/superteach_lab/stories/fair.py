@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import SuperTeacher
-from superteach.report.style import COLOURS, MARKERS
+from superteach.report.plots import COLOURS, MARKERS
 from superteach.types import Array, Positions
 from superteach_lab.data import load_acs_income
 from superteach_lab.stories.table import GREY, Split, adult, fit, main, vector, write_table

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import Learner, SuperTeacher
-from superteach.report.style import COLOURS, MARKERS
+from superteach.report.plots import COLOURS, MARKERS
 from superteach.types import Array, Positions
 from superteach_lab.compare.task import Task
 from superteach_lab.rivals import by_name
@@ -26,11 +26,8 @@ def chosen_by(name: str, split: Split, size: int, seed: int) -> Positions:
     """Rows that a contestant chooses, by number."""
     if name == "match":
         goal = fit(split.X, split.y)
-        return (
-            SuperTeacher(LogisticRegression(), goal, budget=size, random_state=seed)
-            .fit(split.X, split.y)
-            .sample_indices_
-        )
+        teacher = SuperTeacher(LogisticRegression(), goal, budget=size, random_state=seed).fit(split.X, split.y)
+        return np.asarray(teacher.sample_indices_, dtype=np.int64)
     some = np.arange(len(split.y))
     (rival,) = by_name([name])
     learner = Learner.of(LogisticRegression())

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 
 from superteach import SuperTeacher
-from superteach.report.style import COLOURS
+from superteach.report.plots import COLOURS
 from superteach.types import Array
 from superteach_lab.stories.table import Split, adult, fit, main, vector, write_table
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from superteach.report.png import save
+from superteach.report.plots import save
 from superteach.types import Array, Positions
 from superteach_lab.data import load_adult
 

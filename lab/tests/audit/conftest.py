@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from superteach.privacy.accounting import Mode
-from superteach_lab.audit.subject import Heard, Subject, listen
+from superteach_lab.audit.subject import Subject, Transcript, listen
 
 
 def made() -> Subject:
@@ -21,7 +21,7 @@ def made() -> Subject:
 
 
 @cache
-def lesson_of(privacy: str) -> Heard:
+def lesson_of(privacy: str) -> Transcript:
     return listen(made(), Mode(privacy))
 
 
@@ -31,5 +31,5 @@ def subject() -> Subject:
 
 
 @pytest.fixture(scope="session")
-def heard() -> Callable[[str], Heard]:
+def transcript() -> Callable[[str], Transcript]:
     return lesson_of

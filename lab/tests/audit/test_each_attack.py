@@ -14,16 +14,16 @@ from superteach_lab.audit.subject import Door
 PRIVATE = ("isolated", "dp")
 
 
-def test_rows_are_read_where_nothing_protects_them(subject, heard):
+def test_rows_are_read_where_nothing_protects_them(subject, transcript):
     none = Mode("none")
     assert attacks.work_out_chosen(subject, none).rows >= 5
-    assert attacks.work_out_missing(subject, heard("none"), none).rows == 1
-    assert attacks.read_outright(subject, heard("none"), none).rows >= subject.budget
+    assert attacks.work_out_missing(subject, transcript("none"), none).rows == 1
+    assert attacks.read_outright(subject, transcript("none"), none).rows >= subject.budget
 
 
 @pytest.mark.parametrize("privacy", PRIVATE)
-def test_no_row_is_read_in_a_private_mode(privacy, subject, heard):
-    mode, lesson = Mode(privacy), heard(privacy)
+def test_no_row_is_read_in_a_private_mode(privacy, subject, transcript):
+    mode, lesson = Mode(privacy), transcript(privacy)
     found = [
         attacks.read_outright(subject, lesson, mode),
         attacks.work_out_chosen(subject, mode),

@@ -7,7 +7,7 @@ import pytest
 
 from superteach.privacy.accounting import Mode, epsilon_of
 from superteach_lab.audit import broken
-from superteach_lab.audit.empirical import Drawn, auc_of, crafted, draw, measure, noise_of
+from superteach_lab.audit.empirical import Evidence, auc_of, crafted, draw, measure, noise_of
 from superteach_lab.audit.subject import HONEST
 
 ROW = "each coefficient in an octave of its own"
@@ -53,7 +53,7 @@ def test_a_measure_of_known_scores():
         scores[0] -= mu / 2.0
         scores[1] += mu / 2.0
         scores[:, :, 1] = 0.0
-        drawn = Drawn(scores, np.ones(2), np.ones(2), np.zeros(2), ())
+        drawn = Evidence(scores, np.ones(2), np.ones(2), np.zeros(2), ())
         told = measure(drawn, mode, "test")[0]
         assert epsilon_of(max(0.0, mu - 0.1), mode.delta) <= told.epsilon <= epsilon_of(mu, mode.delta) + 1e-9
     assert auc_of(np.array([0.0, 1.0]), np.array([1.0, 2.0])) == 0.875

@@ -27,19 +27,7 @@ def test_reproduce_shows_its_cells_and_can_be_interrupted(tmp_path: Path) -> Non
 
 
 def test_compare_shows_its_cells_and_can_be_interrupted(tmp_path: Path) -> None:
-    order = [
-        "compare",
-        "--rows",
-        "100",
-        "--sizes",
-        "10",
-        "--seeds",
-        "50",
-        "--methods",
-        "random,match",
-        "--out",
-        "out",
-    ]
+    order = ["compare", "--rows", "100", "--sizes", "10", "--seeds", "50", "--methods", "random,match", "--out", "out"]
     with Terminal(command(*order), tmp_path) as person:
         person.until(" rows, seed ")
         person.process.send_signal(signal.SIGINT)

@@ -12,18 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-COMMAND = [
-    sys.executable,
-    "-m",
-    "superteach",
-    "compare",
-    "--rows",
-    "200",
-    "--sizes",
-    "0.1,0.2",
-    "--seeds",
-    "2",
-]
+COMMAND = [sys.executable, "-m", "superteach", "compare", "--rows", "200", "--sizes", "0.1,0.2", "--seeds", "2"]
 
 
 def run(*options, check=True):
@@ -69,12 +58,7 @@ def whole(tmp_path_factory):
 def test_json_and_folder_say_the_same(whole):
     out, printed, errors = whole
     assert errors == ""
-    assert sorted(path.name for path in out.iterdir()) == [
-        "cells.jsonl",
-        "compare.json",
-        "figure.png",
-        "figure.svg",
-    ]
+    assert sorted(path.name for path in out.iterdir()) == ["cells.jsonl", "compare.json", "figure.png", "figure.svg"]
     stored = json.loads(printed)
     assert stored == json.loads((out / "compare.json").read_text())
     assert stored["settings"]["rows"] == 200
@@ -128,10 +112,7 @@ def test_the_table_and_the_list(whole, capsys):
     from superteach.cli import app
 
     finished = (whole[0] / "cells.jsonl").read_bytes()
-    for options in (
-        [*COMMAND[4:], "--methods", "random,match,dual", "--out", str(whole[0])],
-        ["--methods", "list"],
-    ):
+    for options in ([*COMMAND[4:], "--methods", "random,match,dual", "--out", str(whole[0])], ["--methods", "list"]):
         with pytest.raises(SystemExit) as ended:
             app(["compare", *options], prog_name="superteach")
         assert ended.value.code == 0
@@ -203,11 +184,7 @@ def test_files_of_ones_own(tmp_path):
         "1",
     ]
     done = subprocess.run(
-        [*command, "--methods", "match,block,random", "--json"],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=True,
+        [*command, "--methods", "match,block,random", "--json"], capture_output=True, text=True, timeout=240, check=True
     )
     lines = {line["contestant"]: line for line in json.loads(done.stdout)["lines"]}
     assert lines["match"]["risk"][1] < lines["random"]["risk"][1]

@@ -1,4 +1,4 @@
-"""docs/how-we-compare.md is what its stored cells say, to the letter."""
+"""docs/generated/how-we-compare.md is what its stored cells say, to the letter."""
 
 from __future__ import annotations
 

@@ -334,13 +334,7 @@ def write_beijing(folder: Path, station: str, rows: int = 60) -> pd.DataFrame:
     rng = np.random.default_rng(len(station))
     times = pd.date_range("2016-02-28 20:00", periods=rows, freq="h")  # over a leap day
     frame = pd.DataFrame(
-        {
-            "No": range(1, rows + 1),
-            "year": times.year,
-            "month": times.month,
-            "day": times.day,
-            "hour": times.hour,
-        }
+        {"No": range(1, rows + 1), "year": times.year, "month": times.month, "day": times.day, "hour": times.hour}
     )
     for name in ("PM2.5", "PM10", "SO2", "NO2", "CO", "O3", "TEMP", "PRES", "DEWP", "RAIN"):
         frame[name] = np.round(100 * rng.random(rows), 1)

@@ -1,4 +1,4 @@
-"""The paper's misprints: each check of superteach_lab.experiments.errata says what docs/errata.md says."""
+"""The paper's misprints: each check of superteach_lab.experiments.errata says what docs/explanation/paper.md says."""
 
 from __future__ import annotations
 

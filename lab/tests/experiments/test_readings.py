@@ -1,4 +1,4 @@
-"""Scales the paper may have meant, on small synthetic pools; docs/readings.md has the published data."""
+"""Scales the paper may have meant, on small synthetic pools; docs/generated/readings.md has the published data."""
 
 from __future__ import annotations
 

@@ -8,15 +8,7 @@ import pytest
 
 from superteach_lab import minlp
 from superteach_lab.experiments import exhaustive
-from superteach_lab.experiments.minlp_oracle import (
-    LOSSES,
-    RIDGE,
-    compare,
-    published,
-    size_of,
-    tiny_pool,
-    wrongs,
-)
+from superteach_lab.experiments.minlp_oracle import LOSSES, RIDGE, compare, published, size_of, tiny_pool, wrongs
 
 SECONDS = 60.0
 ROWS = 10

@@ -163,10 +163,7 @@ def test_an_interruption_reaches_solvers_in_other_threads(deed, at_work):
     def interrupted() -> None:
         with minlp.interruptible():
             thread.start()
-            until(
-                lambda: [one for one in set(children(os.getpid())) - before if not at_work or children(one)],
-                60.0,
-            )
+            until(lambda: [one for one in set(children(os.getpid())) - before if not at_work or children(one)], 60.0)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

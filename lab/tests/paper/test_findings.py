@@ -50,10 +50,7 @@ def test_sizes_are_compared_where_the_paper_has_its_own(records):
     assert [lines[name]["fraction"] for name in ("dual", "random", "block")] == [0.02] * 3
     assert lines["dual"]["risk"] == pytest.approx(0.4)
     assert lines["dual"]["spread"] == pytest.approx(0.01 * 2**0.5)
-    assert (lines["dual, any size"]["fraction"], lines["dual, any size"]["risk"]) == (
-        0.005,
-        pytest.approx(0.1),
-    )
+    assert (lines["dual, any size"]["fraction"], lines["dual, any size"]["risk"]) == (0.005, pytest.approx(0.1))
     assert lines["match"]["over_optimum"] == pytest.approx(0.001 / 0.4)
     assert lines["match, printed size"]["over_optimum"] == pytest.approx(0.001 / 0.6)
     assert tables.compared_size([{"points": [{"size": 3, "risk": 1.0}]}], {"pool": "ridge", "N": 100}) == 3

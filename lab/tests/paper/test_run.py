@@ -29,7 +29,7 @@ from superteach_lab.paper.plan import FULL, QUICK, Scale, Step
 from superteach_lab.paper.run import TARGETS, chosen, run
 from superteach_lab.records import Records
 
-face = import_module("superteach_lab.commands.progress")  # the package has a command of the same name
+face = import_module("superteach_lab.commands.reproduce")  # the package has a command of the same name
 REAL = ("superconduct", "higgs", "acs_income", curves.BY_STATE)
 TINY = Scale("quick", (200,), 2, None, 60, (200,), 200, REAL, (200,), (1.0,))
 
@@ -261,11 +261,7 @@ def vanishes():
 
 @pytest.mark.parametrize(
     ("work", "said"),
-    [
-        (partial(fails, "no rows"), "no rows"),
-        (vanishes, "exit 3"),
-        (partial(int, "x"), "ValueError.*Traceback"),
-    ],
+    [(partial(fails, "no rows"), "no rows"), (vanishes, "exit 3"), (partial(int, "x"), "ValueError.*Traceback")],
 )
 def test_a_worker_that_fails_ends_the_run_with_its_words(tmp_path, work, said):
     records = Records(tmp_path / "cells.jsonl", {})

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from superteach.exceptions import SettingError
 from superteach.losses import Logistic
-from superteach_lab.paper import definition, oracle, subsets, theorem
+from superteach_lab.paper import definition, oracle, theorem
 from tests.oracles import solve_tightly
 
 
@@ -80,14 +79,6 @@ def test_the_corrected_bound_holds_where_the_printed_one_fails():
     assert sum(len(y) for _, y in theorem.random_problem(least).rows) == min(rows)
 
 
-def test_all_subsets_are_looked_at():
-    """2^n − 1 different ones, and no more rows than can be looked at."""
-    masks = subsets.all_masks(4)
-    assert len({tuple(mask) for mask in masks}) == len(masks) == 15
-    with pytest.raises(SettingError, match="17 rows"):
-        subsets.all_masks(17)
-
-
 def paper_problem(given, weights):
     """The paper's problem in CVXPY, in the α of superteach.losses."""
     alpha = cp.Variable(len(given.y))
@@ -105,8 +96,7 @@ def paper_problem(given, weights):
 
 
 @pytest.mark.parametrize(
-    ("name", "width"),
-    [("stated", 5), ("noisy", 10), ("noisy", 40), ("strong", 40), ("crowded", 10), ("logistic", 10)],
+    ("name", "width"), [("stated", 5), ("noisy", 10), ("noisy", 40), ("strong", 40), ("crowded", 10), ("logistic", 10)]
 )
 def test_oracle_against_cvxpy(name, width):
     """α and its support, from weights by lstsq and Clarabel on the whole, not the narrowed, problem."""

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from superteach import packages
-from superteach.cli import federation, lessons, site
+from superteach.cli import federation, site
 from superteach.cli.lines import warn
 from superteach.cli.request import Request, with_options
 from superteach.exceptions import InputError, Setting, SettingError, SuperteachError
@@ -93,7 +93,7 @@ def _status_of(command: Callable[[], object], given: Sequence[str] = ()) -> int:
 
 def _usage(error: Any, given: Sequence[str]) -> str:
     """Say what Typer found wrong and in which value, and which page of the help to see where that says not what to do."""
-    text = str(error.format_message()).rstrip(".")
+    text = str(error.format_message()).rstrip(".").replace("Value error, ", "")
     for name in getattr(getattr(error, "param", None), "opts", ()):
         seen = [value for option, value in pairwise(given) if option == name]
         if text.startswith("Invalid value") and seen and repr(seen[-1]) not in text:
@@ -292,7 +292,6 @@ def check(
 
 
 federation.add_commands(app)
-lessons.add_commands(app)
 site.add_commands(app)
 
 

@@ -25,12 +25,10 @@ SAME = 1e-5
 """Share of the spread of predictions by which two fits of one model may differ."""
 COARSE = 1e-3
 """The same for liblinear, whose coordinate descent ends earlier."""
-CONFIRMED = 0.9
-"""Share of a lower bound that the checker, which is coarser than what found the bound, must confirm."""
+CONFIRMED = 1.0, 0.99, 0.97, 0.95, 0.93, 0.9
+"""Shares of a lower bound of which the checker, which is coarser than what found the bound, must confirm one."""
 ONE_OUTPUT = {"softmax": "logistic", "squared_hinges": "squared_hinge", "squared_targets": "squared"}
 """Losses of several outputs, as scikit-learn's estimators are named by."""
-HALVINGS = 12
-"""Halvings of the interval in which the largest radius that the checker confirms is sought."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +45,11 @@ class Finding:
         return "not checked" if self.holds is None else "holds" if self.holds else "FAILS"
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The pool, and which of its rows the lesson names."""
-
-    X: Array
-    y: Raw
-    chosen: Raw
-
-
 def run(folder: Path, files: Sequence[Path], page: Path | None) -> bool:
     """Look at everything, write a page, say what was seen; whether all of it holds."""
     stored, _ = read_lesson(folder)
     check_kind(folder, stored)
-    rows = read_rows(folder, stored, files)
-    findings = verify(stored, rows)
+    findings = verify(stored, *read_rows(folder, stored, files))
     place = folder / "check.html" if page is None else page
     write_page(place, folder, stored, findings)
     for one in findings:
@@ -95,8 +83,8 @@ def check_kind(folder: Path, stored: Json) -> None:
         )
 
 
-def read_rows(folder: Path, stored: Json, files: Sequence[Path]) -> Rows:
-    """Read the pool's rows from the files given, or from those that the lesson names, in its order."""
+def read_rows(folder: Path, stored: Json, files: Sequence[Path]) -> tuple[Array, Raw, Raw]:
+    """Read features, targets and which rows are chosen, from the files given or from those that the lesson names."""
     named: list[str] = list(dict.fromkeys(str(entry["file"]) for entry in stored["files"]))
     given = list(files) or [Path(name) for name in named]
     by_name = {place.name: place for place in given}
@@ -123,7 +111,7 @@ def read_rows(folder: Path, stored: Json, files: Sequence[Path]) -> Rows:
             )
         chosen.append(numbers + starts[str(entry["file"])])
     parts = [tables[name] for name in named]
-    return Rows(np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts]), np.concatenate(chosen))
+    return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts]), np.concatenate(chosen)
 
 
 def _read(path: Path, columns: list[str], target: str) -> tuple[Array, Raw]:
@@ -152,12 +140,12 @@ def _read(path: Path, columns: list[str], target: str) -> tuple[Array, Raw]:
     return X, table.column(target).to_numpy(zero_copy_only=False)
 
 
-def verify(stored: Json, rows: Rows) -> list[Finding]:
+def verify(stored: Json, X: Array, y: Raw, chosen: Raw) -> list[Finding]:
     """Look at the number of rows, the model, its distances to the goal, and what is proved."""
-    lesson = _Lesson.of(stored, rows)
-    distinct = len(np.unique(rows.chosen))
-    right = distinct == len(rows.chosen) == stored["size"] and len(rows.y) == stored["pool_rows"]
-    found = [Finding("the lesson's rows are there", right, f"{distinct:,} rows of {len(rows.y):,}")]
+    lesson = _Lesson.of(stored, X, y, chosen)
+    distinct = len(np.unique(chosen))
+    right = distinct == len(chosen) == stored["size"] and len(y) == stored["pool_rows"]
+    found = [Finding("the lesson's rows are there", right, f"{distinct:,} rows of {len(y):,}")]
     if not right:
         return found
     refit, tolerance = lesson.refit()
@@ -199,7 +187,7 @@ class _Lesson:
     goal: Array
 
     @classmethod
-    def of(cls, stored: Json, rows: Rows) -> _Lesson:
+    def of(cls, stored: Json, X: Array, target: Raw, chosen: Raw) -> _Lesson:
         learner, classes = stored["settings"]["learner"], stored.get("classes") or []
         intercept = learner["intercept"] != "none"
         coef = np.atleast_2d(np.array(stored["model"]["coef"], dtype=np.float64))
@@ -207,7 +195,7 @@ class _Lesson:
         model = np.hstack([coef, np.broadcast_to(offset, (len(coef), 1))]) if intercept else coef
         goal = np.atleast_2d(np.array(stored["goal"], dtype=np.float64))
         if classes:
-            given = np.array([str(label) for label in rows.y.tolist()])
+            given = np.array([str(label) for label in target.tolist()])
             names = [str(label) for label in classes]
             if foreign := sorted(set(given.tolist()) - set(names)):
                 raise DataError(
@@ -219,13 +207,13 @@ class _Lesson:
             labels: Raw = number
         else:
             try:
-                labels = rows.y.astype(np.float64)
+                labels = target.astype(np.float64)
             except (TypeError, ValueError) as error:
                 raise DataError(f"the target holds something that is no number: {reason_of(error)}") from None
             y = labels[None]
         settings = stored["settings"]
         scaled, measure = bool(settings.get("standardize")), settings.get("measure") == "predictions"
-        return cls(rows.X, y, labels, rows.chosen, learner, scaled, measure, stored["size"], model, goal)
+        return cls(X, y, labels, chosen, learner, scaled, measure, stored["size"], model, goal)
 
     @property
     def scale(self) -> tuple[Array, Array]:
@@ -305,40 +293,26 @@ class _Lesson:
             measure = None if self.predictions else back
             return checker.margin(X, self.y, loss, penalty, inside, self.size, direction, radius, measure, delta)
 
-        proved = margin(0.0)
+        ball, proved = self._ball(), margin(0.0)
         what = f"no {self.size:,} of these rows, not even fractions of rows, teach the goal exactly"
         found = [Finding(what, proved > 0.0, f"the proof's margin is {proved:.3g}, of a direction of length 1")]
         if bound > 0.0:
-            confirmed = max(_largest(margin, bound), self._ball())
+            confirmed = next(
+                (share for share in CONFIRMED if share * bound <= ball or margin(share * bound) > 0.0), 0.0
+            )
             what = f"no such lesson comes nearer than {bound:.4g} in {'predictions' if self.predictions else 'coefficients'}"
-            found.append(Finding(what, confirmed >= CONFIRMED * bound, f"confirmed to {min(confirmed, bound):.4g}"))
+            found.append(Finding(what, confirmed > 0.0, f"confirmed to {confirmed * bound:.4g}"))
         return found
 
     def _ball(self) -> float:
         """Distance to the ball that holds all models of targets y = Xw without noise; 0: there is noise, or an intercept."""
-        plain = (
-            self.learner["loss"]["name"] == "squared" and self.learner["intercept"] == "none" and not self.standardize
-        )
-        if self.predictions or not plain or len(self.goal) > 1:
+        squared = self.learner["loss"]["name"] == "squared" and self.learner["intercept"] == "none"
+        if not squared or self.predictions or self.standardize or len(self.goal) > 1:
             return 0.0
         w = np.linalg.lstsq(self.X, self.y[0], rcond=None)[0]
-        noisy = np.linalg.norm(self.X @ w - self.y[0]) > 1e-9 * np.linalg.norm(self.y[0])
-        return (
-            0.0
-            if noisy
-            else max(0.0, float(np.linalg.norm(self.goal[0] - w / 2.0) - np.linalg.norm(w) / 2.0) * (1.0 + 1e-9))
-        )
-
-
-def _largest(margin: Any, bound: float) -> float:
-    """The largest radius up to the bound that is confirmed."""
-    if margin(bound) > 0.0:
-        return bound
-    low, high = 0.0, bound
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if margin(middle) > 0.0 else (low, middle)
-    return low
+        if np.linalg.norm(self.X @ w - self.y[0]) > 1e-9 * np.linalg.norm(self.y[0]):
+            return 0.0
+        return float(np.linalg.norm(self.goal[0] - w / 2.0) - np.linalg.norm(w) / 2.0) * (1.0 + 1e-9)
 
 
 def write_page(place: Path, folder: Path, stored: Json, findings: Sequence[Finding]) -> None:

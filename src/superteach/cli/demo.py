@@ -12,12 +12,13 @@ from superteach.cli import screen
 from superteach.cli.folder import check_folder, claim, new_folder
 from superteach.coordinator import named
 from superteach.datasets import make_classification_pool
-from superteach.exceptions import MissingExtra, SettingError, counted
+from superteach.exceptions import SettingError, counted
 from superteach.goals import PerturbedFit
 from superteach.io.validation import Part
 from superteach.learner import Learner
 from superteach.lesson import Lesson, write_json
 from superteach.local import LocalTeachers
+from superteach.report import plots
 from superteach.settings import Budget, Settings
 
 _SHARE = 0.04
@@ -75,27 +76,22 @@ def _run(rows: int, teachers: int, seed: int, out: Path, place: Path) -> None:
     with screen.stage_table("match") as watch:
         exact = teach("match", size, watch)
 
-    missing = None
     with screen.progress("other lessons") as (watch, _), new_folder(place) as folder:
         short = teach("match", paper.size, watch)
         drawn = teach("random", paper.size, watch)
         everything = teach("random", rows, watch)
         write_json(folder / "lesson.json", {"command": _COMMAND, **paper.as_dict()})
-        try:
-            from superteach.report.figures import charts_of
-            from superteach.report.png import write_figure
-
-            # One point for each size.
-            best = teach("match", "best", watch)
-            match = {point.size: point for lesson in (best, exact, short) for point in lesson.path}
-            curves = {
-                "paper's method": paper,
-                "random rows": replace(drawn, path=teach("random", "best", watch).path),
-                "match": replace(exact, path=tuple(match[size] for size in sorted(match))),
-            }
-            write_figure(folder / "figure.png", *charts_of(curves))
-        except MissingExtra as error:
-            missing = error
+        best = teach("match", "best", watch)
+        match = {
+            point.size: point for lesson in (best, exact, short) for point in lesson.path
+        }  # one point for each size
+        curves = {
+            "paper's method": paper,
+            "random rows": replace(drawn, path=teach("random", "best", watch).path),
+            "match": replace(exact, path=tuple(match[size] for size in sorted(match))),
+        }
+        drawings = [plots.sizes_plot(curves), plots.objective_plot(curves)]
+        plots.save_plots([plot for plot in drawings if plot is not None], folder / "figure.png")
 
     screen.compare(
         {
@@ -110,7 +106,4 @@ def _run(rows: int, teachers: int, seed: int, out: Path, place: Path) -> None:
     screen.say(f"Paper's method: {screen.sentence(paper)}")
     screen.say(f"As many random rows leave it {drawn.risk:.4g} away, as many that match chose {short.risk:.4g}.")
     screen.say(f"Match: {screen.sentence(exact)}")
-    written = "lesson.json" if missing else "figure.png and lesson.json"
-    screen.say(f"Written to {out}: {written} (the paper's method).")
-    if missing:
-        screen.say(str(missing))
+    screen.say(f"Written to {out}: figure.png and lesson.json (the paper's method).")

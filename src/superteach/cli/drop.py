@@ -11,7 +11,7 @@ import numpy as np
 from superteach.cli import screen
 from superteach.cli.folder import check_folder, claim, new_folder
 from superteach.coordinator import named
-from superteach.exceptions import MissingExtra, SettingError
+from superteach.exceptions import SettingError
 from superteach.io.atomic import write_text
 from superteach.io.tables import read_columns, read_pool
 from superteach.learner import Learner
@@ -74,13 +74,12 @@ def run(question: Question) -> None:
     """Read the table, search and prove, show the result, write the folder."""
     question.check()
     _learner(question)  # wrong names and penalties are refused before the file is read
-    place = None if question.out is None else check_folder(question.out, question.overwrite)
-    if place is None or question.out is None:
+    if question.out is None:
         _show(question, _ask(question))
         return
+    place = check_folder(question.out, question.overwrite)
     with claim(question.out, place):
         result = _ask(question)
-        missing: MissingExtra | None = None
         with new_folder(place) as folder:
             stored = result.as_dict() | {"file": str(question.file), "coefficient": question.coefficient}
             write_text(folder / "drop.json", to_json(stored))
@@ -88,16 +87,10 @@ def run(question: Question) -> None:
                 write_text(folder / "rows.csv", "row\n" + "".join(f"{row}\n" for row in result.rows.tolist()))
             page = page_of_robustness(result, question.file.name)
             page.write(folder / "report.html")
-            try:
-                page.write_figures(folder / "figures")
-            except MissingExtra as error:
-                page.write_figures(folder / "figures", png=False)
-                missing = error
+            page.write_figures(folder / "figures")
         _show(question, result)
         if not question.as_json:
             screen.say(f"Report, figure and the numbers of the rows (rows.csv) are in {question.out}.")
-            if missing is not None:
-                screen.say(str(missing))
 
 
 def _ask(question: Question) -> Robustness:

@@ -24,14 +24,14 @@ from superteach.coordinator.federation import Federation
 from superteach.coordinator.teach import teach
 from superteach.exceptions import GoalError, SettingError
 from superteach.federated.box import Box, Pause, open_box
-from superteach.federated.engine import SOON, Documents, Lesson, Unanswered
-from superteach.federated.federation import Home, Member, Terms, agree
+from superteach.federated.coordinator import Coordinator, LessonRecord, Terms, agree
+from superteach.federated.documents import Document
+from superteach.federated.engine import SOON, DocumentEngine, Unanswered
 from superteach.goals import check_goal
 from superteach.goals.parse import positive_label
 from superteach.io.labels import PositiveLabel
 from superteach.learner import Learner
-from superteach.lesson import Lesson as Result
-from superteach.lesson import Taught, to_json, write_lesson
+from superteach.lesson import Lesson, Taught, to_json, write_lesson
 from superteach.packages import VERSION
 from superteach.privacy import PRIVACY
 from superteach.protocol.queries import Census
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 WAIT = 600.0
 """Seconds without any reply after which a command gives up waiting; the lesson goes on."""
+JOINING = 10.0
+"""Seconds for which sites are waited for that were invited and have not joined; then the lesson is without them."""
 ROUND = 0.1
 """Seconds of a round in a rehearsal."""
 ASKED = ("learner", "goal", "goal_seed", "C", "alpha", "intercept", "positive", "features", "staleness", "teachers")
@@ -60,14 +62,14 @@ def run(request: Request, place: Path) -> None:
     if request.costs is not None or request.measured:
         raise SettingError("--costs and --measured are for files: across organisations nobody here has the rows")
     assert request.box is not None
-    home = Home(request.box)
-    box = open_box(home.url)
+    coordinator = Coordinator(request.box)
+    box = open_box(coordinator.url)
     wait = 0.0 if request.no_wait else WAIT if request.wait is None else request.wait
     asked = _asked(request, settings)
     student = _student(request)
-    lesson = None if settings.staleness else _unfinished(home, asked)
+    lesson = None if settings.staleness else _unfinished(coordinator, asked)
     if lesson is None:
-        members = _members(home, box, listed_in(request.teachers), wait)
+        members = _members(coordinator, box, listed_in(request.teachers), wait)
         positive = positive_label(
             asked["goal_file"], PositiveLabel(request.positive, "--positive"), f"goal {request.goal!r}"
         )
@@ -75,7 +77,7 @@ def run(request: Request, place: Path) -> None:
         if request.dry_run:
             _rehearse(request, terms, student, settings)
             return
-        lesson = Lesson(home, asked)
+        lesson = LessonRecord(coordinator, asked)
     else:
         assert lesson.order is not None
         terms = Terms.of_order(lesson.order.body)
@@ -84,18 +86,20 @@ def run(request: Request, place: Path) -> None:
                 f"lesson {lesson.name} of the same settings is under way: give the command without --dry-run"
             )
         warn(f"goes on with lesson {lesson.name}, of which {len(lesson.replies)} replies are here")
-    finish(request, place, home, box, lesson, terms, wait)
+    finish(request, place, coordinator, box, lesson, terms, wait)
 
 
-def fetch(home: Home, lesson: Lesson, out: Path, place: Path, wait: float, as_json: bool) -> None:
+def fetch(coordinator: Coordinator, lesson: LessonRecord, out: Path, place: Path, wait: float, as_json: bool) -> None:
     """Go on with a lesson as it was asked for, up to its result in a folder."""
     assert lesson.order is not None
     stored = {name: lesson.request[name] for name in ASKED}
-    request = Request(out=out, box=home.folder, as_json=as_json, **lesson.request["given"], **stored)
-    finish(request, place, home, open_box(home.url), lesson, Terms.of_order(lesson.order.body), wait)
+    request = Request(out=out, box=coordinator.folder, as_json=as_json, **lesson.request["given"], **stored)
+    finish(request, place, coordinator, open_box(coordinator.url), lesson, Terms.of_order(lesson.order.body), wait)
 
 
-def finish(request: Request, place: Path, home: Home, box: Box, lesson: Lesson, terms: Terms, wait: float) -> None:
+def finish(
+    request: Request, place: Path, coordinator: Coordinator, box: Box, lesson: LessonRecord, terms: Terms, wait: float
+) -> None:
     """Teach, write the folder, tell the sites, show the result; a lesson that waits is named and goes on later."""
     settings = request.check_settings(rounding="alone", privacy="isolated")
     student = _student(request)
@@ -108,7 +112,7 @@ def finish(request: Request, place: Path, home: Home, box: Box, lesson: Lesson, 
         price = {"epsilon": float(settings.epsilon), "delta": float(settings.delta)}
     with screen.progress("wait for sites") as (watch, _):
         about = settings.privacy, size, price
-        engine = Documents(box, lesson, terms, student.as_dict(), about, VERSION, wait, warn)
+        engine = DocumentEngine(box, lesson, terms, student.as_dict(), about, VERSION, wait, warn)
         federation = Federation(engine, watch)
         try:
             result = teach(federation, student, wanted, settings, classes=terms.classes, columns=terms.columns)
@@ -117,7 +121,9 @@ def finish(request: Request, place: Path, home: Home, box: Box, lesson: Lesson, 
             if not request.no_wait and wait > 0.0:
                 raise
             screen.say(f"Lesson {lesson.name} is ordered; {error}.")
-            screen.say(f"Fetch it with  superteach lessons fetch {home.folder} {lesson.name} --out {request.out}")
+            screen.say(
+                f"Fetch it with  superteach lessons fetch {coordinator.folder} {lesson.name} --out {request.out}"
+            )
             return
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_left(lesson)) from None
@@ -138,7 +144,7 @@ def finish(request: Request, place: Path, home: Home, box: Box, lesson: Lesson, 
     _show(request, stored, result, lesson)
 
 
-def _left(lesson: Lesson) -> str:
+def _left(lesson: LessonRecord) -> str:
     """Say how a lesson stands that is interrupted."""
     if lesson.order is None:
         return "nothing was ordered"
@@ -152,7 +158,7 @@ def _asked(request: Request, settings: Settings) -> Json:
     asked |= {"goal_file": stored.tolist() if isinstance(stored, np.ndarray) else stored, "given": request.settings}
     if request.goal.startswith(FROM_DATA):
         asked["goal_data"] = hashlib.sha256(Path(request.goal.removeprefix(FROM_DATA)).read_bytes()).hexdigest()
-    text = json.dumps({**asked, "settings": settings.as_dict()}, sort_keys=True)
+    text = json.dumps({**asked, "all_settings": settings.as_dict()}, sort_keys=True)
     return {**asked, "digest": hashlib.sha256(text.encode()).hexdigest()}
 
 
@@ -160,46 +166,46 @@ def _student(request: Request) -> Learner:
     return named.build_student(request.learner, request.C, request.alpha, request.intercept)
 
 
-def _unfinished(home: Home, asked: Json) -> Lesson | None:
+def _unfinished(coordinator: Coordinator, asked: Json) -> LessonRecord | None:
     """Find a lesson that the same request began and nobody has fetched or given up."""
-    found = [one for one in Lesson.all(home) if one.request["digest"] == asked["digest"]]
-    found = [one for one in found if not one.fetched and not one.aborted]
-    return found[-1] if found else None
+    same = [one for one in LessonRecord.all(coordinator) if one.request["digest"] == asked["digest"]]
+    return next((one for one in reversed(same) if not one.fetched and not one.aborted), None)
 
 
-def _members(home: Home, box: Box, wanted: list[str] | None, wait: float) -> list[Member]:
-    """Find the sites to teach with; wait, and say for whom, where none of them has joined yet."""
-    started, said, pause = time.monotonic(), False, Pause(box.patience)
-    while True:
-        members, strange = home.members(box)
-        for text in strange:
+def _members(coordinator: Coordinator, box: Box, wanted: list[str] | None, wait: float) -> list[Document]:
+    """Find the sites to teach with; wait, and say for whom, where some have not joined yet."""
+    started, said, pause = time.monotonic(), set[str](), Pause(box.patience)
+
+    def once(text: str) -> None:
+        if text not in said:
             warn(text)
-        names = list(members) if wanted is None else wanted
-        missing = [name for name in names if name not in members] if names else home.invited()
-        unknown = [name for name in names if name not in members and name not in home.invited()]
-        if unknown:
-            invited = ", ".join(home.invited()) or "nobody"
-            raise SettingError(f"--teachers names {unknown[0]!r}, which was never invited; invited are {invited}")
-        if not missing and names:
-            for name in home.invited():
-                if name not in members and wanted is None:
-                    warn(f"{name} was invited and has not joined; the lesson is without it")
-            return [members[name] for name in names]
-        if not home.invited():
-            raise SettingError(f"nobody is invited yet: superteach federation new {home.folder} --site NAME")
-        revoked = [name for name in missing if home.sites.get(name) == "revoked"]
-        if revoked or time.monotonic() - started > wait:
-            why = (
-                "sent away in federation.toml"
-                if revoked
-                else "not there yet: its owner runs  superteach site run FOLDER"
-            )
-            raise SettingError(
-                f"{', '.join(revoked or missing)} {'is' if len(revoked or missing) == 1 else 'are'} {why}"
-            )
-        if not said and time.monotonic() - started > SOON:
-            warn(f"waiting for {', '.join(missing)} to join")
-            said = True
+        said.add(text)
+
+    while True:
+        members, strange = coordinator.members(box)
+        for text in strange:
+            once(text)
+        invited, waited = coordinator.invited(), time.monotonic() - started
+        everybody = sorted({*members, *(name for name in invited if coordinator.sites.get(name) != "revoked")})
+        names = everybody if wanted is None else wanted
+        if unknown := [name for name in names if name not in members and name not in invited]:
+            listed = ", ".join(invited) or "nobody"
+            raise SettingError(f"--teachers names {unknown[0]!r}, which was never invited; invited are {listed}")
+        if not names:
+            raise SettingError(f"nobody is invited: superteach federation new {coordinator.folder} --site NAME")
+        missing = [name for name in names if name not in members]
+        revoked = [name for name in missing if coordinator.sites.get(name) == "revoked"]
+        enough = wanted is None and members and waited > min(wait, JOINING)
+        if not missing or enough:
+            for name in missing:
+                warn(f"{name} was invited and has not joined; the lesson is without it")
+            return [members[name] for name in names if name in members]
+        if revoked:
+            raise SettingError(f"sent away in federation.toml: {', '.join(revoked)}; name others with --teachers")
+        if waited > wait:
+            raise SettingError(f"not there yet: {', '.join(missing)}; its owner runs  superteach site run FOLDER")
+        if waited > SOON:
+            once(f"waiting for {', '.join(missing)} to join")
         pause(False)
 
 
@@ -222,7 +228,7 @@ def _goal(request: Request, asked: Json, terms: Terms, student: Learner, setting
     return make(terms.classes)
 
 
-def _counted(engine: Documents, result: Result) -> dict[str, int]:
+def _counted(engine: DocumentEngine, result: Lesson) -> dict[str, int]:
     """Ask how many rows each site chose, where everything may be asked."""
     replies = engine.gather(Census("chosen"), result.rounds + 1)
     return {name: int(reply[0]) for name, reply in zip(engine.names, replies, strict=True)}
@@ -238,7 +244,7 @@ def _rehearse(request: Request, terms: Terms, student: Learner, settings: Settin
     rehearsal.show(facts, request.as_json)
 
 
-def _show(request: Request, stored: Json, result: Result, lesson: Lesson) -> None:
+def _show(request: Request, stored: Json, result: Lesson, lesson: LessonRecord) -> None:
     """Show the result."""
     if request.as_json:
         sys.stdout.write(to_json(stored | {"out": str(request.out)}))

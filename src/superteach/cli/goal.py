@@ -98,6 +98,15 @@ def read_goal(path: str | Path, columns: Sequence[str], intercept: bool, classes
     return goal_vector(load_goal(path), f"goal file {str(path)!r}", columns, intercept, classes)
 
 
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make an object of JSON, in which no name stands twice."""
+    stored = dict(pairs)
+    twice = [name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place])]
+    if twice:
+        raise ValueError(f"{twice[0]!r} stands there twice; keep one of them")
+    return stored
+
+
 def load_goal(path: str | Path) -> object:
     """Read what a goal file holds, before anybody knows the columns."""
     place = check_goal_file(path)
@@ -107,7 +116,7 @@ def load_goal(path: str | Path) -> object:
             if place.suffix.lower() == ".npy":
                 stored: object = np.lib.format.read_array(file, allow_pickle=False)
             else:
-                stored = json.loads(file.read().decode("utf-8-sig"))
+                stored = json.loads(file.read().decode("utf-8-sig"), object_pairs_hook=_once)
     except Exception as error:
         raise GoalError(f"goal file {str(path)!r} cannot be read: {reason_of(error)}") from None
     return stored

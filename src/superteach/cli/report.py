@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from superteach.cli import screen
-from superteach.exceptions import InputError, MissingExtra, SettingError, counted
+from superteach.exceptions import InputError, SettingError, counted
 from superteach.lesson import Lesson
 from superteach.report import Page, page_of
 from superteach.types import Json
@@ -18,20 +18,14 @@ def run(folder: Path, against: Sequence[Path], title: str) -> None:
     stored, lesson = read_lesson(folder)
     others = [read_lesson(place)[1] for place in against]
     page = page_of_stored(stored, lesson, title=title, against=others)
-    missing = None
     try:
         page.write(folder / "report.html")
-        try:
-            files = page.write_figures(folder / "figures")
-        except MissingExtra as error:
-            files, missing = page.write_figures(folder / "figures", png=False), error
+        files = page.write_figures(folder / "figures")
     except OSError as error:
         raise SettingError(
             f"{str(folder)!r} cannot be written: {error.strerror or error}; copy the folder to a place of your own"
         ) from None
     screen.say(f"Written: {folder / 'report.html'} and {counted(len(files), 'figures')} in {folder / 'figures'}.")
-    if missing:
-        screen.say(str(missing))
 
 
 def read_lesson(folder: Path) -> tuple[Json, Lesson]:

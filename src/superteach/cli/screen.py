@@ -26,9 +26,9 @@ from rich.text import Text
 
 from superteach.cli.lines import say as say
 from superteach.exceptions import counted
-from superteach.lesson import Entry, Lesson, decimals, percent_of
+from superteach.lesson import Entry, Lesson
 from superteach.privacy import PRIVACY
-from superteach.report.markup import size_text
+from superteach.report.markup import decimals, percent_of, size_text
 from superteach.report.words import STAGES
 from superteach.types import Label
 

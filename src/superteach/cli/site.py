@@ -16,7 +16,7 @@ import typer
 
 from superteach.cli.lines import say, warn
 from superteach.exceptions import SettingError, SuperteachError, reason_of
-from superteach.io.atomic import hold, write_text
+from superteach.io.atomic import hold, write_durably, write_text
 
 if TYPE_CHECKING:
     from superteach.federated.box import Box
@@ -51,8 +51,7 @@ def new(
     from superteach.cli.request import listed_in
     from superteach.federated.box import open_box
     from superteach.federated.documents import own_key, public_of, read
-    from superteach.federated.rows import open_holding
-    from superteach.federated.site import keep
+    from superteach.federated.rows import read_table
     from superteach.privacy.policy import draft, read_policy, template
 
     if folder.exists():
@@ -68,18 +67,18 @@ def new(
     place = box or document.body["box"]
     open_box(place)
     name, listed = document.body["site"], listed_in(features)
-    holding = open_holding(name, data, target, listed)
-    policy = template([document.author]) + draft(holding.count, holding.pool.columns, target, holding.labels())
+    table = read_table(name, data, target, listed)
+    policy = template([document.author]) + draft(table.count, table.pool.columns, target, table.labels())
     settings = {"name": name, "data": str(data.resolve()), "target": target, "box": place}
     if listed is not None:
         settings["features"] = listed
     folder.mkdir(mode=0o700, parents=True)
-    keep(folder / "invitation.json", document.data)
+    write_durably(folder / "invitation.json", document.data)
     write_text(folder / "policy.toml", policy)
     write_text(folder / "site.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
     key = public_of(own_key(folder))
-    holding.check(read_policy(folder / "policy.toml"))
-    say(f"{name}: {holding.count:,} rows with {len(holding.pool.columns)} columns stay in {data}.")
+    table.check(read_policy(folder / "policy.toml"))
+    say(f"{name}: {table.count:,} rows with {len(table.pool.columns)} columns stay in {data}.")
     say(f"Read {folder / 'policy.toml'}, which says what may leave, and change it as you like. Then run")
     say(f"    superteach site run {folder}")
     say(f"This site's public key is  {key}")
@@ -151,15 +150,15 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Show what this site has answered, what it has spent, and what needs its owner."""
-    from superteach.federated.answering import Answering
+    from superteach.federated.runner import Runner
     from superteach.federated.site import Site
 
     site = Site(folder)
-    answering = Answering(site)
-    policy = answering.policy()
+    runner = Runner(site)
+    policy = runner.policy()
     facts = site.status() | {"privacy": list(policy.privacy)}
     if "dp" in policy.privacy:
-        ledger = answering.ledger(policy)
+        ledger = runner.ledger(policy)
         facts |= {"epsilon": ledger.epsilon, "left": ledger.left, "delta": ledger.delta, "paid": len(ledger.entries())}
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
@@ -179,15 +178,15 @@ def status(
 
 def serve(site: Site, box: Box, linger: float, parent: int = 0) -> None:
     """Answer what waits, and go on as long as something comes within `linger` seconds."""
-    from superteach.federated.answering import Answering
     from superteach.federated.box import Pause
+    from superteach.federated.runner import Runner
 
-    answering, pause, last = Answering(site), Pause(box.patience), time.monotonic()
+    runner, pause, last = Runner(site), Pause(box.patience), time.monotonic()
     while True:
-        news = answering.work()
+        news = runner.work()
         news |= _look(site, box)
         if not site.pending():
-            news |= answering.finish()
+            news |= runner.finish()
         last = time.monotonic() if news else last
         if time.monotonic() - last > linger or (parent and os.getppid() != parent):
             return
@@ -225,12 +224,12 @@ def _in_child(site: Site, box: Box) -> Site:
             os.kill(child, signal.SIGTERM)
             os.waitpid(child, 0)
         raise
-    found = Site(site.folder)
-    found.heard = site.heard
+    anew = Site(site.folder)
+    anew.on_notice = site.on_notice
     if status:
-        found.notice(f"the process that answers ended with status {status}; it is started again")
+        anew.notice(f"the process that answers ended with status {status}; it is started again")
         time.sleep(1.0)
-    return found
+    return anew
 
 
 def _look(site: Site, box: Box) -> bool:
@@ -258,7 +257,7 @@ def _alone(folder: Path) -> Iterator[Site]:
     handle, other = hold(folder / "lock")
     if handle < 0:
         raise SettingError(f"{str(folder)!r} is run by another process ({other}): one is enough")
-    site.heard = lambda text: say(f"{site.name}: {text}")
+    site.on_notice = lambda text: say(f"{site.name}: {text}")
     try:
         yield site
     finally:

@@ -49,7 +49,8 @@ def penalty_of(kind: str, C: float | None, alpha: float | None) -> tuple[str, fl
         raise SettingError(f"--C={C:g} does not go with --learner {kind}; its penalty is --alpha")
     penalty, given = ("C", C) if kind in INVERSE else ("alpha", alpha)
     strength = 1.0 if given is None else given
-    if not 0.0 < strength < math.inf:
+    unpenalised = strength == math.inf and kind == "logistic"
+    if not (0.0 < strength < math.inf or unpenalised):
         raise SettingError(f"--{penalty} {strength:g} must be a finite number above 0")
     return penalty, strength
 

@@ -41,8 +41,9 @@ CURVED_WIDTH = 500
 output, as large as Newton's largest. On digits lessons take half the time that they take by L-BFGS alone."""
 DEPENDENT = 1e-11
 """Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
-
-ROUGHLY = 1e-3
+CANCELLED = 1e-10
+"""Share of a column's mean square below which its variance, taken from the same sum, is lost to rounding."""
+ROUGHLY = 1e-2
 """Tolerance of fits that a lesson is only compared with."""
 STILL = 1e-7
 """Share of the length of predictions by which a goal may move them where it is moved along directions that no row sees."""
@@ -104,6 +105,22 @@ class FederatedProblem:
             assert sums.curvature is not None
             return np.asarray(sums.curvature / float(loss.terms(np.zeros(1), np.ones(1)).curvature[0]))
         return self.federation.curvature("square", "all", np.zeros(own))
+
+    def column_spread(self) -> Array | None:
+        """Standard deviations of raw columns (root mean squares without an intercept), from sums that are there already.
+
+        They are NaN where the mean is so large that nothing is left of them; None for wide models.
+        """
+        if self.scaling.scale is not None:
+            return self.scaling.scale.copy()
+        if self.wide:
+            return None
+        squares = np.diag(self.gram)[: self.federation.features] / self.rows
+        if not self.scaling.constant:
+            return np.sqrt(squares)
+        mean = self.gram[: self.federation.features, -1] / (self.rows * self.scaling.constant)
+        variance = squares - np.square(mean)
+        return np.sqrt(np.where(variance > CANCELLED * squares, variance, np.nan))
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array, Array]:
@@ -196,7 +213,7 @@ class FederatedProblem:
             if missing:
                 return f"{kept.rows} sample(s) have no row of {missing} of the {learner.outputs} classes"
         if not learner.ridge and (dependent := self.dependent(rows)):
-            return f"{kept.rows} sample(s) leave least squares undetermined (columns {listed(dependent)})"
+            return f"{kept.rows} sample(s) leave the model undetermined (columns {listed(dependent)})"
         return learner.refuses(kept.rows, kept.positive)
 
     def dependent(self, rows: RowSet) -> list[object]:
@@ -255,14 +272,14 @@ def setup(federation: Federation, learner: Learner, solver: object, standardize:
     if not learner.ridge:
         if problem.wide:
             raise DataError(
-                f"LinearRegression with {problem.width} coefficients is too wide to see whether it is determined; "
-                "leave columns out, or use Ridge(alpha)"
+                f"a learner without a penalty has too many coefficients, {problem.width}, to see if its model is unique; "
+                "leave columns out, or give it a penalty (Ridge, a finite C)"
             )
         dependent = problem.dependent("all")
         if dependent:
             raise DataError(
-                f"LinearRegression has no unique model on these {rows} rows: columns {listed(dependent)} are linearly "
-                "dependent; leave one of them out, or use Ridge(alpha)"
+                f"without a penalty no unique model belongs to these {rows} rows: columns {listed(dependent)} are linearly "
+                "dependent; leave one of them out, or give the learner a penalty (Ridge, a finite C)"
             )
     return problem
 

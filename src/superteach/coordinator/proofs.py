@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
+from superteach.losses.scalar import Squared
 from superteach.optim.problem import ridge_penalty
 from superteach.protocol.queries import Envelope as AskEnvelope
 from superteach.selection import certificate
@@ -90,7 +91,25 @@ def prove(
         own = certificate.margin(plain, direction, ask)
         if reached > best.radius and own > 0.0:
             best = Proof(direction, own, reached)
-    return best._replace(radius=best.radius * (1.0 - certificate.SAFETY))
+    proved = best.radius * (1.0 - certificate.SAFETY)
+    return best._replace(radius=max(proved, noise_free_radius(problem, goal)))
+
+
+def noise_free_radius(problem: FederatedProblem, goal: Array) -> float:
+    """How far the goal is from all models that ridge learns where y = Xw without noise; 0 where that is not known.
+
+    Without an intercept it then ends at A w with 0 ≤ A ≤ I, so inside the ball with diameter [0, w].
+    """
+    learner = problem.learner
+    plain = problem.measure == "coefficients" and learner.intercept == "none" and problem.scaling.scale is None
+    if not plain or problem.wide or not isinstance(learner.loss, Squared) or not learner.ridge:
+        return 0.0
+    zero = problem.losses.moments(np.zeros_like(goal), 2)
+    assert zero.curvature is not None
+    truth: Array = np.linalg.pinv(zero.curvature, hermitian=True, rcond=1e-13) @ -zero.gradient
+    if problem.losses.moments(truth, 1).value > 1e-20 * zero.value:
+        return 0.0
+    return max(0.0, float(np.linalg.norm(goal - truth / 2.0) - np.linalg.norm(truth) / 2.0))
 
 
 def again(problem: FederatedProblem, goal: Array, size: int, proof: Proof) -> Proof | None:

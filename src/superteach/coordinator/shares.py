@@ -41,7 +41,9 @@ def check(settings: Settings, learner: Learner, declared: tuple[int, ...], width
         )
     if not learner.ridge:
         raise SettingError(
-            Setting("privacy", privacy), " does not go with a learner without a penalty; use ", Setting("privacy", "none")
+            Setting("privacy", privacy),
+            " does not go with a learner without a penalty; use ",
+            Setting("privacy", "none"),
         )
     if settings.standardize:
         raise SettingError(
@@ -59,9 +61,7 @@ def check(settings: Settings, learner: Learner, declared: tuple[int, ...], width
                 Setting("privacy", "isolated"),
             )
         if width > NEWTON_WIDTH:
-            raise SettingError(
-                Setting("privacy", "dp"), f" works for up to {NEWTON_WIDTH} columns, there are {width}"
-            )
+            raise SettingError(Setting("privacy", "dp"), f" works for up to {NEWTON_WIDTH} columns, there are {width}")
     size = budget.lesson_sizes(settings.budget, rows, width)[0]
     if size > MOST_OF_POOL * rows:
         raise BudgetError(
@@ -106,7 +106,7 @@ def teach_shares(federation: Federation, learner: Learner, goal: Array, settings
     engine.keep(mode)
     if settings.privacy == "isolated":
         rows = fair_shares(engine.declared, len(inside), size, engine.most)
-        found = Split(rows, rows[:, None] / size * target)
+        shares = Split(rows, rows[:, None] / size * target)
     else:
         federation.stage = "releases"
         asked = CountMagnitudes(*about)
@@ -115,11 +115,11 @@ def teach_shares(federation: Federation, learner: Learner, goal: Array, settings
         moments = SecondMoments(*about, weights)
         released = federation.gather(moments)
         noise = mode.deviation(moments.release)
-        found = split(released, weights, noise, engine.declared, target, size, engine.most)
+        shares = split(released, weights, noise, engine.declared, target, size, engine.most)
     federation.stage = "choice"
-    counted = tuple(int(number) for number in found.rows)
-    federation.gather(ChooseShare(*about, penalty, counted, found.targets, settings.random_state))
-    carriers = int(np.count_nonzero(found.rows))
+    counted = tuple(int(number) for number in shares.rows)
+    federation.gather(ChooseShare(*about, penalty, counted, shares.targets, settings.random_state))
+    carriers = int(np.count_nonzero(shares.rows))
     return Outcome(
         f"{carriers} of {federation.teachers} teachers chose rows for a share of the goal each, and said nothing"
     )

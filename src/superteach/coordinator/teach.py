@@ -35,9 +35,6 @@ from superteach.types import Array
 _LOG = logging.getLogger(__name__)
 MOVES = 6
 """Points of a set that are aimed at after the first, where a proof says that it cannot be taught."""
-LEAST_MOVE = 0.02
-"""Share of the distance to the set that a further point must take away."""
-
 SHIFTED = 1e-6
 """Share of its length by which a goal must be moved along directions that no row sees before a lesson speaks of it."""
 
@@ -173,6 +170,7 @@ def _with_sums(
         cost=cost,
         delivered=True,
         pool_model=problem.scaling.raw(pool),
+        column_spread=problem.column_spread(),
     )
 
 
@@ -207,7 +205,7 @@ def _drawn_instead(problem: FederatedProblem, walk: path.Walk, raw_goal: Array, 
     drawn = methods.find("random").start(problem, problem.scaling.inside(raw_goal), settings)
     try:
         found = path.lowest(problem, drawn, [walk.point.size], raw_goal)
-    except BudgetError:  # a class is missing among them
+    except (BudgetError, NotConverged):  # a class is missing among them, or a plane separates them
         found = walk
     if found.point.distance < walk.point.distance:
         others = tuple(point for point in walk.points if point.size != found.point.size)
@@ -283,7 +281,7 @@ def _moved(
         problem.federation.sum(Recall("goal", True))
         nearer = wanted.moved_to(problem, walk.model)
         found, tried = walked(nearer)
-        if tried.point.distance >= (1.0 - LEAST_MOVE) * walk.point.distance:
+        if tried.point.distance >= walk.point.distance:
             problem.federation.sum(Recall("goal", False))
             break
         chooser, walk, goal = found, tried, nearer

@@ -18,7 +18,7 @@ from superteach.engines.base import add_up
 from superteach.engines.replies import reply_of, values_of
 from superteach.exceptions import TeachingError
 from superteach.protocol import wire
-from superteach.protocol.partitions import Home, Member, Seat, Task, Told
+from superteach.protocol.partitions import Home, Member, Seat, Task, PartitionReply
 from superteach.protocol.queries import EVERYTHING, Query
 from superteach.types import Array, Positions
 
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 class Jobs(Protocol):
     """How tasks get to workers."""
 
-    def visit(self, task: Task) -> Iterable[Told]:
+    def visit(self, task: Task) -> Iterable[PartitionReply]:
         """Run a task in every worker: each answers for the partitions that it holds."""
 
-    def load(self, task: Task) -> Iterable[Told]:
+    def load(self, task: Task) -> Iterable[PartitionReply]:
         """Run a task for each partition of `task.homes` (none: for all there are), with its rows."""
 
 
@@ -129,9 +129,11 @@ class Spark:
                 "write it to Parquet first and teach from there"
             )
 
-    def _hear(self, found: dict[tuple[int, int], bytes], missing: dict[int, Home], told: Iterable[Told]) -> None:
+    def _hear(
+        self, found: dict[tuple[int, int], bytes], missing: dict[int, Home], replies: Iterable[PartitionReply]
+    ) -> None:
         """Take replies of whole partitions, and note where each lives now."""
-        for one in told:
+        for one in replies:
             found[one.partition, one.place] = one.reply
             self._homes[one.partition] = self._homes[one.partition]._replace(worker=one.worker)
         for part in [part for part in missing if all((part, k) in found for k in range(len(missing[part].seats)))]:

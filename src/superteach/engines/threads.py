@@ -12,7 +12,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from superteach.engines.base import add_up
-from superteach.exceptions import DataError, TeachingError
+from superteach.exceptions import DataError, SettingError, TeachingError
 from superteach.privacy.accounting import Mode
 from superteach.privacy.guard import Guard
 from superteach.protocol.messages import Answers, Sealed, Turn
@@ -32,6 +32,12 @@ class Threads:
     """
 
     def __init__(self, teachers: Sequence[Answers], threads: int | None = None) -> None:
+        if not isinstance(teachers, Sequence) or not all(hasattr(one, "start") for one in teachers):
+            raise DataError(f"Threads takes a list of teachers, got a {type(teachers).__name__}: Threads([teacher, …])")
+        if threads is not None and threads < 1:
+            raise SettingError(
+                f"threads={threads!r} must be an int of at least 1, or None for as many as there are cores"
+            )
         self._teachers = tuple(teachers)
         if not self._teachers:
             raise DataError("there is no teacher: at least one owner of rows is needed")

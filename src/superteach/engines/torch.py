@@ -82,6 +82,12 @@ class Torch:
         import torch
 
         names = (self.device,) if isinstance(self.device, str) else self.device
+        if not isinstance(names, tuple | list) or any(
+            type(name).__module__.startswith("superteach.") for name in names
+        ):
+            raise SettingError(
+                f"Torch takes the name of a device, such as engine=Torch('cuda'), got a {type(names).__name__}"
+            )
         try:
             found = [torch.zeros(1, dtype=torch.float64, device=name).device for name in names]
         except (RuntimeError, AssertionError, TypeError) as error:
@@ -112,6 +118,8 @@ def last_layer(module: Foreign, loader: Iterable[tuple[Foreign, Foreign]]) -> Em
         import torch
     except ImportError:
         raise MissingExtra("torch", "torch", "rows of a network's last layer") from None
+    if not isinstance(module, torch.nn.Module):
+        raise LearnerError(f"last_layer takes a torch.nn.Module and batches, got a {type(module).__name__}")
     layers = [part for part in module.modules() if isinstance(part, torch.nn.Linear)]
     if not layers:
         raise LearnerError(f"{type(module).__name__} has no torch.nn.Linear, so it has no last layer to teach")

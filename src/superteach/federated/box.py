@@ -15,14 +15,13 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from superteach.exceptions import MissingExtra, SettingError, reason_of
-from superteach.federated.documents import MOST_BYTES_NONE, Document
+from superteach.federated.documents import Document
 
 FILE = re.compile(r"(\d{4,6})-(order|question|receipt|reply-([A-Za-z0-9][A-Za-z0-9_-]{0,62}))-[0-9a-f]{32}\.json")
 MEMBER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,62})-[0-9a-f]{32}\.json")
@@ -125,17 +124,17 @@ class RemoteBox:
             else:
                 self._files, self._root = fsspec.core.url_to_fs(url, skip_instance_cache=True)
             self._files.makedirs(self._root, exist_ok=True)
-            self._files.ls(self._root.partition("/")[0])
+            self._files.ls(self._root.partition("/")[0] or self._root)  # of S3 the bucket, for folders are not there
         except Exception as error:  # every service has errors of its own
             raise SettingError(f"box {url!r} cannot be reached: {reason_of(error)}") from None
 
     def list(self, folder: str) -> list[str]:
         try:
             self._files.invalidate_cache()
-            found: Any = self._files.ls(f"{self._root}/{folder}", detail=False)
+            names: Any = self._files.ls(f"{self._root}/{folder}", detail=False)
         except FileNotFoundError:
             return []
-        return sorted(str(one).rstrip("/").rsplit("/", 1)[-1] for one in found)
+        return sorted(str(one).rstrip("/").rsplit("/", 1)[-1] for one in names)
 
     def get(self, name: str, most: int) -> bytes:
         try:
@@ -152,19 +151,6 @@ class RemoteBox:
         with self._files.open(temporary, "wb") as file:
             file.write(data)
         self._files.mv(temporary, path)
-
-
-def carry(one: Box, other: Box, lessons: Iterable[str] | None = None, most: int = MOST_BYTES_NONE) -> int:
-    """Copy into `other` what it lacks of `one`; return how many files that were."""
-    copied = 0
-    folders = ["members", *(f"lessons/{name}" for name in (one.list("lessons") if lessons is None else lessons))]
-    for folder in folders:
-        there = set(other.list(folder))
-        for name in one.list(folder):
-            if name not in there and (MEMBER if folder == "members" else FILE).fullmatch(name):
-                other.put(f"{folder}/{name}", one.get(f"{folder}/{name}", most))
-                copied += 1
-    return copied
 
 
 class Pause:

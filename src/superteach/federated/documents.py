@@ -10,12 +10,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -45,6 +44,8 @@ SKEW = timedelta(hours=1)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 ID = re.compile(r"[0-9a-f]{64}")
 KEY = re.compile(r"ed25519:[A-Za-z0-9+/]{43}=")
+RELEASE = re.compile(r"[0-9A-Za-z.+!-]{1,60}")
+"""A version of superteach: it is shown on terminals."""
 Check = Callable[[Any], bool]
 
 
@@ -84,9 +85,9 @@ def _price(value: Any) -> bool:
 _QUESTION = {"number": _is(int), "to": _texts, "query": _is(dict)}
 KINDS: dict[str, dict[str, Check]] = {
     "invitation": {"federation": _fits(NAME), "site": _fits(NAME), "box": _is(str), "secret": _fits(ID)},
-    "membership": {"site": _fits(NAME), "proof": _fits(ID), "version": _is(str), "rows": _is(int), "columns": _texts,
+    "membership": {"site": _fits(NAME), "proof": _fits(ID), "version": _fits(RELEASE), "rows": _is(int), "columns": _texts,
                    "target": _is(str), "labels": _labels, "privacy": _texts, "share": _part},
-    "order": {"nonce": _fits(ID), "version": _is(str), "learner": _is(dict), "columns": _texts, "target": _is(str),
+    "order": {"nonce": _fits(ID), "version": _fits(RELEASE), "learner": _is(dict), "columns": _texts, "target": _is(str),
               "classes": _labels, "roster": _seats, "privacy": _is(str), "size": _is(int), "price": _price, **_QUESTION},
     "question": _QUESTION,
     "reply": {"site": _fits(NAME), "number": _is(int), "status": lambda value: value in ("ok", "refused", "failed"),
@@ -224,24 +225,6 @@ def _moment(text: str) -> datetime:
 
 def _written(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def from_numbers(values: Sequence[Any]) -> list[Any]:
-    """Write numbers as JSON has them; infinities and NaN as texts."""
-    if values and isinstance(values[0], list):
-        return [from_numbers(one) for one in values]
-    return [one if math.isfinite(one) else repr(one) for one in values]
-
-
-def to_numbers(values: object) -> list[Any]:
-    """Read such numbers, or lists of them, or raise ValueError."""
-    if type(values) is not list:
-        raise ValueError(values)
-    if any(type(one) is list for one in values):
-        return [to_numbers(one) for one in values]
-    if not all(type(one) in (int, float) or one in ("inf", "-inf", "nan") for one in values):
-        raise ValueError(values)
-    return [float(one) for one in values]
 
 
 def public_of(key: Ed25519PrivateKey) -> str:

@@ -7,23 +7,18 @@ lesson that was interrupted is run again from its first question, and whatever w
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 
 from superteach.engines.base import add_up
 from superteach.exceptions import BadReply, QueryRefused, TeacherLost, TeachingError
 from superteach.federated.box import FILE, Box, Pause, file_name
+from superteach.federated.coordinator import LessonRecord, Terms
 from superteach.federated.documents import MOST_BYTES, MOST_BYTES_NONE, Document, canonical, read, shown, sign
-from superteach.federated.federation import Home, Terms
-from superteach.federated.questions import read_query, read_reply, write_query
-from superteach.federated.site import keep
 from superteach.privacy.accounting import Mode
 from superteach.protocol.queries import Query
+from superteach.protocol.wire import query_as_json, reply_from_json
 from superteach.types import Array, Json
 
 SOON = 1.5
@@ -33,9 +28,6 @@ AGAIN = 30.0
 GRACE = 1.0
 """Seconds for which other replies are waited for after a refusal, so that it can be said who has paid."""
 
-LOOKS = 20
-"""Looks for the last document of a lesson in a box that may lose some."""
-
 
 class Unanswered(TeacherLost):
     """Replies are missing, and nobody waits for them any longer; the lesson goes on by the same command."""
@@ -43,115 +35,13 @@ class Unanswered(TeacherLost):
     told = "no reply yet from {teacher}: {reason}"
 
 
-class Lesson:
-    """A lesson in the coordinator's home."""
-
-    def __init__(self, home: Home, request: Json, folder: Path | None = None) -> None:
-        """Open the lesson in `folder`, or prepare a new one, which is there from its first question on."""
-        self.home, self.request, self.folder = home, request, folder
-        self.order: Document | None = None
-        self.questions: dict[int, Document] = {}
-        self.replies: dict[tuple[int, str], Document] = {}
-        self.receipt: Document | None = None
-        for path in sorted(folder.glob("*.json")) if folder else ():
-            if path.name != "request.json":
-                self._remember(read(path.read_bytes(), MOST_BYTES_NONE))
-
-    def _remember(self, document: Document) -> None:
-        if document.kind == "reply":
-            self.replies[document.body["number"], document.body["site"]] = document
-        elif document.kind == "receipt":
-            self.receipt = document
-        else:
-            self.questions[document.body["number"]] = document
-            self.order = document if document.kind == "order" else self.order
-
-    @classmethod
-    def all(cls, home: Home) -> list[Lesson]:
-        """List all lessons, the oldest first."""
-        found = []
-        for place in (home.folder / "lessons").glob("[!.]*"):  # hidden ones were killed before they began
-            with suppress(FileNotFoundError):
-                found.append(cls(home, json.loads((place / "request.json").read_text("utf-8")), place))
-        known = [lesson for lesson in found if lesson.order is not None]
-        return sorted(known, key=lambda one: (one.order.content["issued"], one.id) if one.order else ("", ""))
-
-    @property
-    def id(self) -> str:
-        """Id of the order."""
-        return "" if self.order is None else self.order.id
-
-    @property
-    def name(self) -> str:
-        """Short name, for people."""
-        return self.id[:12]
-
-    @property
-    def fetched(self) -> bool:
-        """Whether its result was written."""
-        return self.folder is not None and (self.folder / "fetched").exists()
-
-    @property
-    def aborted(self) -> bool:
-        """Whether it was given up."""
-        return self.receipt is not None and self.receipt.body["outcome"] == "aborted"
-
-    @property
-    def payments(self) -> dict[str, Json]:
-        """What each site has paid for it."""
-        return {site: one.body["paid"] for (_, site), one in sorted(self.replies.items()) if one.body["paid"]}
-
-    @property
-    def paid(self) -> str:
-        """Say who has paid what."""
-        each = [f"{site} ε = {one['epsilon']:g}" for site, one in self.payments.items()]
-        return f"Paid for this lesson: {', '.join(each) or 'nothing, by nobody'}"
-
-    def asked_rows(self) -> dict[str, int]:
-        """Return how many rows each site was asked for, where a question said so."""
-        if self.order is None:
-            return {}
-        last = read_query(self.questions[max(self.questions)].body["query"], 1)
-        names = [seat["name"] for seat in self.order.body["roster"]]
-        return dict(zip(names, vars(last)["rows"], strict=True)) if last.silent else {}
-
-    def keep(self, document: Document) -> None:
-        """Keep a document, on the disk when this returns."""
-        assert self.folder is not None
-        keep(self.folder / file_name(document), document.data)
-        self._remember(document)
-
-    def begin(self, document: Document) -> None:
-        """Put a new lesson into the home: its folder is there with its order, or not at all."""
-        place = self.home.folder / "lessons" / document.id
-        hidden = place.with_name(f".{document.id[:16]}")
-        shutil.rmtree(hidden, ignore_errors=True)
-        hidden.mkdir(mode=0o700)
-        keep(hidden / "request.json", json.dumps(self.request, indent=1).encode())
-        keep(hidden / file_name(document), document.data)
-        os.rename(hidden, place)
-        self.folder = place
-        self._remember(document)
-
-    def end(self, box: Box, outcome: str, reason: str = "") -> None:
-        """Tell the sites that the lesson is over; said once, it stays so."""
-        if self.receipt is None:
-            self.keep(sign(self.home.key, "receipt", {"outcome": outcome, "reason": reason}, self.id, days=3650))
-        assert self.receipt is not None
-        name = file_name(self.receipt)
-        for _ in range(LOOKS):  # nobody looks after it once this command has ended
-            if name in box.list(f"lessons/{self.id}"):
-                break
-            box.put(f"lessons/{self.id}/{name}", self.receipt.data)
-
-
-class Documents:
+class DocumentEngine:
     """Asks the sites of a roster by documents in a box, and adds up their replies in its order."""
 
     def __init__(
         self,
         box: Box,
-        lesson: Lesson,
+        lesson: LessonRecord,
         terms: Terms,
         learner: Json,
         price: tuple[str, int, Json | None],
@@ -199,32 +89,34 @@ class Documents:
 
     def _ask(self, query: Query[object], number: int, names: Sequence[str]) -> Document:
         """Return the question with this number, which may have been asked before."""
-        lesson, written = self._lesson, write_query(query)
-        known = lesson.questions.get(number)
-        if known is None:
+        lesson, written = self._lesson, query_as_json(query)
+        document = lesson.questions.get(number)
+        if document is None:
             body = {"number": number, "to": list(names), "query": json.loads(canonical(written))}
             if lesson.order is None:
-                known = sign(lesson.home.key, "order", {"nonce": secrets.token_hex(32), **self._order, **body})
-                lesson.begin(known)
+                document = sign(
+                    lesson.coordinator.key, "order", {"nonce": secrets.token_hex(32), **self._order, **body}
+                )
+                lesson.begin(document)
             else:
-                known = sign(lesson.home.key, "question", body, lesson.id)
-                lesson.keep(known)
-        elif canonical(known.body["query"]) != canonical(written):
+                document = sign(lesson.coordinator.key, "question", body, lesson.id)
+                lesson.keep(document)
+        elif canonical(document.body["query"]) != canonical(written):
             raise TeachingError(
                 f"question {number} of lesson {lesson.name} was another one before it was interrupted (another version of a "
-                f"library, or a time limit?): give it up with  superteach lessons abort {lesson.home.folder} {lesson.name}"
+                f"library, or a time limit?): give it up with  {self._abort}"
             )
-        return known
+        return document
 
     def _values(self, query: Query[object], number: int, name: str) -> Array:
         try:
-            return read_reply(query, self._lesson.replies[number, name].body["numbers"])
+            return reply_from_json(query, self._lesson.replies[number, name].body["numbers"])
         except ValueError as error:
             raise BadReply(name, f"answered {query.name} with {shown(error, 200)}") from None
 
     def _collect(self, asked: Mapping[str, Document], enough: int) -> list[str]:
         """Wait until `enough` sites have replied to what they were asked; return who has."""
-        started = heard = time.monotonic()
+        started = last = time.monotonic()
         refused: dict[str, str] = {}
         pause, said, refused_at = Pause(self._box.patience), started + SOON - AGAIN, 0.0
         while True:
@@ -233,12 +125,12 @@ class Documents:
             if len(there) >= enough:
                 return there
             now = time.monotonic()
-            heard = now if news else heard
+            last = now if news else last
             missing = [name for name in asked if name not in there and name not in refused]
             refused_at = refused_at or (now if refused else 0.0)
             if refused and (not missing or now > refused_at + GRACE):
                 raise self._refusal(refused, missing)
-            if now - heard > self._wait:
+            if now - last > self._wait:
                 raise self._unanswered(missing, now - started)
             if now > said + AGAIN:
                 said = now
@@ -280,12 +172,17 @@ class Documents:
                 refused[match[3]] = shown(reply.body["reason"])
         return news
 
+    @property
+    def _abort(self) -> str:
+        """The command that gives the lesson up."""
+        return f"superteach lessons abort {self._lesson.coordinator.folder} {self._lesson.name}"
+
     def _refusal(self, refused: Mapping[str, str], missing: Sequence[str]) -> QueryRefused:
         each = "; ".join(f"site {name} refuses: {reason}" for name, reason in refused.items())
         rest = f" Not heard from: {', '.join(missing)}." if missing else ""
         return QueryRefused(
             f"{each}. {self._lesson.paid}.{rest} Once that is mended at the site the same command goes on, and nobody pays "
-            f"twice; or give the lesson up with  superteach lessons abort {self._lesson.home.folder} {self._lesson.name}"
+            f"twice; or give the lesson up with  {self._abort}"
         )
 
     def _unanswered(self, missing: Sequence[str], seconds: float) -> Unanswered:

@@ -1,9 +1,17 @@
-"""What a site holds: its file of rows, and what is written of the rows that a lesson chose."""
+"""A site's table: rows that its policy lets take part, and what is written of the rows that a lesson chose.
+
+People with several rows: the owner names the column that says whose row it is, and how many rows of one person take part at
+most. Rows beyond that stay out of lessons, in silence. What leaves changes with a whole person by at most that many times
+what one row changes, so the table pays that many times the μ.
+"""
 
 from __future__ import annotations
 
+import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +22,13 @@ from superteach.io.atomic import write_bytes
 from superteach.io.tables import Pool, read_columns, read_pool
 from superteach.io.validation import Part, check_finite, take_numbers
 from superteach.losses.scalar import Squared
-from superteach.privacy.persons import within_bound
 from superteach.privacy.policy import Label, Policy
-from superteach.types import Positions
+from superteach.types import Mask, Positions, Raw
 
 
 @dataclass(frozen=True, eq=False)
-class Holding:
-    """One site's rows as they lie in memory, and where they came from."""
+class SiteTable:
+    """One site's rows in memory, and the file they came from."""
 
     name: str
     pool: Pool
@@ -47,12 +54,14 @@ class Holding:
             raise SettingError(
                 "the policy declares nothing of the rows: add the table [declared] (superteach site new)"
             )
-        columns = "columns", sorted(self.pool.columns), sorted(declared.columns)
-        for what, here, stated in (columns, ("target", [self.target], [declared.target])):
+        for what, here, stated in (
+            ("columns", set(self.pool.columns), set(declared.columns)),
+            ("target", {self.target}, {declared.target}),
+        ):
             if here != stated:
-                odd = sorted(set(here) ^ set(stated))
                 raise SettingError(
-                    f"the policy declares other {what} than the file has ({listed(odd)}): mend [declared], or the file"
+                    f"the policy declares other {what} than the file has ({listed(sorted(here ^ stated))}): mend "
+                    "[declared], or the file"
                 )
         part = self.pool.parts[0]
         if declared.labels is not None:
@@ -67,13 +76,13 @@ class Holding:
             take_numbers(part, Squared())
         check_finite(part, self.pool.columns, self.pool.parts)
 
-    def bounded(self, policy: Policy) -> Holding:
+    def bounded(self, policy: Policy) -> SiteTable:
         """Leave out, in silence, rows of one person beyond those that the policy lets take part."""
         if policy.identity is None:
             return self
         numbers = self.pool.row_numbers[0]
         people = read_columns(self.name, self.pool.files[0], policy.identity)[policy.identity][numbers]
-        kept = np.flatnonzero(within_bound(people, policy.rows_per_person))
+        kept = np.flatnonzero(first_rows_of_each(people, policy.rows_per_person))
         part = self.pool.parts[0]
         target, features = np.asarray(part.take_target())[kept], part.take_features()[kept]
         few = replace(part, features=features, target=target, ids=None, rows=None)
@@ -117,10 +126,39 @@ class Holding:
         return path
 
 
-def open_holding(name: str, data: str | Path, target: str, features: Sequence[str] | None = None) -> Holding:
+def read_table(name: str, data: str | Path, target: str, features: Sequence[str] | None = None) -> SiteTable:
     """Read and check a site's file."""
     pool = read_pool([data], target, None, features)
-    return Holding(name, replace(pool, parts=(replace(pool.parts[0], name=name),)), target)
+    return SiteTable(name, replace(pool, parts=(replace(pool.parts[0], name=name),)), target)
+
+
+def canonical(cell: object) -> str:
+    """Write one cell such that the same value has the same text whatever type, spelling or column around it."""
+    if isinstance(cell, bytes):
+        cell = cell.decode("utf-8", errors="backslashreplace")
+    if isinstance(cell, Real | np.bool_):
+        number = float(cell) + 0.0
+        if math.isnan(number):
+            return ""
+        return f"{int(number)}" if math.isfinite(number) and number == int(number) else f"{number!r}"
+    text = "" if cell is None or str(cell) in ("NaT", "<NA>", "None", "nan") else str(cell)
+    text = unicodedata.normalize("NFKC", text).strip().casefold()
+    try:
+        return canonical(float(text)) if text and text not in ("inf", "nan", "infinity") else text
+    except ValueError:
+        return text
+
+
+def first_rows_of_each(people: Raw, most: int) -> Mask:
+    """Mark the first `most` rows of each person; rows without a person count as one person's."""
+    cells, place = np.unique(np.asarray(people, dtype=object).astype(str), return_inverse=True)
+    names = np.unique([canonical(cell) for cell in cells], return_inverse=True)[1][place]
+    order = np.argsort(names, kind="stable")
+    first = np.flatnonzero(np.diff(names[order], prepend=-1))
+    rank = np.arange(len(names)) - np.repeat(first, np.diff(np.append(first, len(names))))
+    kept = np.zeros(len(names), dtype=np.bool_)
+    kept[order] = rank < most
+    return kept
 
 
 def _rows(source: Path, numbers: npt.NDArray[np.int64]) -> bytes:

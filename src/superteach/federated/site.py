@@ -2,7 +2,7 @@
 
 What a site says is a function of its policy, its rows and the documents it was sent, and all of these are files. It is asked
 a question twice and gives the same bytes twice; it is killed anywhere and goes on from its files. Nothing here needs NumPy,
-so that a site that waits stays small; `answering` has what looks at rows.
+so that a site that waits stays small; `runner` has what looks at rows.
 
     FOLDER/site.toml     name, file of rows, target, box; written once by `superteach site new`
     FOLDER/policy.toml   what the owner allows; read anew whenever it changes
@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import time
 import tomllib
 from collections.abc import Callable
@@ -42,7 +41,7 @@ from superteach.federated.documents import (
     shown,
     sign,
 )
-from superteach.io.atomic import stamp, write_bytes
+from superteach.io.atomic import stamp, write_bytes, write_durably
 from superteach.packages import VERSION
 
 if TYPE_CHECKING:
@@ -52,16 +51,6 @@ PARTS = ("lessons", "outbox", "ledger", "chosen")
 MOST_TRIES = 12
 """Looks at a file that is no document, each twice as late as the one before: a carrier may still be writing it."""
 MOST_NOTICES = 20
-
-
-def keep(path: Path, data: bytes) -> None:
-    """Write a file for its owner alone, whole or not at all, on the disk when this returns."""
-    write_bytes(path, data, private=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 @dataclass
@@ -107,8 +96,8 @@ class Site:
         self.over: set[str] = set()
         """Lessons that are over, or not this site's."""
         self.notices = self._old_notices()
-        self.heard: Callable[[str], None] = lambda text: None
-        """Who hears notices as they come."""
+        self.on_notice: Callable[[str], None] = lambda text: None
+        """Called with every new notice."""
         self._seen: set[str] = set()
         self._tries: dict[str, tuple[int, float]] = {}
         self._policy: tuple[object, Json] = (None, {})
@@ -133,7 +122,7 @@ class Site:
                 lesson.questions[one.body["number"]] = one
 
     def rules(self) -> Json:
-        """Return the policy's plain entries, read anew when the file has changed; `answering` checks all of it."""
+        """Return the policy's plain entries, read anew when the file has changed; `runner` checks all of it."""
         path = self.folder / "policy.toml"
         now = stamp(path)
         if self._policy[0] != now:
@@ -167,7 +156,7 @@ class Site:
             return
         line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}"
         self.notices = [*self.notices, line][-MOST_NOTICES:]
-        self.heard(text)
+        self.on_notice(text)
         with suppress(OSError), (self.folder / "notices.log").open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
@@ -203,10 +192,10 @@ class Site:
             return True
         else:
             self._check_number(document)
-            known = lesson.questions.setdefault(document.body["number"], document)
-            if known.id != document.id:
+            first = lesson.questions.setdefault(document.body["number"], document)
+            if first.id != document.id:
                 raise QueryRefused(f"lesson {lesson.name} has another question {document.body['number']} already")
-        keep(lesson.folder / file_name(document), document.data)
+        write_durably(lesson.folder / file_name(document), document.data)
         return True
 
     def _take_order(self, document: Document) -> None:
@@ -218,7 +207,7 @@ class Site:
         self._check_number(document)
         folder = self.folder / "lessons" / document.id
         folder.mkdir(mode=0o700, exist_ok=True)
-        keep(folder / file_name(document), document.data)
+        write_durably(folder / file_name(document), document.data)
         asked = {document.body["number"]: document} if self.name in document.body["to"] else {}
         self.lessons[document.id] = SiteLesson(folder, document, asked)
 
@@ -229,13 +218,12 @@ class Site:
 
     def pending(self) -> list[tuple[SiteLesson, int]]:
         """List questions that wait for a reply, in order; refusals wait again once policy or rows have changed."""
-        found = []
-        for lesson in self.lessons.values():
-            for number in sorted(lesson.questions):
-                reply = lesson.replies.get(number)
-                if lesson.receipt is None and (reply is None or (self.mended(lesson, reply))):
-                    found.append((lesson, number))
-        return found
+        return [
+            (lesson, number)
+            for lesson in self.lessons.values()
+            for number in sorted(lesson.questions)
+            if lesson.receipt is None and (number not in lesson.replies or self.mended(lesson, lesson.replies[number]))
+        ]
 
     def mended(self, lesson: SiteLesson, reply: Document) -> bool:
         """Tell whether a refusal may no longer hold."""
@@ -265,9 +253,9 @@ class Site:
         if status != "ok":
             (lesson.folder / "refused").write_text(self.conditions)
         elif self.rules().get("review", False):
-            keep(self.folder / "outbox" / file_name(document), document.data)
+            write_durably(self.folder / "outbox" / file_name(document), document.data)
         old = lesson.replies.get(number)
-        keep(lesson.folder / file_name(document), document.data)
+        write_durably(lesson.folder / file_name(document), document.data)
         lesson.replies[number] = document
         if old is not None:  # a refusal that no longer holds
             (lesson.folder / file_name(old)).unlink(missing_ok=True)
@@ -282,20 +270,20 @@ class Site:
         )
         if lesson is None:
             return False
-        known = lesson.replies.get(number)
-        if document.body["status"] == "ok" and (known is None or known.id != document.id):
+        kept = lesson.replies.get(number)
+        if document.body["status"] == "ok" and (kept is None or kept.id != document.id):
             self.notice(
                 f"the box holds a reply of this site to lesson {lesson.name} that its folder does not know, so an older "
                 "copy of the folder was put back; the reply was taken over, and what it cost is charged"
             )
-            keep(lesson.folder / "charge", b"")
-            keep(lesson.folder / file_name(document), document.data)
+            write_durably(lesson.folder / "charge", b"")
+            write_durably(lesson.folder / file_name(document), document.data)
             lesson.replies[number] = document
         return True
 
     def close(self, lesson: SiteLesson) -> None:
         """Note that a lesson is over."""
-        keep(lesson.folder / "done", b"")
+        write_durably(lesson.folder / "done", b"")
         self.over.add(lesson.order.id)
         del self.lessons[lesson.order.id]
 
@@ -318,11 +306,11 @@ class Site:
             "share": rules.get("share", 1.0),
         }
         with suppress(OSError, QueryRefused):
-            known = read(path.read_bytes())
-            if known.body == body and known.author == self.public:
-                return known
+            last = read(path.read_bytes())
+            if last.body == body and last.author == self.public:
+                return last
         document = sign(self.key, "membership", body, self.invitation.id, days=3650)
-        keep(path, document.data)
+        write_durably(path, document.data)
         return document
 
     def sync(self, box: Box) -> bool:
@@ -385,15 +373,15 @@ class Site:
     def approve(self, name: str) -> int:
         """Let replies in the outbox go whose lesson or file begins with `name` ("all": every one); return how many."""
         waiting = self.waiting()
-        found = [
+        chosen = [
             one for one in waiting if name == "all" or one.answers.startswith(name) or file_name(one).startswith(name)
         ]
-        if not found:
+        if not chosen:
             listed = ", ".join(file_name(one) for one in waiting) or "none"
             raise SettingError(f"no reply that waits for approval is named {name!r}; there are {listed}")
-        for one in found:
+        for one in chosen:
             (self.folder / "outbox" / file_name(one)).unlink()
-        return len(found)
+        return len(chosen)
 
     def waiting(self) -> list[Document]:
         """List replies that wait for a person."""

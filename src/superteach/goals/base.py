@@ -159,11 +159,15 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
         raise GoalError(
             f"the goal is the {kind} {shorten(str(goal), 40)!r}; give its numbers, a dict by column name, or a fitted model"
         )
+    if isinstance(goal, np.ma.MaskedArray) and np.ma.getmaskarray(goal).any():
+        raise GoalError("the goal is a masked array whose masked entries would be used; fill them")
     try:
         given = _real(goal)
-    except (TypeError, ValueError, OverflowError) as error:
-        wanted = "a vector of numbers, a fitted model, or an object with vector(problem)"
-        raise GoalError(f"the goal must be {wanted}, got {type(goal).__name__}: {error}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise GoalError(
+            f"the goal is a {type(goal).__name__} that holds more than real numbers; give numbers, a dict by column "
+            "name, a fitted model, or a goal of superteach.goals such as FromData(X, y)"
+        ) from None
     vector = given.ravel()
     intercept, outputs = learner.intercept != "none", learner.outputs
     width = outputs * (features + intercept)

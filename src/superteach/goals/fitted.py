@@ -13,6 +13,7 @@ from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
 from superteach.exceptions import GoalError, Setting, SettingError, listed
 from superteach.goals.base import OptionSource, find_column
 from superteach.goals.parse import same_labels
+from superteach.io.frames import load
 from superteach.learner import Learner, fit
 from superteach.losses.scalar import Loss, Poisson
 from superteach.optim import LBFGS, Newton
@@ -71,6 +72,9 @@ class Without:
         """Name or number one column or several."""
         if not columns:
             raise GoalError("goals.Without names no column; name one, or several")
+        for one in columns:
+            if isinstance(one, list | tuple | set):
+                raise GoalError(f"goals.Without takes columns one by one, such as Without('age', 'sex'), got {one!r}")
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "option", f"without:{','.join(map(str, columns))}")
 
@@ -154,7 +158,7 @@ class FromData:
         width = features.shape[1]
         if width != len(columns):
             raise GoalError(f"{_SET} has {width} columns, the rows have {len(columns)}; give it the same columns")
-        for theirs, ours in zip(getattr(self.X, "columns", columns), columns, strict=True):
+        for theirs, ours in zip(getattr(load(self.X), "columns", columns), columns, strict=True):
             if isinstance(theirs, str) and isinstance(ours, str) and theirs != ours:
                 raise GoalError(
                     f"{_SET} has column {theirs!r} where the rows have {ours!r}; "
@@ -187,9 +191,11 @@ def _usable(X: object, y: object, loss: Loss) -> tuple[Raw | sparse.csr_matrix, 
     """Return rows as float64 (csr where sparse) and labels or targets, as scikit-learn's own estimators take them."""
     from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
+    if y is None:
+        raise GoalError(f"{_SET} has no targets, y is None; give goals.FromData(X, y)")
     try:
-        features = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
-        target = column_or_1d(y)
+        features = check_array(load(X), accept_sparse="csr", dtype=np.float64, input_name="X")
+        target = column_or_1d(load(y))
         check_consistent_length(features, target)
         if not loss.classifies:
             target = check_array(target, ensure_2d=False, dtype=np.float64, input_name="y")

@@ -60,10 +60,15 @@ def goal_vector(
     if classes is not None and theirs is not None and not same_labels(theirs, classes):
         raise GoalError(f"{where} is for labels {theirs!r}, the rows have {np.asarray(classes).tolist()!r}")
     if intercept and stored.get("intercept") is None:
-        raise GoalError(f"{where} has no 'intercept', but the learner fits one: add it, or fit none (--no-intercept)")
+        raise GoalError(
+            f"{where} has no 'intercept', but the learner fits one: add it, or fit none "
+            "(fit_intercept=False, --no-intercept)"
+        )
     offset = _goal_numbers([stored.get("intercept") or 0.0], where, "intercept")
     if not intercept and offset[0] != 0.0:
-        raise GoalError(f"{where} has an intercept of {offset[0]:g}, but the learner fits none; fit one (--intercept)")
+        raise GoalError(
+            f"{where} has an intercept of {offset[0]:g}, the learner fits none: fit one (fit_intercept=True or --intercept)"
+        )
     vector = np.append(slope, offset) if intercept else slope
     return -vector if _speaks_for_first(stored, where, classes) else vector
 

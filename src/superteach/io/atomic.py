@@ -32,6 +32,16 @@ def write_bytes(path: Path, content: bytes, private: bool = False) -> None:
         raise
 
 
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone, whole or not at all, on the disk when this returns: a power cut cannot undo it."""
+    write_bytes(path, content, private=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def unmasked(mode: int) -> int:
     """Return what the user's mask leaves of rights: those of a file or folder that is made in the plain way."""
     mask = os.umask(0)

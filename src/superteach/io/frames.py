@@ -9,11 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import _safe_indexing
 
-from superteach.exceptions import DataError, DataTypeError, counted, shorten
-from superteach.io.validation import find_missing
-from superteach.types import Foreign, Raw
+from superteach.exceptions import DataError, DataTypeError, counted, listed, shorten
+from superteach.types import Foreign, Mask, Raw
 
 Rows = TypeVar("Rows")
 _REMEDY = {
@@ -43,12 +41,38 @@ def our_errors(table: object = None) -> Iterator[None]:
         raise kind(shorten(" ".join(text.split()), 400)) from error
 
 
-def check_container(table: object, what: str = "X") -> None:
+def load(table: Foreign) -> Foreign:
+    """Bring rows into memory that a polars LazyFrame or a Hugging Face Dataset holds back; return others as they are."""
+    if _is_lazy(table):
+        return table.collect()
+    return table.to_pandas() if _is_dataset(table) else table
+
+
+def _is_lazy(table: object) -> bool:
+    return hasattr(table, "collect") and hasattr(table, "lazy") and not hasattr(table, "shape")
+
+
+def _is_dataset(table: object) -> bool:
+    return type(table).__module__.startswith("datasets.") and hasattr(table, "to_pandas") and hasattr(table, "select")
+
+
+def check_container(table: Foreign, what: str = "X") -> None:
     """Refuse tables without rows at hand, and such with two columns of one name."""
-    if hasattr(table, "collect") and hasattr(table, "lazy"):
-        raise DataTypeError(f"{what} is a {type(table).__name__}, which holds no rows yet; call its collect() first")
-    if what == "X" and (table is None or (isinstance(table, dict | set | frozenset) and not sparse.issparse(table))):
-        raise DataTypeError(f"{what} is a {type(table).__name__}; give rows × columns, as an array or a data frame")
+    kind = type(table).__name__
+    if hasattr(table, "compute") and hasattr(table, "dask"):
+        raise DataTypeError(f"{what} is a {kind} of dask, which holds no rows yet; call its compute() first")
+    if type(table).__module__.startswith("datasets."):
+        if isinstance(table, dict):
+            splits = listed(list(table))
+            raise DataTypeError(
+                f"{what} is a {kind} with the splits {splits}; give one of them, such as {what}[{next(iter(table))!r}]"
+            )
+        if "Iterable" in kind:
+            raise DataTypeError(
+                f"{what} is a {kind}, which streams its rows; give a Dataset, loaded with streaming=False"
+            )
+    if what == "X":
+        _check_table(table)
     if getattr(getattr(table, "dtype", None), "names", None):
         raise DataTypeError(f"{what} is a structured array; give rows × columns, such as pandas.DataFrame({what})")
     if isinstance(table, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(table).sum())):
@@ -64,6 +88,42 @@ def check_container(table: object, what: str = "X") -> None:
     twice = next((name for name in seen if isinstance(name, str) and seen.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{what} has {seen.count(twice)} columns named {twice!r}; give every column a name of its own")
+
+
+def _check_table(table: Foreign) -> None:
+    """Refuse what has no rows and columns: readers, groups, expressions, one column alone, rows and targets in one."""
+    kind = type(table)
+    arrays = hasattr(kind, "shape") or hasattr(table, "__array__") or hasattr(table, "__dataframe__")
+    if not (arrays or isinstance(table, list | tuple | int | float)):
+        raise DataTypeError(f"X is a {kind.__name__}; give rows × columns, as an array or a data frame")
+    if kind.__name__ == "Series":
+        raise DataTypeError("X is a Series, one column of a table; give rows × columns, such as X.to_frame()")
+    if isinstance(table, tuple) and len(table) == 2 and getattr(table[0], "ndim", 0) == 2:
+        raise DataTypeError("X is a pair of a table and something else; give rows and targets apart, as fit(X, y)")
+    if getattr(getattr(table, "columns", None), "nlevels", 1) > 1:
+        raise DataError(
+            f"X has column names of {table.columns.nlevels} levels; join them first: "
+            "X.columns = ['_'.join(map(str, name)) for name in X.columns]"
+        )
+
+
+def check_targets(y: object) -> None:
+    """Refuse a target that is no sequence of values."""
+    if y is None:
+        raise DataError("SuperTeacher requires y to be passed, but the target y is None; give one value for each row")
+    refuse_text(y, "y", "the target of each row")
+    if isinstance(y, dict | set) or not (hasattr(y, "__len__") or hasattr(y, "__array__")):
+        raise DataTypeError(
+            f"y is a {type(y).__name__}; give the label or target of each row, as a list, an array or a Series"
+        )
+
+
+def check_lengths(features: Foreign, targets: Raw) -> None:
+    """Refuse a table and targets of different lengths."""
+    rows, columns = features.shape
+    if rows != len(targets):
+        hint = "; X looks transposed: give X.T" if columns == len(targets) else "; give one for each row"
+        raise DataError(f"X has {rows} rows and y has {len(targets)} values, inconsistent numbers of samples{hint}")
 
 
 def refuse_text(values: object, name: str, needed: str) -> None:
@@ -94,10 +154,26 @@ def check_numbers(table: object) -> None:
                 kind = type(value).__name__
                 what = "text" if isinstance(value, str) else f"a value of type {kind} ({error})"
                 remedy = _REMEDY["times" if "date" in kind or "Time" in kind else "text"]
+                if isinstance(value, str) and re.fullmatch(r"[\s+-]*\d[\d.,\s]*[%€$£]?\s*", value):
+                    remedy = "it looks like a number in another notation: convert it first (1,5 to 1.5, 5% to 0.05)"
                 shown, place = shorten(repr(value), 40), name_row(table, int(row))
                 raise DataTypeError(
                     f"column {name!r} holds {what}, such as {shown} in {place}; numbers are needed: {remedy}"
                 ) from None
+
+
+def find_missing(values: Raw) -> Mask:
+    """Mark entries that are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
+    return np.array([_is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
+
+
+def _is_missing(value: object) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return True
 
 
 def name_row(table: object, row: int) -> str:
@@ -118,12 +194,20 @@ def index_of(table: object) -> Raw | None:
 
 def take_rows(table: Rows, rows: Raw) -> Rows:
     """Take rows of an array, a sparse matrix, a data frame, a series, an Arrow table or a list."""
+    if _is_lazy(table):
+        lazy: Rows = take_rows(load(table), rows).lazy()
+        return lazy
+    if _is_dataset(table):
+        selected: Rows = table.select(rows)  # type: ignore[attr-defined]
+        return selected
     if hasattr(table, "take") and hasattr(table, "schema") and not hasattr(table, "iloc"):
         with suppress(TypeError):
             taken: Rows = table.take(rows)
             return taken
     if sparse.issparse(table) and not hasattr(table, "indptr"):
         return table.tocsr()[rows].asformat(table.format)  # type: ignore[no-any-return,attr-defined]
+    from sklearn.utils import _safe_indexing  # takes a second to load, which the command line does not spend
+
     taken = _safe_indexing(table, rows)
     return taken
 

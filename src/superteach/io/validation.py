@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from superteach.exceptions import DataError, DataTypeError, listed, shorten
+from superteach.io.frames import find_missing
 from superteach.io.labels import DEFAULT, PositiveLabel
 from superteach.losses.scalar import Loss, Poisson
 from superteach.optim.problem import MOST
@@ -215,7 +216,7 @@ def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
         shown = ", ".join(map(repr, values[:5].tolist())) + (", …" if len(values) > 5 else "")
         raise DataError(
             f"the labels have {len(values)} classes ({shown}). Only binary classification is supported here: "
-            "keep two of them, or make one against the rest; more can be taught in one process (docs/many-classes.md)"
+            "keep two of them, or make one against the rest; more can be taught in one process (docs/how-to/choose.md)"
         )
     return values
 
@@ -224,20 +225,6 @@ def split_by_owner(owner: Raw) -> tuple[Raw, list[Positions]]:
     """Return the owners, sorted, and the rows of each, ascending."""
     owners, codes = np.unique(owner, return_inverse=True)
     return owners, np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-
-
-def find_missing(values: Raw) -> Mask:
-    """Mark entries that are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
-    return np.array([_is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
-
-
-def _is_missing(value: object) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):
-        return True
 
 
 def _check_shape(part: Part, columns: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ is −∇ℓ(η) ⊗ x: C slopes and the row itself, which is all that is ever s
     softmax      ℓ = log Σ_c exp η_c − η_y,  −∇ℓ = e_y − p,  ∇²ℓ = diag(p) − p p'
     one by one   ℓ = Σ_c ℓ(η_c; y_c),        labels are +1 for the row's own class and −1 for all others, or targets
 
-A curvature is told by factors: (1, C, rows) is a diagonal; (2, C, rows) holds a diagonal and p, with −p_c p_e beside it.
+A curvature is given by factors: (1, C, rows) is a diagonal; (2, C, rows) holds a diagonal and p, with −p_c p_e beside it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Everything the coordinator minimises has one form, Σ_j f_j(x_j'p) + ½ p'diag(a)p − b'p: a sum over all
 teachers' rows plus a quadratic the coordinator knows by itself.
 
-The paper's teaching objective (its equation 4; errata in docs/errata.md), with v = (1/Λ) Σ_j α_j x_j:
+The paper's teaching objective (its equation 4; errata in docs/explanation/paper.md), with v = (1/Λ) Σ_j α_j x_j:
 
     F(α) = Σ_j [ ℓ*_j(−α_j) + c_j |α_j| ] + (Λ/2)‖v‖² + λ_θ ‖v − θ*‖²
 

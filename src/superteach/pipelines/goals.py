@@ -22,8 +22,7 @@ from superteach.exceptions import DataError, GoalError, listed, suggestion
 from superteach.goals import FromData, Within, Without
 from superteach.goals.base import find_column
 from superteach.goals.parse import INTERCEPT
-from superteach.io.frames import columns_of, name_row, take_rows
-from superteach.io.validation import find_missing
+from superteach.io.frames import columns_of, find_missing, name_row, take_rows
 from superteach.pipelines.prepare import Preprocessing, apply, is_fitted, names_of, split
 from superteach.types import Array, Foreign, Mask, Positions
 

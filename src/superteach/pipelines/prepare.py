@@ -24,8 +24,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from superteach.exceptions import DataError, DataTypeError, InputError, LearnerError, listed, reason_of, shorten
-from superteach.io.frames import columns_of, name_row, take_rows
-from superteach.io.validation import find_missing
+from superteach.io.frames import columns_of, find_missing, name_row, take_rows
 from superteach.types import Foreign, Raw
 
 

@@ -1,14 +1,10 @@
 """Noise in whole numbers on a grid, from the system's randomness: doubles would show through their last bits.
 
 The noise is the discrete Gaussian: e^(−y²/2σ²) on the integers. Its tails are those that Gaussian accounting counts
-with (a Skellam's are heavier and need an account of their own), and it is drawn exactly. Two facts make the account
-hold, with σ ≥ 2^14 on each teacher's grid:
-
-- A sum of K of them is one of √K σ but for a factor e^(±5(K−1) e^(−π²σ²)) of each chance (Kairouz, Liu, Steinke 2021,
-  on sums of discrete Gaussians). π²σ² is above 2·10⁹, so no computer sees that factor.
-- One of σ is, but for a factor e^(±2.2·10⁻³⁴), what becomes of a continuous Gaussian of variance σ² − 4 when its value
-  y is replaced by a discrete Gaussian of variance 4 around y: Σ_n e^(−(n−y)²/8) is the same for all y but for a part
-  2e^(−8π²), by Poisson's sum. Working on a release costs no privacy, so the account of σ² − 4 holds for it.
+with (a Skellam's are heavier and need an account of their own), and it is drawn exactly. One of σ is, but for a factor
+e^(±2.2·10⁻³⁴), what becomes of a continuous Gaussian of variance σ² − 4 when its value y is replaced by a discrete Gaussian
+of variance 4 around y: Σ_n e^(−(n−y)²/8) is the same for all y but for a part 2e^(−8π²), by Poisson's sum. Working on a
+release costs no privacy, so the account of σ² − 4 holds for it.
 
 A lesson of 50,000 numbers so has the (ε, δ) of continuous noise, with ε raised by less than 10⁻²⁸ and δ by less than
 that part of itself. How long a draw takes depends on what is drawn: draw before the question comes.
@@ -22,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from superteach.exceptions import DataError, SettingError
+from superteach.exceptions import SettingError
 from superteach.types import Array, Mask, Positions
 
 BITS = 18
@@ -30,50 +26,46 @@ BITS = 18
 MOST_SIGMA = 1 << 20
 """Largest noise in steps: the products that decide a draw stay below 2^63 up to here, but for k > 2,000 (e^−1000)."""
 MOST_STEPS = 1 << 45
-"""Largest number on the grid, in steps: a thousand teachers' sum stays below 2^63, and doubles tell 1/128 step."""
+"""Largest number on the grid, in steps: doubles tell 1/128 step up to here."""
 ROUNDED = 1.01
 """Most steps by which rounding moves what a row changes in one number: 1, and a hundredth for sums of doubles."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Multiples of `step` (a power of two, in the unit of the numbers), and one teacher's noise `sigma` in steps."""
+    """Multiples of `step` (a power of two, in the unit of the numbers), and the noise `sigma` in steps."""
 
     step: float
     sigma: int
 
     def to_integers(self, values: Array) -> Positions:
-        """Round numbers to whole steps; one beyond the grid is an error, never cut."""
-        steps = np.asarray(values, dtype=np.float64) / self.step
-        if not (np.abs(steps) <= MOST_STEPS).all():
-            most = np.abs(np.asarray(values, dtype=np.float64)).max()
-            raise DataError(
-                f"a number of size {most:g} is beyond the grid, which ends at {MOST_STEPS * self.step:g}: "
-                f"declare bounds that the rows keep"
-            )
-        return np.rint(steps).astype(np.int64)
+        """Round numbers to whole steps; what lies beyond the grid becomes its end.
+
+        An error would tell of rows. Cutting moves no two replies farther apart, so the sensitivity holds.
+        """
+        end = MOST_STEPS * self.step
+        cut = np.clip(np.nan_to_num(np.asarray(values, dtype=np.float64), posinf=end, neginf=-end), -end, end)
+        return np.rint(cut / self.step).astype(np.int64)
 
     def noise(self, size: int) -> Positions:
-        """Draw one teacher's share of the noise, in steps."""
+        """Draw the noise of so many numbers, in steps."""
         return discrete_gaussian(self.sigma, size)
 
 
-def grid_step(sd: float, numbers: int, sensitivity: float = 1.0, honest: int = 1, bits: int = BITS) -> Grid:
-    """Find the grid on which `numbers` numbers are released as if by Gaussian noise of `sd` in their total.
+def grid_step(sd: float, numbers: int, sensitivity: float = 1.0, bits: int = BITS) -> Grid:
+    """Find the grid on which `numbers` numbers are released as if with Gaussian noise of `sd`.
 
-    A row changes the numbers by at most `sensitivity` in length, and at least `honest` teachers add the grid's noise.
-    Rounding moves that change by √numbers steps at most. σ is the least whole number that covers all of it:
-    (sensitivity + 1.01 √numbers step) / (step √(honest σ² − 4)) ≤ sensitivity / sd.
+    A row changes the numbers by at most `sensitivity` in length. Rounding moves that change by √numbers steps at most. σ is
+    the least whole number that covers all of it: (sensitivity + 1.01 √numbers step) / (step √(σ² − 4)) ≤ sensitivity / sd.
     """
     for name, value in (("sd", sd), ("sensitivity", sensitivity)):
         if not 0 < value < math.inf:
             raise SettingError(f"{name}={value!r} must be a finite number above 0")
-    for name, count in (("numbers", numbers), ("honest", honest)):
-        if count < 1:
-            raise SettingError(f"{name}={count!r} must be at least 1")
-    step = 2.0 ** (math.floor(math.log2(sd / math.sqrt(honest))) - bits)
+    if numbers < 1:
+        raise SettingError(f"numbers={numbers!r} must be at least 1")
+    step = 2.0 ** (math.floor(math.log2(sd)) - bits)
     needed = sd * (1 / step + ROUNDED * math.sqrt(numbers) / sensitivity)
-    sigma = math.ceil(math.sqrt((needed**2 + 4) / honest) * (1 + 1e-12))
+    sigma = math.ceil(math.sqrt(needed**2 + 4) * (1 + 1e-12))
     if sigma > MOST_SIGMA:
         raise SettingError(
             f"{numbers} numbers with a noise of {sd:g} at sensitivity {sensitivity:g} need {sigma} steps of noise, "
@@ -92,7 +84,7 @@ def discrete_gaussian(sigma: int, size: int) -> Positions:
     if not 1 <= sigma <= MOST_SIGMA or sigma != int(sigma):
         raise SettingError(f"sigma={sigma!r} must be a whole number from 1 to {MOST_SIGMA}")
     sigma = int(sigma)
-    found = [np.empty(0, np.int64)]
+    draws = [np.empty(0, np.int64)]
     missing = size
     while missing > 0:
         tried = 2 * missing + missing // 8 + 32
@@ -104,20 +96,20 @@ def discrete_gaussian(sigma: int, size: int) -> Positions:
         length = k * sigma + j
         negative = _below(2, tried) == 1
         kept = _keep(k * (k - 1) * sigma**2 + 2 * k * sigma * j + j**2, 2 * sigma**2) & ~(negative & (length == 0))
-        found.append(np.where(negative, -length, length)[kept][:missing])
-        missing -= len(found[-1])
-    return np.concatenate(found)
+        draws.append(np.where(negative, -length, length)[kept][:missing])
+        missing -= len(draws[-1])
+    return np.concatenate(draws)
 
 
 def _keep(p: Positions, q: int) -> Mask:
     """Say yes with the chance e^(−p/q) each: as many decisions for e^(−1) as p/q has ones, and one for what is left."""
     kept = np.ones(len(p), np.bool_)
-    open_ = np.arange(len(p))
-    while len(open_):
-        kept[open_] = _keep_below_one(np.minimum(p, q), q)
+    undecided = np.arange(len(p))
+    while len(undecided):
+        kept[undecided] = _keep_below_one(np.minimum(p, q), q)
         p = p - q
-        going = kept[open_] & (p > 0)
-        open_, p = open_[going], p[going]
+        going = kept[undecided] & (p > 0)
+        undecided, p = undecided[going], p[going]
     return kept
 
 

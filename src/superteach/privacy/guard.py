@@ -6,7 +6,6 @@ list is answered, and the coordinator can read the rows. Replies pass the same f
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +14,6 @@ import numpy as np
 from superteach.exceptions import QueryRefused, TeachingError
 from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import Mode
-from superteach.privacy.audit_log import Audit
 from superteach.privacy.ledger import Ledger
 from superteach.privacy.policy import Policy
 from superteach.protocol.messages import SEAL, Sealed
@@ -28,7 +26,6 @@ MOST_REPLY = 1 << 22
 """Most numbers in a reply of a site (32 MB)."""
 LONGEST = 1 << 12
 """Longest array in a question to a site, unless there are more columns."""
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +54,6 @@ class Guard:
     """A teacher's door, for one lesson."""
 
     policy: Policy = EVERYTHING_ALLOWED
-    audit: Audit | None = None
     mode: Mode = NO_PRIVACY
     account: Account | None = None
     """Where payments are entered; None: in one process nobody adds up lessons, and a lesson says so."""
@@ -129,8 +125,3 @@ class Guard:
             self.account.pay(self.mode, self.policy.rows_per_person)
         self.released[kind] = query.release.part
         return np.asarray((grid.to_integers(reply) + grid.noise(len(reply))) * grid.step, dtype=np.float64)
-
-    def record(self, facts: Mapping[str, object]) -> None:
-        """Write `facts` of a message into the audit log, or refuse where that cannot be."""
-        if self.audit is not None:
-            self.audit.add(facts)

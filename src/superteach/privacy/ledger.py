@@ -1,4 +1,4 @@
-"""A teacher's ledger: what its table has ever spent, on the teacher's own disk, written before any reply.
+"""A teacher's ledger: what its table has ever spent, on the teacher's own disk, written before any reply; and its audit log.
 
 There is one account for the whole table, not one for each row. It charges every row with every lesson, also rows that came
 later, so it never charges too little, and nothing about the rows decides what is charged: no cell, no type, no order, no
@@ -21,17 +21,54 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from superteach.exceptions import BudgetSpent, QueryRefused, SettingError
-from superteach.io.atomic import write_bytes
+from superteach.io.atomic import write_durably
 from superteach.privacy.accounting import epsilon_of, mu_of
-from superteach.privacy.audit_log import Audit
 from superteach.types import Json
 
 ROUNDING = 1e-9
 """Part of a budget's μ² by which spending may pass it, for sums of doubles and the search for ε round."""
 MARK = b"This folder holds a ledger. Where the file 'ledger' is gone, nothing is answered.\n"
 """Text of the lock file once a ledger was written: one that is deleted by accident is missed, not begun anew."""
+
+
+class AuditLog:
+    """Time, coordinator, query, shapes, bytes and verdict of every message, one line of JSON each; never a value."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def add(self, facts: Mapping[str, object]) -> None:
+        """Add one line at the end; without a record there is no answer."""
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
+        data = line.encode() + b"\n"
+        try:
+            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                written = os.write(handle, data)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise QueryRefused(f"the audit log cannot be written ({error.strerror}), so nothing is answered") from None
+        if written != len(data):
+            raise QueryRefused("the audit log cannot be written (no space left), so nothing is answered")
+
+    def values(self, fact: str) -> list[Any]:
+        """Return what every line that has a fact says of it, the oldest first."""
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise QueryRefused(f"the audit log cannot be read ({error.strerror}), so nothing is answered") from None
+        name, values = f'"{fact}"'.encode(), []
+        for line in lines:
+            if name in line:  # without a look at the other lines, of which there may be many
+                with contextlib.suppress(ValueError):  # a line that a full disk cut off
+                    values += [value for key, value in json.loads(line).items() if key == fact]
+        return values
 
 
 class Ledger:
@@ -43,7 +80,7 @@ class Ledger:
         epsilon: float,
         delta: float,
         lesson: float | None = None,
-        audit: Audit | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         """Open the ledger in `folder`, or begin it; the budget is the owner's to change, what is spent stays spent.
 
@@ -145,7 +182,7 @@ class Ledger:
         if digest.decode("latin-1") != _digest(content):
             raise _damaged(f"its {len(content)} bytes do not fit their digest")
         entries: list[Json] = json.loads(content)["entries"]
-        noted = 0 if self._audit is None else self._audit.most("payments")
+        noted = 0 if self._audit is None else max(self._audit.values("payments"), default=0)
         if noted > len(entries):
             raise _damaged(f"it has {len(entries)} payments, and the audit log noted {noted}: it is an old copy")
         return entries
@@ -155,12 +192,7 @@ class Ledger:
         content = json.dumps({"entries": entries}, indent=1).encode()
         for cut in self.path.parent.glob(".ledger.*"):  # of a writer that was killed
             cut.unlink()
-        write_bytes(self.path, _digest(content).encode() + b"\n" + content, private=True)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_durably(self.path, _digest(content).encode() + b"\n" + content)
 
 
 def _sum(entries: list[Json]) -> float:

@@ -65,10 +65,10 @@ def read_units(total: Array, noise: float) -> Array:
     counts = np.where(counts > SURE * noise, counts, 0.0)
     squares = np.exp2(2.0 * (np.arange(1, OCTAVES) + FIRST) - 1.0)
     members = counts.sum(axis=1)
-    known = members > 0.0
+    seen = members > 0.0
     weights = np.zeros(len(counts))
-    weights[known] = np.sqrt(members[known] / (counts[known] @ squares))
-    return np.asarray(weights / np.sqrt(max(int(known.sum()), 1)))
+    weights[seen] = np.sqrt(members[seen] / (counts[seen] @ squares))
+    return np.asarray(weights / np.sqrt(max(int(seen.sum()), 1)))
 
 
 def second_moments(gradients: Array, weights: Array) -> Array:
@@ -113,10 +113,10 @@ class Owners:
 
         None where noise hides even what all owners have in common, or all in which they differ.
         """
-        known, width = weights > 0.0, len(weights) + 1
-        some = np.append(known, True)
+        weighed, width = weights > 0.0, len(weights) + 1
+        some = np.append(weighed, True)
         moments = np.array([unpack(numbers, width)[np.ix_(some, some)] for numbers in released])
-        columns, part = int(known.sum()), sizes / sizes.sum()
+        columns, part = int(weighed.sum()), sizes / sizes.sum()
         common, own = moments.sum(axis=0) / sizes.sum(), moments / sizes[:, None, None]
         spread = noise / sizes * np.sqrt(1.0 - part)  # of each number of owner i's mean moments beside the common ones
         # Owners whose rows are draws from one population differ too, by what chance explains: such shares stay fair.
@@ -230,12 +230,12 @@ def _carriers(
         return float(owners.strengths[on] @ (few + far**2))
 
     def dealt(some: Positions) -> tuple[float, Positions]:
-        found = np.zeros(len(wanted), dtype=np.int64)
+        rows = np.zeros(len(wanted), dtype=np.int64)
         most = np.minimum(limit[some], (MOST * owners.sizes[some]).astype(np.int64))
         if most.sum() < lesson:
-            return np.inf, found
-        found[some] = proportional(wanted[some], most, lesson)
-        return cost(found), found
+            return np.inf, rows
+        rows[some] = proportional(wanted[some], most, lesson)
+        return cost(rows), rows
 
     some = np.arange(len(wanted)) if len(wanted) <= MANY else np.flatnonzero(rows)
     here = dealt(some)
@@ -267,14 +267,14 @@ def split(
 ) -> Split:
     """Split a target among owners by what they released; where that tells nothing, into fair shares."""
     columns, owned = len(target), np.asarray(sizes, dtype=np.int64)
-    known: Mask = weights > 0.0
+    weighed: Mask = weights > 0.0
     limit = limits(owned, lesson, most)
     asked = np.flatnonzero(limit > 0)
     rows = deal_rows(owned.astype(np.float64), owned, limit, columns, lesson)
     targets = rows[:, None] / max(lesson, 1) * target
-    if not known.any() or not lesson:
+    if not weighed.any() or not lesson:
         return Split(rows, targets)
-    aim = (weights * target)[known]
+    aim = (weights * target)[weighed]
     owners = Owners.read([released[int(place)] for place in asked], owned[asked], weights, noise)
     if owners is None or owners.strains(rows[asked], aim / lesson).max() <= EASY:
         return Split(rows, targets)
@@ -283,7 +283,7 @@ def split(
     rows = deal_rows(wanted, owned, limit, columns, lesson)
     rows[asked] = _carriers(owners, rows[asked], wanted[asked], limit[asked], aim, lesson)
     targets = rows[:, None] / lesson * target
-    targets[np.ix_(asked, known)] = owners.targets(rows[asked].astype(np.float64), aim) / weights[known]
+    targets[np.ix_(asked, weighed)] = owners.targets(rows[asked].astype(np.float64), aim) / weights[weighed]
     return Split(
         rows, targets + rows[:, None] / lesson * (target - targets.sum(axis=0))
     )  # what rounding of doubles leaves

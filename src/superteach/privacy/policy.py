@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Sequence
@@ -33,11 +32,6 @@ class Declared:
     labels: tuple[Label, ...] | None = None
     """The two label values, where the target is one of a classification."""
 
-    def schema(self, classifies: bool) -> Json:
-        """Write all of it in the form of a hello."""
-        text = self.labels is not None and isinstance(self.labels[0], str)
-        return schema_of(self.columns, self.target, text, list(self.labels or ()) if classifies else None, self.rows)
-
 
 @dataclass(frozen=True)
 class Policy:
@@ -62,14 +56,6 @@ class Policy:
     declared: Declared | None = None
     write: Literal["numbers", "rows", "nothing"] = "numbers"
     folder: Path = Path("chosen")
-
-
-def schema_of(columns: Sequence[str], target: str, text: bool, labels: list[Label] | None, rows: int) -> Json:
-    """List the facts of a hello: columns, the target and its kind, a hash of these, the labels and the number of rows."""
-    kind = "text" if text else "number"
-    shape = {"columns": sorted(columns), "target": target, "target_kind": kind}
-    mark = hashlib.sha256(json.dumps(shape).encode()).hexdigest()
-    return {**shape, "columns": list(columns), "labels": labels, "rows": rows, "hash": mark}
 
 
 def read_policy(path: str | Path) -> Policy:
@@ -147,23 +133,25 @@ def policy_of(stored: dict[str, object], place: Path) -> Policy:
             raise SettingError(f"{where}: [{name}] must be a table with {', '.join(ENTRIES[name])}")
         tables[name] = dict(table)
     for name, table in tables.items():
-        known = ENTRIES[name]
+        entries = ENTRIES[name]
         for entry, value in table.items():
-            if entry not in known:
-                within, all_known = (f"{where}, [{name}]", known) if name else (where, [*known, *filter(None, ENTRIES)])
-                raise SettingError(
-                    f"{within} has an entry {entry!r}, which is not known; there are {', '.join(all_known)}"
+            if entry not in entries:
+                within, possible = (
+                    (f"{where}, [{name}]", entries) if name else (where, [*entries, *filter(None, ENTRIES)])
                 )
-            fits, must = known[entry]
+                raise SettingError(
+                    f"{within} has an entry {entry!r}, which is not known; there are {', '.join(possible)}"
+                )
+            fits, must = entries[entry]
             if not fits(value):
                 raise SettingError(f"{where}: {name and f'{name}.'}{entry}={value!r} must be {must}")
             table[entry] = tuple(value) if isinstance(value, list) else value
     if "coordinators" not in stored:
-        raise SettingError(f"{where} names no coordinators; list the names or fingerprints of their certificates")
+        raise SettingError(f"{where} names no coordinators; list their public keys")
     stated = tables.pop("declared", None)
-    given = {entry: value for table in tables.values() for entry, value in table.items()}
-    given["folder"] = place.resolve().parent / given.get("folder", Policy.folder)
-    policy = Policy(**given, declared=None if stated is None else _declared(stated, where))
+    values = {entry: value for table in tables.values() for entry, value in table.items()}
+    values["folder"] = place.resolve().parent / values.get("folder", Policy.folder)
+    policy = Policy(**values, declared=None if stated is None else _declared(stated, where))
     if policy.identity is None and policy.rows_per_person > 1:
         raise SettingError(
             f"{where}: rows_per_person={policy.rows_per_person} needs identity, the column that names people"
@@ -209,12 +197,12 @@ def template(coordinators: Sequence[str]) -> str:
 
 def draft(rows: int, columns: Sequence[str], target: str, labels: Sequence[Label] | None) -> str:
     """Write the table [declared] for an owner to look at, change and put into a policy; the number of rows is rounded."""
-    told = "" if labels is None else f"labels = [{', '.join(map(_quoted, labels))}]\n"
+    both = "" if labels is None else f"labels = [{', '.join(map(_quoted, labels))}]\n"
     return (
         "[declared]  # everybody in the federation hears this: look at it before you use it\n"
         f"rows = {rounded(rows)}  # rounded down; declare fewer if you like\n"
         f"columns = [{', '.join(map(_quoted, columns))}]\n"
-        f"target = {_quoted(target)}\n{told}"
+        f"target = {_quoted(target)}\n{both}"
     )
 
 

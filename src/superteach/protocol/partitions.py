@@ -63,7 +63,7 @@ class Piece(NamedTuple):
     rows: int
 
 
-class Told(NamedTuple):
+class PartitionReply(NamedTuple):
     """What comes back: one reply of one teacher of one partition, and which worker holds it now."""
 
     partition: int

@@ -13,9 +13,9 @@ import math
 import struct
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -58,11 +58,11 @@ class Message:
 class LossByName:
     """A loss as it came over the line: its name and its parameters, which are numbers. Teachers build it or refuse."""
 
-    told: Mapping[str, object]
+    parameters: Mapping[str, object]
 
     def settings(self) -> Mapping[str, object]:
         """Name and parameters."""
-        return self.told
+        return self.parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Reply:
     words: npt.NDArray[np.uint64] | None = None
 
 
-def pack(kind: str, header: Mapping[str, object], arrays: typing.Sequence[Numbers] = ()) -> bytes:
+def pack(kind: str, header: Mapping[str, object], arrays: Sequence[Numbers] = ()) -> bytes:
     """Write a message as bytes; its arrays are all doubles or all words."""
     words = any(array.dtype == np.uint64 for array in arrays)
     stored = {
@@ -127,11 +127,11 @@ def unpack(data: object) -> Message:
     if not isinstance(header, dict) or header.get("kind") not in tuple(KINDS):
         raise QueryRefused("a message says of which kind it is; this one does not")
     kind, words = header.pop("kind"), header.pop("words", False) is True
-    found = _arrays(header.pop("arrays", None), data, 8 + length, words)
-    if len(found) > (_WORDS if words else _DOUBLES).get(kind, 0):
+    arrays = _arrays(header.pop("arrays", None), data, 8 + length, words)
+    if len(arrays) > (_WORDS if words else _DOUBLES).get(kind, 0):
         raise QueryRefused(f"a message of kind {kind!r} has no such arrays")
     _check_header(kind, header)
-    return Message(kind, header, (), found) if words else Message(kind, header, found)
+    return Message(kind, header, (), arrays) if words else Message(kind, header, arrays)
 
 
 def _check_header(kind: str, header: Json) -> None:
@@ -156,7 +156,7 @@ def _finite(text: str) -> float:
 def _arrays(shapes: object, data: bytes, start: int, words: bool) -> tuple[Raw, ...]:
     if not isinstance(shapes, list) or len(shapes) > 64:
         raise QueryRefused("a message lists the shapes of at most 64 arrays")
-    found = []
+    arrays = []
     for shape in shapes:
         sizes = shape if isinstance(shape, list) and 1 <= len(shape) <= 2 else [None]
         if not all(type(size) is int and 0 <= size <= MOST_BYTES for size in sizes):
@@ -164,13 +164,13 @@ def _arrays(shapes: object, data: bytes, start: int, words: bool) -> tuple[Raw, 
         count = math.prod(shape)
         if start + 8 * count > len(data):
             raise QueryRefused("a message ends before its numbers do")
-        found.append(
+        arrays.append(
             np.frombuffer(data, _DTYPES[words], count, start).astype(np.uint64 if words else float).reshape(shape)
         )
         start += 8 * count
     if start != len(data):
         raise QueryRefused(f"a message has {len(data) - start} bytes more than its arrays need")
-    return tuple(found)
+    return tuple(arrays)
 
 
 def pack_question(lesson: str, number: int, query: Query[object]) -> bytes:
@@ -213,14 +213,14 @@ def read_question(message: Message) -> Question:
     kind = _NAMED.get(header["query"])
     if kind is None:
         raise QueryRefused(f"there is no query named {header['query'][:60]!r}")
-    hints, given = _HINTS[kind.__name__], header["fields"]
-    if set(given) != set(hints):
-        odd = sorted(set(given) ^ set(hints))
+    hints, values = _HINTS[kind.__name__], header["fields"]
+    if set(values) != set(hints):
+        odd = sorted(set(values) ^ set(hints))
         raise QueryRefused(f"{kind.__name__} has fields {sorted(hints)}; {odd} do not fit")
     unused, decoded = dict(enumerate(message.arrays)), {}
     for name, hint in hints.items():
         try:
-            decoded[name] = _read(hint, given[name], unused)
+            decoded[name] = _read(hint, values[name], unused)
         except (ValueError, OverflowError):
             raise QueryRefused(f"{kind.__name__}.{name} has a value of a wrong type") from None
     if unused:
@@ -238,7 +238,7 @@ def _read(hint: object, value: object, arrays: dict[int, Array]) -> object:
     elif origin is Literal:
         if any(type(value) is type(choice) and value == choice for choice in inner):
             return value
-    elif origin is np.ndarray:
+    elif origin is typing.get_origin(Array):  # an alias of its own from NumPy 2.5 on
         place = _tagged("array", value, int)
         if place in arrays:
             return arrays.pop(place)
@@ -253,9 +253,9 @@ def _read(hint: object, value: object, arrays: dict[int, Array]) -> object:
     elif hint is bytes:
         return bytes.fromhex(_tagged("bytes", value, str))
     elif hint is Announced:
-        told = _tagged("loss", value, dict)
-        if all(type(told[key]) is str if key == "name" else type(told[key]) in (int, float) for key in told):
-            return LossByName(told)
+        loss = _tagged("loss", value, dict)
+        if all(type(loss[key]) is str if key == "name" else type(loss[key]) in (int, float) for key in loss):
+            return LossByName(loss)
     elif hint is float:  # JSON writes 1.0 as it is, and keeps all digits
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
@@ -309,3 +309,59 @@ def read_reply(data: object) -> Reply:
         raise QueryRefused(f"a reply was expected, a message of kind {message.kind!r} came")
     values, words = next(iter(message.arrays), None), next(iter(message.words), None)
     return Reply(values=values, words=words, **message.header)
+
+
+def query_as_json(query: Query[object]) -> Json:
+    """Write a query as names and plain numbers, which a person can read."""
+    content, arrays = encode_fields(query)
+    return {
+        "name": type(query).__name__,
+        "fields": content,
+        "arrays": [numbers_as_json(array.tolist()) for array in arrays],
+    }
+
+
+def query_from_json(written: Json) -> Query[object]:
+    """Read a query of the closed list from names and numbers, checked field by field, or refuse it."""
+    kinds = {"name": str, "fields": dict, "arrays": list}
+    if written.keys() != kinds.keys() or any(type(written[name]) is not kind for name, kind in kinds.items()):
+        raise QueryRefused("a question has the name of a query, its fields and its arrays, and nothing else")
+    try:
+        arrays = [np.array(numbers_from_json(one), dtype=np.float64) for one in written["arrays"]]
+    except (ValueError, OverflowError, RecursionError):
+        raise QueryRefused("a question has arrays that are not made of numbers") from None
+    if any(array.ndim > 2 for array in arrays):
+        raise QueryRefused("a question has an array of more than two dimensions")
+    header = {"lesson": "", "number": 1, "query": written["name"], "fields": written["fields"]}
+    return read_question(Message("ask", header, tuple(arrays))).query
+
+
+def reply_from_json(query: Query[object], numbers: object) -> Array:
+    """Read the numbers of a reply to a query, or raise ValueError with what is wrong."""
+    try:
+        values = np.array(numbers_from_json(numbers), dtype=np.float64).reshape(-1)
+    except (ValueError, OverflowError, RecursionError):
+        raise ValueError("something that is no list of numbers") from None
+    if not query.fits(values):
+        raise ValueError(f"{len(values)} numbers, not as many as declared")
+    if (odd := query.wrong(values)).any():
+        raise ValueError(f"{values[odd][0]} among its numbers")
+    return values
+
+
+def numbers_as_json(values: Sequence[Any]) -> list[Any]:
+    """Write numbers, or lists of them, as JSON has them; infinities and NaN as texts."""
+    if values and isinstance(values[0], list):
+        return [numbers_as_json(one) for one in values]
+    return [one if math.isfinite(one) else repr(one) for one in values]
+
+
+def numbers_from_json(values: object) -> list[Any]:
+    """Read such numbers, or lists of them, or raise ValueError."""
+    if type(values) is not list:
+        raise ValueError(values)
+    if any(type(one) is list for one in values):
+        return [numbers_from_json(one) for one in values]
+    if not all(type(one) in (int, float) or one in ("inf", "-inf", "nan") for one in values):
+        raise ValueError(values)
+    return [float(one) for one in values]

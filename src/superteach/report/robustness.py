@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from superteach.report.charts import Axis, Chart, Level, Mark, Series
+from typing import TYPE_CHECKING
+
 from superteach.report.markup import code, strong
 from superteach.report.page import Page
+from superteach.report.plots import LIGHT, SERIES, Plot, round_ticks
 from superteach.robustness.result import PROOFS, Robustness
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LISTED = 1_000
 """Row numbers that the page lists; the file rows.csv has all."""
@@ -15,30 +20,17 @@ def page_of_robustness(result: Robustness, file: str) -> Page:
     """Make the page: the answer, the coefficient along the removals, the rows, and what is proved."""
     page = Page("How few rows carry a finding", f"Rows of {file}.")
     page.answer(strong(result.sentence()))
-    found = None if result.rows is None else len(result.rows)
+    removed = None if result.rows is None else len(result.rows)
     page.facts(
         [
-            ("found", "–" if found is None else f"{found:,}", "rows whose removal does it"),
+            ("found", "–" if removed is None else f"{removed:,}", "rows whose removal does it"),
             ("proved", f"{result.least:,}", "rows at least must go"),
             ("all rows", f"{result.total:,}", f"coefficient {result.before:.4g}"),
         ]
     )
     if result.path:
         section = page.section("Along the removals")
-        counts = [0.0, *(float(step.count) for step in result.path)]
-        values = [result.before, *(step.coefficient for step in result.path)]
-        marks = []
-        if found is not None and result.after is not None:
-            marks = [Mark("coefficient", float(found), result.after, f"{found:,} rows")]
-        chart = Chart(
-            "Coefficient without the rows found",
-            Axis("rows removed"),
-            Axis("distance from the rival" if result.names else "coefficient"),
-            [Series("coefficient", counts, values)],
-            levels=[Level("0", 0.0)] if min(values) <= 0.0 <= max(values) else [],
-            marks=marks,
-        )
-        section.figure(chart, "Each point is a refit without the best removal of that size that was found.", "path")
+        section.figure(_plot(result), "Each point is a refit without the best removal of that size that was found.")
     section = page.section("What is proved, and what is found")
     section.prose(f"Proof: {PROOFS[result.proof]}.")
     if result.exact:
@@ -55,3 +47,20 @@ def page_of_robustness(result: Robustness, file: str) -> Page:
         shown = ", ".join(map(str, result.rows[:LISTED].tolist()))
         section.prose("Numbers of the rows in the file, the first being 0: ", code(shown), ".")
     return page
+
+
+def _plot(result: Robustness) -> Plot:
+    def draw(axes: Axes) -> None:
+        counts = [0, *(step.count for step in result.path)]
+        axes.plot(counts, [result.before, *(step.coefficient for step in result.path)], "o-", color=SERIES[0], ms=4.5)
+        if result.rows is not None and result.after is not None:
+            axes.plot([len(result.rows)], [result.after], "o", ms=12.0, mfc="none", mec=SERIES[0], mew=1.8)
+        low, high = axes.get_ylim()
+        if low <= 0.0 <= high:
+            axes.axhline(0.0, color=LIGHT["soft"], lw=1.4, ls="--")
+        axes.set_xlabel("rows removed")
+        axes.set_ylabel("distance from the rival" if result.names else "coefficient")
+        round_ticks(axes.xaxis, integer=True)
+        round_ticks(axes.yaxis)
+
+    return Plot("path", "Coefficient without the rows found", draw, 300.0, f"{len(result.path)} removals.")

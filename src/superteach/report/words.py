@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from superteach.exceptions import SettingError, counted, shorten
-from superteach.lesson import Lesson, decimals, percent_of
+from superteach.exceptions import counted
 from superteach.losses.multioutput import EVERY_LOSS
-from superteach.privacy import PRIVACY
 from superteach.protocol.queries import QUERIES, AskMoments, AskValues
-from superteach.report.markup import Markup, join, number, percent, percent_text, strong, tag, unlike
-from superteach.types import Foreign, Json
+from superteach.report.markup import decimals, percent_of, percent_text
+from superteach.types import Array, Json
 
-Against = Lesson | Mapping[str, Lesson] | Sequence[Lesson] | None
-"""Lessons to set beside another: one, several, or by name."""
+if TYPE_CHECKING:
+    from superteach.lesson import Certificate, Entry, Lesson
 
 LEARNERS = {
     "logistic": "a logistic regression",
@@ -53,18 +53,66 @@ STAGES = {
 """Stages of a run, in words."""
 
 
-def named(lesson: Lesson, against: object) -> dict[str, Lesson]:
-    """Name the lesson, then the lessons it is set against, each by words of its own."""
-    alone = isinstance(against, Lesson | str) or not isinstance(against, Iterable)
-    several: Foreign = [] if against is None else [against] if alone else against
-    pairs = several.items() if isinstance(several, Mapping) else [(None, other) for other in several]
-    found = {lesson.words.label: lesson}
-    for name, other in pairs:
-        if not isinstance(other, Lesson):
-            seen = shorten(repr(against), 60)
-            raise SettingError(f"against={seen} must be a Lesson, a list of them, or a dict by name")
-        found[unlike(other.words.label if name is None else str(name), found, "{}, {}")] = other
-    return found
+def verdict(lesson: Lesson) -> str:
+    """Say in one sentence whether the goal was taught, what is proved, and how near predictions and coefficients come."""
+    if not lesson.delivered:
+        return f"the model was not refitted in this privacy mode ({lesson.privacy}), so its risk is not known here"
+    near = f"{_predictions(lesson)}; coefficients end {lesson.risk:.2g} from the goal's"
+    if lesson.certificate is not None:
+        text = f"no {lesson.size} of these {lesson.pool_rows} rows can teach this goal exactly"
+        text += f"; the nearest lesson found has {near}"
+        if lesson.lower_bound:
+            text += f"; no lesson comes nearer than {lesson.lower_bound:.2g} in {lesson.measure}"
+        text += _reach(lesson.certificate)
+    elif not lesson.words.exact:
+        text = f"the taught model has {near}"
+    elif lesson.taught:
+        text = f"the goal is taught: {near}"
+    else:
+        proof = "no other lesson is nearer, by proof" if lesson.optimal else "there is no proof either way"
+        text = f"the nearest lesson found has {near}; {proof}"
+    return f"{text}; {moved(lesson)}" if lesson.unseen_directions else text
+
+
+def _predictions(lesson: Lesson) -> str:
+    """Say how predictions agree with the goal's, beside all rows and random rows."""
+    text = agreements(lesson, "of the goal's predictions", "as many random rows")
+    if not math.isfinite(lesson.prediction_distance):
+        return text
+    far, spread = lesson.prediction_distance, lesson.prediction_spread
+    return f"{text}, scores {far:.2g} apart on average (their spread is {spread:.2g})"
+
+
+def agreements(lesson: Lesson, what: str = "agreement", random: str = "random rows") -> str:
+    """Agreement with the goal's predictions: of the lesson, and of all rows and random rows where they were measured."""
+    write = percent_of if lesson.classifies else decimals
+    beside = {"all rows": lesson.pool_agreement, random: lesson.random_agreement}
+    known = [f"{name} {write(share)}" for name, share in beside.items() if math.isfinite(share)]
+    own = f"{write(lesson.agreement)} {what}" if lesson.classifies else f"r² {write(lesson.agreement)}"
+    return own + (f" ({', '.join(known)})" if known else "")
+
+
+def _reach(certificate: Certificate) -> str:
+    """Say for which models of a set the proof holds too, after a sentence about the goal."""
+    if certificate.whole:
+        return "; the same is proved of the whole set"
+    if not certificate.within:
+        return ""
+    return (
+        f"; the same is proved of the set's models whose predictions are within {certificate.within:.2g} of this one's"
+    )
+
+
+def moved(lesson: Lesson) -> str:
+    """Say how the goal was moved where rows do not see every direction; empty where it was not."""
+    many = lesson.unseen_directions
+    if not many:
+        return ""
+    where = "a direction" if many == 1 else f"{many} directions"
+    return (
+        f"the goal was first moved by {lesson.goal_shift:.2g} along {where} in which no row of the pool differs from 0 "
+        "(such as dummies that add up to the intercept): its predictions stay the same"
+    )
 
 
 def coefficients(lesson: Lesson, columns: Sequence[str]) -> list[str]:
@@ -89,139 +137,46 @@ def interruption(facts: Mapping[str, object]) -> str:
     return f"{who}{where}, {facts.get('when')}: {facts.get('why')}; {then}."
 
 
-def asked(lesson: Lesson) -> list[Markup]:
-    """Say who holds rows, who is to learn what, from how many rows, by which method."""
-    learner, teachers, width = _learner(lesson), len(lesson.teachers), lesson.coef.shape[-1]
-    held = "rows" if lesson.pool_rows != 1 else "row"
-    holds = f"{{}} teacher holds {{}} {held}" if teachers == 1 else f"{{}} teachers hold {{}} {held} between them"
-    kept = "" if lesson.privacy == "none" else ", and no row may leave its owner"
-    kind = LEARNERS.get(learner.get("loss", {}).get("name", ""), "a linear model").format(len(lesson.coef))
-    intercept = " and an intercept" if lesson.intercept else ", without an intercept"
-    found = [
-        _said(f"{holds}{kept}. ", number(teachers), number(lesson.pool_rows)),
-        _said(f"The learner is {kind} on {{}} column{'' if width == 1 else 's'}{intercept}", number(width)),
-    ]
-    if learner.get("ridge") is not None:
-        per_row = " per row" if learner.get("ridge_per_row") else ""
-        found.append(_said(f", penalty Λ\u00a0=\u00a0{{}}{per_row}", number(float(learner["ridge"]))))
-    length, budget = number(float(np.linalg.norm(lesson.goal))), _budget(lesson.settings.get("budget"))
-    goal = (
-        "It is to learn a given model, the goal θ* (length ‖θ*‖\u00a0=\u00a0{}), by training on a few of those rows and "
-        "nothing else. {} {}"
-    )
-    if lesson.positive is not None:
-        found.append(_said(". The positive label is {}: scores above 0 predict it", strong(str(lesson.positive))))
-    return [join([*found, "."]), _said(goal, length, budget, lesson.words.chosen)]
+def learner(lesson: Lesson) -> str:
+    """Name the learner."""
+    loss = dict(lesson.settings.get("learner") or {}).get("loss") or {}
+    return LEARNERS.get(loss.get("name", ""), "a linear model").format(len(lesson.coef))
 
 
-def _said(text: str, *parts: object) -> Markup:
-    """Fill the gaps {} of a sentence with parts."""
-    first, *rest = text.split("{}")
-    return join([first, *(one for pair in zip(parts, rest, strict=True) for one in pair)])
-
-
-def _learner(lesson: Lesson) -> Json:
-    return dict(lesson.settings.get("learner") or {})
-
-
-def _budget(budget: int | float | str | list[float] | tuple[float, float] | None) -> str:
-    if budget == "best":
-        return "The size of the lesson was free: the one with the lowest risk was taken."
-    if budget == "smallest":
+def budget(asked: int | float | str | list[float] | tuple[float, float] | None) -> str:
+    """Say how many rows were asked for, in a sentence."""
+    if asked == "best":
+        return "The size of the lesson was free: the one that comes nearest was taken."
+    if asked == "smallest":
         return "The smallest lesson within the risk asked for was looked for."
-    if isinstance(budget, list | tuple):
-        low, high = (f"{end:,}" if isinstance(end, int) else percent_text(end) for end in budget)
-        rows = "rows" if isinstance(budget[1], int) else "of the rows"
-        return f"The lesson was to have from {low} to {high} {rows}, whichever size has the lowest risk."
-    if isinstance(budget, int):
-        return f"The lesson was to have {counted(budget, 'rows')}."
-    return "" if budget is None else f"The lesson was to have {percent_text(float(budget))} of the rows."
+    if isinstance(asked, list | tuple):
+        low, high = (f"{end:,}" if isinstance(end, int) else percent_text(end) for end in asked)
+        rows = "rows" if isinstance(asked[1], int) else "of the rows"
+        return f"The lesson was to have from {low} to {high} {rows}, whichever size comes nearest."
+    if isinstance(asked, int):
+        return f"The lesson was to have {counted(asked, 'rows')}."
+    return "" if asked is None else f"The lesson was to have {percent_text(float(asked))} of the rows."
 
 
-def answer(lesson: Lesson) -> list[Markup]:
-    """Answer in one plain sentence, and a second where something is proved or went wrong."""
-    rows = strong(join([number(lesson.size), " of ", number(lesson.pool_rows), " rows"]))
-    share = percent(lesson.fraction)
-    if not lesson.delivered:
-        text = "About {} ({}) were chosen where they lie, with privacy {}. No learner was trained on them yet."
-        found = [_said(text, rows, share, strong(lesson.privacy))]
-    else:
-        found = [_said(f"Trained on {{}} ({{}}): {lesson.verdict}.", rows, share)]
-    if not lesson.converged:
-        found.append(join([strong("The search stopped early: "), lesson.reason, "."]))
-    return found
+def length(vector: Array) -> float:
+    """Return the length of a vector of coefficients."""
+    return float(np.linalg.norm(vector))
 
 
-def privacy(lesson: Lesson) -> list[Markup]:
-    """Say what the privacy mode means, and what it leaves out."""
-    found = [_said("Privacy: {}. {}", strong(lesson.privacy), PRIVACY.get(lesson.privacy, ""))]
-    if lesson.guarantee is not None:
-        alone = "Lessons taught from the same rows add up; in one process nobody adds them up."
-        found.append(join([f"{lesson.guarantee['sentence']}. {alone}"]))
-    if lesson.privacy != "none":
-        public = "Goal, size of the lesson and each teacher's declared number of rows are public."
-        after = "How well each owner's rows carry their share is known to that owner alone."
-        found.append(join([public, " ", after]))
-    return found
-
-
-def share(lesson: Lesson, agreement: float) -> Markup:
-    """Write a share of rows where labels are predicted, r² otherwise; 100 % and 1 mean all."""
-    text = (percent_of if lesson.classifies else decimals)(agreement).replace(" ", "\u202f").replace("-", "\u2212")
-    return tag("data", text, value=repr(float(agreement)))
-
-
-def agreement(lesson: Lesson) -> Markup:
-    """Write the lesson's own."""
-    return share(lesson, lesson.agreement)
-
-
-def what_agreement_means(lesson: Lesson) -> str:
-    """Say what the agreement of this lesson means."""
-    return "of all rows get the goal's label" if lesson.classifies else "r² of the goal's predictions"
-
-
-def proof(lesson: Lesson) -> list[Markup]:
-    """Say what is certain, and what is not."""
-    found: list[Markup] = []
-    proved = strong("Proved: ")
-    if lesson.certificate is not None:
-        text = (
-            "{}no lesson of {} of these rows, not even of fractions of rows, teaches this goal exactly. The direction u "
-            "below shows it: every choice of rows stays at least {} short of what the goal needs along u. Anyone who may "
-            "ask for the sum Σ max(0, u'(g, 1)) can check it in one round."
-        )
-        found.append(_said(text, proved, number(lesson.size), number(lesson.certificate.margin)))
-    if lesson.lower_bound > 0.0:
-        own = _said("; this one ends {} away", number(lesson.distance)) if lesson.delivered else ""
-        text = f"{{}}no lesson of this size ends nearer than {{}} to this goal in {lesson.measure}{{}}."
-        found.append(_said(text, proved, number(lesson.lower_bound), own))
-    if len(lesson.gap):
-        text = (
-            "The paper's teaching problem {} an objective of {}, which is at most {} above its optimum (certified duality "
-            "gap). That certifies the solution of the problem, not that the problem's solution teaches the goal: its risk "
-            "is measured, above."
-        )
-        solved = "was solved to" if lesson.converged else "was left at"
-        found.append(_said(text, solved, number(float(lesson.objective[-1]), 6), number(float(lesson.gap[-1]))))
-    if lesson.optimal:
-        found.append(
-            join([proved, "all lessons that the budget allows were covered, and none is nearer than this one."])
-        )
-    if not found:
-        unmeasured = "Nothing is proved, and nothing was measured: no learner was trained on the chosen rows."
-        found.append(join([lesson.words.unproved if lesson.delivered else unmeasured]))
-    if lesson.words.ended:
-        found.append(join([lesson.words.ended.format(reason=lesson.reason)]))
-    return found
+def by_stage(lesson: Lesson) -> dict[tuple[str, str], list[Entry]]:
+    """Group the ledger by stage and query, in the order in which they came first."""
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in lesson.ledger:
+        groups.setdefault((entry.stage, entry.query), []).append(entry)
+    return groups
 
 
 def by_dots(settings: Mapping[str, object], before: str = "") -> dict[str, object]:
     """Name nested settings by dots: learner.loss.name."""
-    found: dict[str, object] = {}
+    flat: dict[str, object] = {}
     for key, value in settings.items():
-        found |= by_dots(value, f"{before}{key}.") if isinstance(value, Mapping) else {f"{before}{key}": value}
-    return found
+        flat |= by_dots(value, f"{before}{key}.") if isinstance(value, Mapping) else {f"{before}{key}": value}
+    return flat
 
 
 def exposure(query: str) -> str:
@@ -230,35 +185,36 @@ def exposure(query: str) -> str:
     return sums.get(query.split(" ")[-1]) or next((kind.exposure for kind in QUERIES if kind.__name__ == query), "")
 
 
-def again(lesson: Lesson) -> str:
-    """Write Python that teaches the same lesson again, given the rows."""
-    settings, learner = lesson.settings, _learner(lesson)
-    loss = dict(learner.get("loss") or {})
+def recipe(lesson: Lesson) -> str:
+    """Write Python that teaches the same lesson again, given the rows; empty where the loss is not one of ours."""
+    settings: Json = lesson.settings
+    own = dict(settings.get("learner") or {})
+    loss = dict(own.get("loss") or {})
     kind = EVERY_LOSS.get(loss.pop("name", ""))
     if kind is None:
         return ""
-    given = ", ".join(f"{key}={value!r}" for key, value in loss.items())
-    student = [f"losses.{kind.__name__}({given})"]
+    parameters = ", ".join(f"{key}={value!r}" for key, value in loss.items())
+    student = [f"losses.{kind.__name__}({parameters})"]
     for key, default in (("ridge", None), ("intercept", "none"), ("constant", 1.0), ("ridge_per_row", False)):
-        if learner.get(key) != default:
-            student.append(f"{key}={learner[key]!r}")
+        if own.get(key) != default:
+            student.append(f"{key}={own[key]!r}")
     skipped = {"learner", "solver", *lesson.words.unused}
-    words = [
+    options = [
         f"{key}={tuple(value) if isinstance(value, list) else value!r}"
         for key, value in settings.items()
         if key not in skipped and value is not None
     ]
     if lesson.positive is not None:
-        words.insert(0, f"positive={lesson.positive!r}")
+        options.insert(0, f"positive={lesson.positive!r}")
     names = ["Learner", "Lesson", "SuperTeacher", "losses"]
     if settings.get("solver"):
-        names.append("solvers")
-        words.append(f"solver=optim.{settings['solver']}")
-    lines = "".join(f"    {word},\n" for word in ("learner", "goal", *words))
+        names.append("optim")
+        options.append(f"solver=optim.{settings['solver']}")
+    lines = "".join(f"    {option},\n" for option in ("learner", "goal", *options))
     return (
         f"from superteach import {', '.join(names)}\n\n"
         'goal = Lesson.load("lesson.json").goal\n'
         f"learner = Learner({', '.join(student)})\n"
         f"teacher = SuperTeacher(\n{lines})\n"
-        "teacher.fit(X, y, groups=owner)  # the rows, their targets, and who owns each"
+        "teacher.fit(X, y, groups=owner)  # the rows, their targets, and who owns each\n"
     )

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from superteach.exceptions import DataError, GoalError, LearnerError, SettingError, listed, suggestion
-from superteach.io.frames import check_container, check_numbers, our_errors, refuse_text
+from superteach.io.frames import check_container, check_numbers, load, our_errors, refuse_text
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
 from superteach.losses.scalar import Logistic, Squared
@@ -21,7 +21,6 @@ from superteach.robustness.leaderboard import Votes
 from superteach.robustness.regression import Regression
 from superteach.robustness.result import Proof, Robustness, Step
 from superteach.robustness.search import Removal, RemovalSearch
-from superteach.robustness.significance import SignificanceSlice, least_rows_robust
 from superteach.robustness.statistics import STANDARD_ERRORS, Coefficient, Significance, StandardErrors, Statistic
 from superteach.types import Array, Positions, Raw, is_number, is_whole
 
@@ -147,16 +146,16 @@ def _prove(
     else:
         assert isinstance(statistic, Significance)
         if statistic.errors in ("HC0", "HC1") and isinstance(regression.loss, Squared):
-            return least_rows_robust(regression, statistic, model, enough, FREE, seconds), "intervals", None
+            return intervals.least_rows_robust(regression, statistic, model, enough, FREE, seconds), "intervals", None
         classical = statistic.errors == "classical" and isinstance(regression.loss, Squared)
         if not classical or regression.penalty.any() or regression.width > FREE + 1:
             return 1, "none", None
-        what = SignificanceSlice(regression, statistic, model, enough)
+        what = regions.SignificanceSlice(regression, statistic, model, enough)
     least: int = 1
     proof: Proof = "none"
     certificate: tuple[regions.Slice, regions.RegionProof] | None = None
     if what is not None and what.usable:
-        made = regions.prove(what, enough, regions.RegionOptions(seconds=seconds), report)
+        made = regions.prove(what, enough, seconds, report)
         if made.proof is not None:
             least, proof, certificate = made.least, "regions", (what, made.proof)
         if found is None or least < len(found.rows):
@@ -188,6 +187,7 @@ def _regression(X: object, y: object, learner: object) -> tuple[Regression, list
         raise LearnerError(
             "drop takes a plain learner, not a Pipeline: transform the rows first (pipeline[:-1]), and give its last step"
         )
+    X, y = load(X), load(y)
     check_container(X)
     columns = list(getattr(X, "column_names", None) or getattr(X, "columns", []))
     with our_errors(X):

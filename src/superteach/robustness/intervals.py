@@ -23,7 +23,9 @@ import numpy as np
 from scipy import linalg
 
 from superteach.losses.scalar import Squared
+from superteach.robustness.regions import Slice, prove
 from superteach.robustness.regression import Regression
+from superteach.robustness.statistics import Significance
 from superteach.types import Array
 
 PAIRS = 25_000_000
@@ -197,3 +199,40 @@ def _top(values: Array, counts: Array, count: int) -> Array:
     chosen, often = np.take_along_axis(chosen, order, axis=1), counts[np.take_along_axis(places, order, axis=1)]
     before = np.cumsum(often, axis=1) - often
     return np.asarray((chosen * np.clip(count - before, 0.0, often)).sum(axis=1))
+
+
+def least_rows_robust(
+    regression: Regression, statistic: Significance, model: Array, enough: int, free: int, seconds: float
+) -> int:
+    """Find how few rows might take significance away under HC0 or HC1 errors; fewer are proved not to. A bound, no optimum.
+
+    With at most k rows gone the error is at most S_k (intervals of residuals and of x'u), so the coefficient must have
+    passed q·S_k: where that takes more than k rows, k are not enough. `free` is how many free coefficients regions may have.
+    """
+    ends = time.monotonic() + seconds
+    bound = IntervalBound(regression, model)
+    before = float(statistic.direction @ model)
+
+    def not_enough(count: int) -> bool:
+        left = regression.count - count
+        if left <= regression.width:
+            return False
+        factor = left / (left - regression.width) if statistic.errors == "HC1" else 1.0
+        passed = statistic.quantile * float(np.sqrt(factor * bound.squared_scores(count, statistic.direction)))
+        if not passed < before:
+            return False
+        if bound.reach(count, statistic.direction) < before - passed:
+            return True
+        if regression.width > free + 1:
+            return False
+        what = Slice(regression, statistic.direction, passed, model)
+        rest = max(ends - time.monotonic(), 0.0)
+        return what.usable and prove(what, count + 1, rest).least > count
+
+    low, high = 0, 1
+    while high < enough and time.monotonic() < ends and not_enough(high):
+        low, high = high, min(2 * high, enough)
+    while high - low > 1 and time.monotonic() < ends:
+        middle = (low + high) // 2
+        low, high = (middle, high) if not_enough(middle) else (low, middle)
+    return low + 1

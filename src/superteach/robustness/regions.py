@@ -16,6 +16,15 @@ linear ℓ', and no gap between the lines.
 No simplex is needed far out: with at most k rows gone, F_w(θ_w) ≤ F_w(θ_c) and F_w is convex, so F_w ≤ F_w(θ_c) on the
 whole segment between the two, and no such point lies where the sum of ℓ_j(x_j'θ) − ℓ_j(x_j'θ_c), without its k largest
 terms, is above 0. A box with that property on its faces holds every θ_w.
+
+Classical significance of least squares: with m rows left and p coefficients, |t| ≤ q says RSS(a'θ = 0) ≤ (1 + κ) RSS,
+κ = q²/(m − p). The left side is the least over γ of Σ w r_j(γ)²; and RSS is the least over all models, so for the γ of the
+left side and every δ
+
+    Σ_j w_j (r_j(γ)² − (1 + κ)(r_j(γ) + x_j'δ)²) ≤ 0
+
+and for every s ≥ 0 at least D = n − Σ_j (1 + s κ r² + 2 s (1 + κ) r x_j'δ + s (1 + κ)(x_j'δ)²)₊ rows must go. For given
+s and δ this is concave in γ: least at a corner of a simplex. For one γ the best (s, δ) closes the gap, by convexity in w.
 """
 
 from __future__ import annotations
@@ -23,8 +32,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +41,7 @@ from scipy import optimize, special
 
 from superteach.losses.scalar import Squared
 from superteach.robustness.regression import Regression
+from superteach.robustness.statistics import Significance
 from superteach.types import Array, Positions
 
 ROUNDING = 1e-12
@@ -46,39 +56,32 @@ UNBOUNDED = 1e6
 """Size of a row's term, in rows, from which on a dual counts as unbounded."""
 
 
-class Leaf(NamedTuple):
-    """A simplex of the proof: how bisection leads there, and the λ whose bound is good enough on it."""
+FIRST_BOX, LARGEST_BOX = 4.0, 1e4
+"""Half the edge of the first box and of the largest, in units in which residuals (or log-odds) move by 1 on average."""
+CUTS = 12
+"""Models at most whose residuals stand for RSS in a linear programme; it mostly settles after six."""
+Moments = tuple[float, Array, Array]
+Report = Callable[[str], None]
 
-    path: tuple[int, ...]
-    """The number of the first simplex, then 0 or 1 for each bisection."""
+
+@dataclass(eq=False)
+class Region:
+    """A simplex of models: its halves where it was bisected, else the λ whose bound is good enough on it."""
+
     multiplier: Array
+    halves: list[Region] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
 class RegionProof:
-    """No `count` rows are enough: bisect the box, and evaluate one sum at each leaf."""
+    """No `count` rows are enough: bisect the box as was done here, and evaluate one sum for each simplex that is left."""
 
     count: int
     radius: float
     """The box is |γ_i| ≤ radius."""
-    leaves: tuple[Leaf, ...]
-    faces: tuple[tuple[int, ...], ...]
-    """Leaves of the bisected faces of the box."""
-
-
-@dataclass(frozen=True)
-class RegionOptions:
-    """How long the branch and bound goes on."""
-
-    seconds: float = 60.0
-    """Wall time after which the bound reached so far is returned."""
-    first_radius: float = 4.0
-    """Half the edge of the first box, in units in which residuals (or log-odds) move by 1 on average; doubled as needed."""
-    largest_radius: float = 1e4
-    """Half the edge of the largest box that is tried."""
-
-
-STANDARD = RegionOptions()
+    regions: tuple[Region, ...]
+    faces: tuple[Region, ...]
+    """Those of the faces of the box, whose multipliers say nothing."""
 
 
 class Slice:
@@ -130,33 +133,21 @@ class Slice:
         slope = regression.loss.gradient(self.eta + self.moves @ point, regression.target)
         rows = regression.rows * slope[:, None]
         pull = self.penalty @ (self.centre + self.basis @ point)
-        at = np.zeros(len(pull))
-        for width in SMOOTHING:
-            now = float(width * np.logaddexp(0.0, (1.0 + rows @ at) / width).sum() + pull @ at)
-            for _ in range(NEWTON):
-                share = special.expit((1.0 + rows @ at) / width)
-                down = rows.T @ share + pull
-                bent = (rows * (share * (1.0 - share) / width)[:, None]).T @ rows
-                step = np.linalg.lstsq(bent + 1e-12 * (np.trace(bent) + 1.0) * np.eye(len(at)), down, rcond=None)[0]
-                fall, length = float(down @ step), 1.0
-                # Where no weights have the model, D has no largest value: far out it says so.
-                most = float(np.abs(rows @ step).max())
-                if float(np.abs(rows @ at).max()) > UNBOUNDED:
-                    return at
-                if most > 0.1 * UNBOUNDED:
-                    step, fall = step * (0.1 * UNBOUNDED / most), fall * (0.1 * UNBOUNDED / most)
-                while length > 1e-6:
-                    tried = at - length * step
-                    value = float(width * np.logaddexp(0.0, (1.0 + rows @ tried) / width).sum() + pull @ tried)
-                    if value <= now - 1e-4 * length * fall:
-                        break
-                    length *= 0.5
-                else:
-                    break
-                at, now = tried, value
-                if fall < 1e-4:
-                    break
-        return at
+
+        def function(at: Array, width: float) -> Moments:
+            inner = 1.0 + rows @ at
+            share = special.expit(inner / width)
+            bent = (rows * (share * (1.0 - share) / width)[:, None]).T @ rows
+            value = float(width * np.logaddexp(0.0, inner / width).sum() + pull @ at)
+            return value, rows.T @ share + pull, bent + 1e-12 * (np.trace(bent) + 1.0) * np.eye(len(at))
+
+        def longest(at: Array, step: Array) -> float:
+            # Where no weights have the model, D has no largest value: far out it says so.
+            if float(np.abs(rows @ at).max()) > UNBOUNDED:
+                return 0.0
+            return 0.1 * UNBOUNDED / max(float(np.abs(rows @ step).max()), 1e-300)
+
+        return minimise(function, np.zeros(len(pull)), longest)
 
     def programme(self, point: Array) -> tuple[float, Array, Array]:
         """Solve the linear programme at γ: fewest rows that must go, weights, multipliers of its equations."""
@@ -197,23 +188,122 @@ class Slice:
         return float(more.sum()) - float(np.maximum(most, 0.0).sum()) + charge > doubt
 
 
+class SignificanceSlice(Slice):
+    """Models with a'θ = 0, and what it takes for others to fit hardly better."""
+
+    def __init__(self, regression: Regression, statistic: Significance, model: Array, enough: int) -> None:
+        """Take κ for the fewest rows that may be left while `enough` rows are not yet gone."""
+        super().__init__(regression, statistic.direction, 0.0, model)
+        self.ratio = statistic.quantile**2 / max(regression.count - enough + 1 - regression.width, 1)
+
+    def bound(self, corners: Array, multiplier: Array) -> float:
+        """Bound from below how many rows must go where the restricted fit lies in a simplex."""
+        price, change = multiplier[0], multiplier[1:]
+        residual = self.eta[:, None] + self.moves @ corners.T - self.regression.target[:, None]
+        move = (self.regression.rows @ change)[:, None]
+        parts = (
+            price * self.ratio * np.square(residual),
+            2.0 * price * (1.0 + self.ratio) * residual * move,
+            price * (1.0 + self.ratio) * np.square(move),
+        )
+        terms = np.maximum(1.0 + parts[0] + parts[1] + parts[2], 0.0)
+        count = self.regression.count
+        doubt = ROUNDING * (count + sum(np.abs(part).sum(axis=0) for part in parts))
+        return float((count - terms.sum(axis=0) - doubt).min())
+
+    def multiplier(self, point: Array) -> Array:
+        """Maximise D over s and sδ, in which it is concave, by Newton on a smooth stand-in for (·)₊."""
+        rows, ratio = self.regression.rows, self.ratio
+        residual = self.eta + self.moves @ point - self.regression.target
+        square = np.square(residual)
+        gradient = rows.T @ residual
+        change = -np.linalg.lstsq(rows.T @ rows, gradient, rcond=None)[0]
+        at = np.append(1.0, change) / float(np.mean(square))
+
+        def function(at: Array, width: float) -> Moments:
+            move = rows @ at[1:] / at[0]
+            inner = 1.0 + at[0] * (ratio * square + (1.0 + ratio) * move * (2.0 * residual + move))
+            share = special.expit(inner / width)
+            first = (ratio * square - (1.0 + ratio) * np.square(move))[:, None]
+            slope = np.column_stack([first, 2.0 * (1.0 + ratio) * (residual + move)[:, None] * rows])
+            bent = (slope * (share * (1.0 - share) / width)[:, None]).T @ slope
+            side = np.column_stack([-move, rows])
+            bent += (side * (share * 2.0 * (1.0 + ratio) / at[0])[:, None]).T @ side
+            value = float(width * np.logaddexp(0.0, inner / width).sum())
+            return value, slope.T @ share, bent + 1e-12 * np.trace(bent) * np.eye(len(at))
+
+        at = minimise(function, at, lambda at, step: 0.9 * at[0] / step[0] if step[0] > 0.0 else 1.0)
+        return np.append(at[0], at[1:] / at[0])
+
+    def programme(self, point: Array) -> tuple[float, Array, Array]:
+        """Solve for the weights by linear programmes with more and more models that fit better."""
+        regression = self.regression
+        count, rows, target = regression.count, regression.rows, regression.target
+        centre = self.centre + self.basis @ point
+        restricted = np.square(rows @ centre - target)
+        weights = np.ones(count)
+        models: list[Array] = []
+        constraints: list[Array] = []
+        scale = float(restricted.sum()) / count
+        solved = None
+        for _ in range(CUTS):
+            gram = (rows * weights[:, None]).T @ rows
+            models.append(np.asarray(np.linalg.lstsq(gram, rows.T @ (weights * target), rcond=None)[0], np.float64))
+            constraints.append((restricted - (1.0 + self.ratio) * np.square(rows @ models[-1] - target)) / scale)
+            if solved is not None and float(constraints[-1] @ weights) <= 1e-6 * count:
+                break
+            solved = optimize.linprog(
+                -np.ones(count), A_ub=np.array(constraints), b_ub=np.zeros(len(constraints)), bounds=(0.0, 1.0),
+                method="highs-ds",
+            )  # fmt: skip
+            if solved.x is None:
+                return np.inf, np.ones(count), np.zeros(1 + len(centre))
+            weights = np.asarray(solved.x)
+        assert solved is not None
+        prices = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0) / scale
+        total = float(prices.sum())
+        if total <= 0.0:
+            return count - float(weights.sum()), weights, np.zeros(1 + len(centre))
+        better = sum(price * model for price, model in zip(prices, models, strict=False)) / total
+        return count - float(weights.sum()), weights, np.append(total, better - centre)
+
+
+def minimise(function: Callable[[Array, float], Moments], at: Array, longest: Callable[[Array, Array], float]) -> Array:
+    """Go down by Newton on ever better stand-ins for (·)₊; steps are at most `longest` of their length."""
+    for width in SMOOTHING:
+        value, gradient, hessian = function(at, width)
+        for _ in range(NEWTON):
+            step: Array = np.asarray(np.linalg.lstsq(hessian, gradient, rcond=None)[0], np.float64)
+            fall, length = float(gradient @ step), min(1.0, longest(at, step))
+            if length <= 0.0:
+                return at
+            while length > 1e-6:
+                tried = function(at - length * step, width)
+                if tried[0] <= value - 1e-4 * length * fall:
+                    break
+                length *= 0.5
+            else:
+                break
+            at, (value, gradient, hessian) = at - length * step, tried
+            if fall < 1e-4:
+                break
+    return at
+
+
 def slope_lines(regression: Regression, eta: Array) -> tuple[Array, Array]:
     """Return two parallel lines around ℓ' over each row's range of predictors, at the corners (rows × corners)."""
-    slope = regression.loss.gradient(eta, regression.target[:, None])
-    if isinstance(regression.loss, Squared):
+    loss, target = regression.loss, regression.target
+    if isinstance(loss, Squared):
+        slope = loss.gradient(eta, target[:, None])
         return slope, slope
-    # ℓ' = σ(η) − (y + 1)/2, and σ' = s at log-odds ± of p(1 − p) = s.
     low, high = eta.min(axis=1), eta.max(axis=1)
     wide = high - low
-    start = regression.loss.gradient(low, regression.target)
-    end = regression.loss.gradient(high, regression.target)
-    steep = np.where(wide > 1e-9, (end - start) / np.maximum(wide, 1e-9), 0.25)
-    root = np.sqrt(np.maximum(1.0 - 4.0 * np.minimum(steep, 0.25), 0.0))
-    with np.errstate(divide="ignore"):
-        place = np.log1p(root) - np.log(np.maximum(1.0 - root, 1e-300))
+    start = loss.gradient(low, target)
+    steep = np.where(wide > 1e-9, (loss.gradient(high, target) - start) / np.maximum(wide, 1e-9), 0.0)
     above = below = np.zeros_like(low)
-    for turn in (np.clip(place, low, high), np.clip(-place, low, high)):
-        apart = regression.loss.gradient(turn, regression.target) - (start + steep * (turn - low))
+    for turn in (high, *(loss.turns(steep, target) or ())):
+        point = np.clip(np.where(np.isnan(turn), low, turn), low, high)
+        apart = loss.gradient(point, target) - (start + steep * (point - low))
         above, below = np.maximum(above, apart), np.minimum(below, apart)
     line = start[:, None] + steep[:, None] * (eta - low[:, None])
     slack = 1e-15 * (1.0 + wide[:, None])
@@ -252,60 +342,43 @@ def halves(corners: Array) -> tuple[Array, Array]:
     return first, second
 
 
-def simplex_at(begun: list[Array], path: tuple[int, ...]) -> Array:
-    """Follow a path of bisections."""
-    corners = begun[path[0]]
-    for side in path[1:]:
-        corners = halves(corners)[side]
-    return corners
-
-
-class Programmed(NamedTuple):
-    """What the branch and bound has come to."""
+class Bound(NamedTuple):
+    """What branch and bound has come to."""
 
     least: int
     """At least so many rows must go."""
     proof: RegionProof | None
     """The certificate that one row less is not enough."""
-    fractional: float
-    """The fewest rows, in fractions, of all linear programmes solved: no bound of this kind can be higher."""
     weights: tuple[Array, ...]
-    """Weights of the best programmes, which a search can round."""
-    regions: int
+    """Weights of the best linear programmes, which a search can round."""
 
 
-def prove(
-    what: Slice,
-    enough: int,
-    options: RegionOptions = STANDARD,
-    report: Callable[[str], None] = lambda text: None,
-) -> Programmed:
+def prove(what: Slice, enough: int, seconds: float, report: Report = lambda text: None) -> Bound:
     """Prove how many rows must go at least; `enough` rows are known to be enough."""
-    ends = time.monotonic() + options.seconds
-    fractional, weights, multiplier = what.programme(np.zeros(what.free))
-    best = [(fractional, weights)]
+    ends = time.monotonic() + seconds
+    fewest, weights, multiplier = what.programme(np.zeros(what.free))
+    best = [(fewest, weights)]
+    """The linear programmes with the fewest rows: no bound of this kind can be higher."""
     if what.free == 0:
         count = _whole(what.bound(np.zeros((1, 0)), multiplier), enough)
-        leaf = (Leaf((0,), multiplier),)
-        return Programmed(count, RegionProof(count - 1, 0.0, leaf, ()), fractional, (weights,), 1)
-    radius, faces = options.first_radius, None
-    while faces is None and radius <= options.largest_radius and time.monotonic() < ends:
+        return Bound(count, RegionProof(count - 1, 0.0, (Region(multiplier),), ()), (weights,))
+    radius, faces = FIRST_BOX, None
+    while faces is None and radius <= LARGEST_BOX and time.monotonic() < ends:
         faces = _enclose(what, enough - 1, radius, ends)
         radius = radius if faces is not None else 2.0 * radius
     if faces is None:
-        return Programmed(1, None, fractional, (weights,), 0)
-    begun = first_simplices(what.free, radius)
+        return Bound(1, None, (weights,))
+    regions = tuple(Region(multiplier) for _ in first_simplices(what.free, radius))
     order = itertools.count()
-    heap: list[tuple[float, int, tuple[int, ...], Array, Array]] = []
-    done: list[tuple[float, Leaf]] = []
+    heap: list[tuple[float, int, Region, Array]] = []
 
     def target() -> int:
         """Return what is to be shown not to be enough: one row less than found, or than the programmes allow."""
         allowed = int(np.ceil(best[0][0] - 1e-7)) if np.isfinite(best[0][0]) else enough
         return min(enough, allowed) - 1
 
-    def add(path: tuple[int, ...], corners: Array, inherited: Array) -> None:
-        bound = what.bound(corners, inherited)
+    def add(region: Region, corners: Array) -> None:
+        bound = what.bound(corners, region.multiplier)
         if bound <= target():
             point = corners.mean(axis=0)
             own = what.multiplier(point)
@@ -319,31 +392,23 @@ def prove(
                 own = other if what.bound(point[None, :], other) > value else own
             tried = what.bound(corners, own)
             if tried > bound:
-                bound, inherited = tried, own
-        if bound > target() or what.excluded(corners, target()):
-            done.append((max(bound, float(target()) + 1e-9), Leaf(path, inherited)))
-        else:
-            heapq.heappush(heap, (bound, next(order), path, corners, inherited))
+                bound, region.multiplier = tried, own
+        if bound <= target() and not what.excluded(corners, target()):
+            heapq.heappush(heap, (bound, next(order), region, corners))
 
-    for number, corners in enumerate(begun):
-        add((number,), corners, multiplier)
-    regions = len(begun)
+    for region, corners in zip(regions, first_simplices(what.free, radius), strict=True):
+        add(region, corners)
     while heap and time.monotonic() < ends:
-        bound, _, path, corners, inherited = heapq.heappop(heap)
+        bound, number, region, corners = heapq.heappop(heap)
         if bound > target():
-            done.append((bound, Leaf(path, inherited)))
             continue
-        for side, half in enumerate(halves(corners)):
-            add((*path, side), half, inherited)
-        regions += 2
-        if regions % 200 < 2:
-            lowest = heap[0][0] if heap else float(target())
-            report(f"proof: at least {max(lowest, 0.0):.1f} rows, {regions:,} regions")
-    open_bound = min((bound for bound, *_ in heap), default=np.inf)
-    count = min(target() + 1, _whole(open_bound, enough))
-    leaves = tuple(leaf for _, leaf in done) + tuple(Leaf(path, inherited) for _, _, path, _, inherited in heap)
-    proof = RegionProof(count - 1, radius, leaves, faces)
-    return Programmed(count, proof, best[0][0], tuple(weights for _, weights in best), regions)
+        for half in halves(corners):
+            region.halves.append(Region(region.multiplier))
+            add(region.halves[-1], half)
+        if number % 100 == 0:
+            report(f"proof: at least {max(bound, 0.0):.1f} rows, {number:,} regions")
+    count = min(target() + 1, _whole(min((bound for bound, *_ in heap), default=np.inf), enough))
+    return Bound(count, RegionProof(count - 1, radius, regions, faces), tuple(weights for _, weights in best))
 
 
 def _whole(bound: float, most: int) -> int:
@@ -351,54 +416,48 @@ def _whole(bound: float, most: int) -> int:
     return int(np.clip(np.ceil(bound), 1, most)) if np.isfinite(bound) else most
 
 
-def _enclose(what: Slice, count: int, radius: float, ends: float) -> tuple[tuple[int, ...], ...] | None:
+def _enclose(what: Slice, count: int, radius: float, ends: float) -> tuple[Region, ...] | None:
     """Show that no model with `count` rows gone lies on the faces of a box; None where some may."""
-    open_faces: list[tuple[tuple[int, ...], Array]] = [
-        ((number,), corners) for number, corners in enumerate(first_faces(what.free, radius))
-    ]
-    done = []
-    while open_faces:
-        path, corners = open_faces.pop()
+    begun = first_faces(what.free, radius)
+    faces = tuple(Region(np.zeros(0)) for _ in begun)
+    undecided = [(face, corners, 0) for face, corners in zip(faces, begun, strict=True)]
+    while undecided:
+        face, corners, depth = undecided.pop()
         if what.excluded(corners, count):
-            done.append(path)
             continue
-        if len(path) > 8 * what.free or what.free == 1 or time.monotonic() > ends:
+        if depth >= 8 * what.free or what.free == 1 or time.monotonic() > ends:
             return None
         if not what.excluded(corners.mean(axis=0)[None, :], count):
             return None
-        open_faces += [((*path, side), half) for side, half in enumerate(halves(corners))]
-    return tuple(done)
+        for half in halves(corners):
+            face.halves.append(Region(np.zeros(0)))
+            undecided.append((face.halves[-1], half, depth + 1))
+    return faces
 
 
 def verify(what: Slice, proof: RegionProof) -> bool:
-    """Check a proof anew: its simplices fill the box, the box holds all models, and every leaf's sum is large enough."""
-    if what.free == 0:
-        return _covers([leaf.path for leaf in proof.leaves], 1) and all(
-            what.bound(np.zeros((1, 0)), leaf.multiplier) > proof.count for leaf in proof.leaves
+    """Check a proof anew: its simplices fill the box, the box holds all models, and the sum of each is large enough."""
+
+    def inside(corners: Array, region: Region) -> bool:
+        return what.bound(corners, region.multiplier) > proof.count or (
+            what.free > 0 and what.excluded(corners, proof.count)
         )
-    begun, faces = first_simplices(what.free, proof.radius), first_faces(what.free, proof.radius)
-    if not (_covers([leaf.path for leaf in proof.leaves], len(begun)) and _covers(list(proof.faces), len(faces))):
-        return False
-    return all(what.excluded(simplex_at(faces, path), proof.count) for path in proof.faces) and all(
-        what.bound(corners, leaf.multiplier) > proof.count or what.excluded(corners, proof.count)
-        for leaf, corners in ((leaf, simplex_at(begun, leaf.path)) for leaf in proof.leaves)
+
+    def outside(corners: Array, region: Region) -> bool:
+        return what.excluded(corners, proof.count)
+
+    if proof.count < 1:  # nothing is claimed
+        return True
+    begun = first_simplices(what.free, proof.radius)
+    return _all(begun, proof.regions, inside) and _all(first_faces(what.free, proof.radius), proof.faces, outside)
+
+
+def _all(begun: Sequence[Array], regions: Sequence[Region], holds: Callable[[Array, Region], bool]) -> bool:
+    """Tell whether a statement holds for all simplices that bisection leaves."""
+    return len(begun) == len(regions) and all(
+        _all(halves(corners), region.halves, holds) if region.halves else holds(corners, region)
+        for corners, region in zip(begun, regions, strict=True)
     )
-
-
-def _covers(paths: list[tuple[int, ...]], first: int) -> bool:
-    """Tell whether paths are all leaves of full binary trees from each of the `first` numbers."""
-
-    def full(inside: list[tuple[int, ...]], depth: int) -> bool:
-        if len(inside) == 1 and len(inside[0]) == depth:
-            return True
-        sides: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = ([], [])
-        for path in inside:
-            if len(path) <= depth:
-                return False
-            sides[path[depth]].append(path)
-        return bool(sides[0] and sides[1]) and all(full(side, depth + 1) for side in sides)
-
-    return all(full([path for path in paths if path[0] == number], 1) for number in range(first))
 
 
 def rounded(weights: tuple[Array, ...], most: int) -> Iterator[Positions]:

@@ -146,7 +146,7 @@ def strengthen(
     """
     unit = 1.0 / np.sqrt(ball.size)
 
-    def told(point: Array) -> Array:
+    def direction_at(point: Array) -> Array:
         v = basis * point[:-1] if basis.ndim == 1 else basis.T @ point[:-1]
         return np.append(v, unit * point[-1])
 
@@ -155,14 +155,14 @@ def strengthen(
     start = np.append(inner, direction[-1] / unit)
     start /= np.linalg.norm(start)
     if known <= 0.0:
-        known = radius(ball, told(start), ask, 0.0, most)
+        known = radius(ball, direction_at(start), ask, 0.0, most)
     used, tiny = 0, 1e-4 * most
     while used < evaluations and known < most and not late():
         aim = min(max(GROWTH * known, tiny), most)
         normal = start
 
         def function(point: Array, aim: float = aim, normal: Array = normal) -> tuple[float, Array]:
-            along = told(point)
+            along = direction_at(point)
             found = deficit(ball, along, aim, ask(along, np.array([aim]))[0])
             gradient = found.gradient[:-1]
             inner = basis * gradient if basis.ndim == 1 else basis @ gradient
@@ -171,7 +171,7 @@ def strengthen(
 
         point, value, count = descend(function, start, evaluations - used, late)
         used += count
-        reached = radius(ball, told(point), ask, aim if value < 0.0 else 0.0, min(2.0 * aim, most), 3)
+        reached = radius(ball, direction_at(point), ask, aim if value < 0.0 else 0.0, min(2.0 * aim, most), 3)
         used += 3
         better = reached > known
         gained = reached > GAIN * known
@@ -179,7 +179,7 @@ def strengthen(
             known, start = reached, point / np.linalg.norm(point)
         if not gained:
             break
-    found = told(start)
+    found = direction_at(start)
     return found / np.linalg.norm(found), known
 
 

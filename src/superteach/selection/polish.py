@@ -57,7 +57,7 @@ def best_subset(
     best = Best(subsets[risks.argmin()], float(risks.min()), False)
     if problem.rows > FEW or not np.isfinite(best.risk) or count(problem.rows, low, high) <= EVERY:
         return search(problem, best.subset, low, high)
-    slope = problem.learner.loss.gradient(problem.design @ problem.goal, problem.target)
+    slope = problem.loss.gradient(problem.design @ problem.goal, problem.target)
     strength = np.log(np.abs(slope) * np.linalg.norm(problem.design, axis=1) + 1e-300)
     for nearby in NEARBY:
         vain = 0 if nearby < problem.rows else VAIN
@@ -114,7 +114,7 @@ def _acceptable(problem: SubsetProblem, subset: Mask) -> Mask:
 
 def _promising(problem: SubsetProblem, subsets: Mask, models: Array, low: int, high: int) -> Mask:
     """The swaps of each subset that end nearest to the goal by the step above, applied: subsets × swaps × rows."""
-    design, loss, rows = problem.design, problem.learner.loss, problem.rows
+    design, loss, rows = problem.design, problem.loss, problem.rows
     sizes = subsets.sum(axis=1)
     terms = loss.terms(models @ design.T, problem.target)
     hessian = problem.hessians(subsets * terms.curvature, sizes)

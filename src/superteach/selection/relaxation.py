@@ -220,7 +220,7 @@ def relax(
 
         def stop(here: Array, sums: Moments, whole: Moments, softness: float = softness) -> str | None:
             left = float(np.linalg.norm(whole.gradient))
-            return "level" if left <= max(0.1 * softness * np.linalg.norm(here[:-1]), 0.1 * enough) else None
+            return "level" if left <= max(0.1 * softness * np.linalg.norm(here[:-1]), 0.5 * enough) else None
 
         solution = solver.minimise(function, point, stop)
         point, sums = solution.point, solution.sums

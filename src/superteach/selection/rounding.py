@@ -29,10 +29,6 @@ class RoundingOptions:
 
     tilt: float = 8.0
     """Square of the change in log-odds that a block may ask of the rows still free. With 4 there are a tenth more blocks."""
-    tries: tuple[float, ...] = (1.0, 0.25, 0.05)
-    """Limits in units of `tilt`, tried in turn until little is left."""
-    enough: float = 0.2
-    """Part of a usual row's length that may be left in a lesson of up to 200 rows (less in proportion in larger ones)."""
     share: float = 0.6
     """Part of the freedom Σ b(1 − b) that one block takes at most: the rest has to absorb what the block leaves."""
     one_by_one: int = 20
@@ -88,17 +84,12 @@ def round_rows(
     counted = float(least == most)
     lifted = np.column_stack([rows, np.full(len(rows), counted)])
     wanted = np.append(target, counted * most)
-    usual = float(np.sqrt(np.mean(np.square(lengths))))
-    enough = options.enough * min(1.0, 200 / most) * usual
     best, distance = np.zeros(len(rows), dtype=bool), np.inf
-    for part in options.tries:
-        for taken in _decided(lifted, lengths, probabilities, wanted, part * options.tilt, draw, options):
-            mask = exchanged(rows, taken, target + beyond, least, most, options.polished)
-            left = float(np.linalg.norm(target + beyond - mask @ rows))
-            if left < distance:
-                best, distance = mask, left
-        if distance <= max(enough, 1.1 * float(np.linalg.norm(beyond))):
-            break
+    for taken in _decided(lifted, lengths, probabilities, wanted, draw, options):
+        mask = exchanged(rows, taken, target + beyond, least, most, options.polished)
+        left = float(np.linalg.norm(target + beyond - mask @ rows))
+        if left < distance:
+            best, distance = mask, left
     return best
 
 
@@ -114,13 +105,12 @@ def _decided(
     lengths: Array,
     probabilities: Array,
     target: Array,
-    limit: float,
     draw: np.random.Generator,
     options: RoundingOptions,
 ) -> list[Mask]:
     """Decide all rows; the last ones several times, each in another order."""
     few = next((count for width, count in EXACT if len(target) <= width), 0)
-    begun = _Blocks(rows, lengths, target, limit, draw, options)
+    begun = _Blocks(rows, lengths, target, draw, options)
     middle = begun.decide(
         _Free(0, np.clip(probabilities[begun.order], EDGE, 1.0 - EDGE), 0.0 * target), few, options.last
     )
@@ -128,7 +118,7 @@ def _decided(
     for _ in range(options.starts if len(free) else 1):
         mask = begun.mask()
         if len(free):
-            last = _Blocks(rows[free], lengths[free], target - middle.total, limit, draw, options)
+            last = _Blocks(rows[free], lengths[free], target - middle.total, draw, options)
             end = last.decide(_Free(0, middle.probabilities[last.order], 0.0 * target), few, 0.0)
             if 0 < len(free) - end.first <= few:
                 last.taken[end.first :] = best_subset(last.rows[end.first :], target - middle.total - end.total)
@@ -145,7 +135,6 @@ class _Blocks:
         rows: Array,
         lengths: Array,
         target: Array,
-        limit: float,
         draw: np.random.Generator,
         options: RoundingOptions,
     ) -> None:
@@ -155,7 +144,7 @@ class _Blocks:
         self._square = np.square(lengths[self.order] / max(float(lengths.max()), 1e-300))
         self._longest = np.maximum.accumulate(self._square[::-1])[::-1]
         """Square of the longest row from each place on."""
-        self._target, self._limit, self._draw, self._options = target, limit, draw, options
+        self._target, self._draw, self._options = target, draw, options
         self._scale = float(lengths.max()) ** 2
 
     def mask(self) -> Mask:
@@ -167,30 +156,15 @@ class _Blocks:
     def decide(self, here: _Free, few: int, until: float) -> _Free:
         """Decide rows until at most `few` are free, or `until` of freedom per unknown."""
         unknowns = len(self._target)
-        part, tilts, again = 1.0, 0, 0
-        curvature = self._curvature(here)
-        for _ in range(20 * len(self.rows) + 100):  # six tilts and eight refusals before a row, at most
-            free = len(self.rows) - here.first
+        while free := len(self.rows) - here.first:
             variance = here.probabilities * (1.0 - here.probabilities)
-            if free <= few or free == 0 or float(variance.sum()) <= until * unknowns:
+            if free <= few or float(variance.sum()) <= until * unknowns:
                 break
             residual = self._target - here.total - here.probabilities @ self.rows[here.first :]
-            root = self._root(curvature, here.first, variance)
+            root = self._root(self._curvature(here))
             step = root @ (residual @ root)
-            needed = float(residual @ step)
-            block = self._block(here.first, variance, needed, self._limit * part)
-            if block is None and tilts < 6 and self._tilt(here.first, variance, needed) > 0.1 * self._limit:
-                block, tilts = 0, tilts + 1
-            else:
-                tilts = 0
-            forced = block is None
-            pace = part**0.5
-            there = self._after(here, pace * step, self._next(here.first) if block is None else block, root)
-            bent = self._curvature(there)
-            if forced or again >= 8 or self._absorbs(there, bent, unknowns, residual, root, block == 0):
-                here, curvature, part, again = there, bent, min(1.0, 2.0 * part), 0
-            else:  # more than the rest can absorb: a third as much is tried
-                part, again = part / 3.0, again + 1
+            block = self._block(here.first, variance, float(residual @ step))
+            here = self._after(here, step, self._next(here.first) if block is None else block, root)
         return here
 
     def _curvature(self, here: _Free) -> Array:
@@ -198,7 +172,7 @@ class _Blocks:
         rows = self.rows[here.first :] * np.sqrt(here.probabilities * (1.0 - here.probabilities))[:, None]
         return np.asarray(rows.T @ rows)
 
-    def _root(self, curvature: Array, first: int, variance: Array) -> Array:
+    def _root(self, curvature: Array) -> Array:
         """L with L L' = C⁻¹; a residual as short as the shortest rows is none."""
         shortest = self._scale * float(self._square[-1:].sum())
         softened = curvature + np.diag(1e-13 * np.diag(curvature) + shortest * 1e-3 + 1e-300)
@@ -216,7 +190,7 @@ class _Blocks:
         near = self._square[first:] >= self._longest[first] * 2.0**-0.25
         return max(1, int(np.flatnonzero(near)[-1]) + 1 if near.any() else 1)
 
-    def _block(self, first: int, variance: Array, needed: float, limit: float) -> int | None:
+    def _block(self, first: int, variance: Array, needed: float) -> int | None:
         """How many rows the largest block has whose noise the rest can absorb; None: not even one."""
         unknowns, square = len(self._target), self._square[first:]
         mass, strength = np.cumsum(variance), np.cumsum(variance * square)
@@ -229,7 +203,7 @@ class _Blocks:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             noise = (kept * strength * unknowns + carried) / np.maximum(rest, 1e-300)
             tilt = noise * (longest / np.maximum(rest, 1e-300) + 4.0 / np.maximum(free, 1e-300))
-            fits = (tilt <= limit) & (rest > 0.0) & (mass > 0.0)
+            fits = (tilt <= self._options.tilt) & (rest > 0.0) & (mass > 0.0)
         if not fits.any():
             return None
         most = int(np.searchsorted(mass, self._options.share * mass[-1])) + 1
@@ -248,21 +222,6 @@ class _Blocks:
         taken[at_random:] = one_by_one(rows[at_random:block] @ root, tilted[at_random:block], left)
         self.taken[here.first : here.first + block] = taken
         return _Free(here.first + block, tilted[block:], here.total + taken @ rows[:block])
-
-    def _absorbs(
-        self, there: _Free, curvature: Array, unknowns: int, before: Array, root: Array, tilted_only: bool
-    ) -> bool:
-        """Whether free rows can still absorb what is left."""
-        if there.first == len(self.rows):
-            return True
-        rest = self._target - there.total - there.probabilities @ self.rows[there.first :]
-        if tilted_only:
-            return float(np.sum(np.square(rest @ root))) <= float(np.sum(np.square(before @ root)))
-        variance = there.probabilities * (1.0 - there.probabilities)
-        if float(variance.sum()) <= 0.5 * unknowns:
-            return True
-        left = float(np.sum(np.square(rest @ self._root(curvature, there.first, variance))))
-        return self._tilt(there.first, variance, left) <= 2.0 * self._limit
 
 
 def one_by_one(rows: Array, probabilities: Array, left: Array) -> Mask:

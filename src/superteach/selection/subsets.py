@@ -5,14 +5,14 @@ A subset is a line of truth values, one per row; several of them are a matrix wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from superteach.learner import Learner
-from superteach.optim.problem import ridge_penalty
+from superteach.losses.scalar import Loss, Squared
 from superteach.types import Array, Mask
 
 Numbers = npt.NDArray[np.intp]
@@ -29,25 +29,32 @@ REGULAR = 1e-11
 
 @dataclass(frozen=True, eq=False)
 class SubsetProblem:
-    """All rows on the learner's columns, their targets, the goal θ*, and the metric M: the risk of S is ‖M(θ_S − θ*)‖."""
+    """All rows with their targets, the learner, the goal θ*, and the metric M: the risk of S is ‖M(θ_S − θ*)‖."""
 
     design: Array
     target: Array
-    learner: Learner
+    loss: Loss
+    penalties: Array
+    """Diagonal of the penalty's curvature, a line for each size of a subset from 0 to all rows."""
     goal: Array
     metric: Array
+    refuses: Callable[[int, int], object] = lambda rows, positive: None
+    """Why the learner refuses a subset of so many rows, of which so many have a target above 0; None: it does not."""
 
     @property
     def rows(self) -> int:
         """Rows of the pool."""
         return len(self.target)
 
-    @cached_property
-    def penalties(self) -> Array:
-        """Diagonal of the penalty's curvature, a line for each size of a subset from 0 to all rows."""
-        width, free = len(self.goal), self.learner.free_intercept
-        sizes = range(self.rows + 1)
-        return np.stack([ridge_penalty(self.learner.penalty(size), width, free).diagonal for size in sizes])
+    @property
+    def cost_of_fit(self) -> float:
+        """Multiplications that one of many fits takes the time of, about."""
+        return (1.5 if self._linear else 8.0) * (1e4 + 100.0 * len(self.goal) ** 2)
+
+    @property
+    def _linear(self) -> bool:
+        """Whether one Newton step is the fit."""
+        return isinstance(self.loss, Squared) and bool(self.penalties[-1, 0])
 
     def reduced(self) -> SubsetProblem:
         """The same problem with fewer columns, where there are more of them than rows.
@@ -55,9 +62,9 @@ class SubsetProblem:
         A penalised learner stays in the span of its rows. So penalised columns are turned to an orthonormal basis of that
         span, and one more column of zeros holds the rest of the goal.
         """
-        free = int(self.learner.free_intercept)
+        free = int(self.penalties[-1, -1] == 0.0)  # an intercept without penalty stays as it is
         width = len(self.goal) - free
-        if width <= self.rows + 1 or not self.learner.ridge:
+        if width <= self.rows + 1 or not self.penalties[-1, 0]:
             return self
         basis = np.linalg.qr(self.design[:, :width].T)[0]
         rest = self.goal[:width] - basis @ (basis.T @ self.goal[:width])
@@ -68,7 +75,8 @@ class SubsetProblem:
             turn[-1, -1] = 1.0
         design = self.design @ turn
         design[:, self.rows] = 0.0
-        return SubsetProblem(design, self.target, self.learner, turn.T @ self.goal, self.metric @ turn)
+        penalties = np.hstack([self.penalties[:, : self.rows + 1], self.penalties[:, width:]])
+        return replace(self, design=design, penalties=penalties, goal=turn.T @ self.goal, metric=self.metric @ turn)
 
     @cached_property
     def _outer(self) -> Array | None:
@@ -90,9 +98,9 @@ class SubsetProblem:
         """Mark subsets on which the learner can be fitted: a classifier needs two classes."""
         sizes, positive = subsets.sum(axis=1), subsets[:, self.target > 0.0].sum(axis=1)
         pairs, which = np.unique(np.stack([sizes, positive]), axis=1, return_inverse=True)
-        fitted = [self.learner.refuses(int(size), int(many)) is None for size, many in pairs.T]
+        fitted = [self.refuses(int(size), int(many)) is None for size, many in pairs.T]
         accepted = np.array(fitted, dtype=bool)[which]
-        if not self.learner.ridge:
+        if not self.penalties[-1].any():
             accepted &= sizes >= len(self.goal)
             some = np.flatnonzero(accepted)
             values = np.linalg.eigvalsh(self.hessians(subsets[some].astype(np.float64), sizes[some]))
@@ -108,13 +116,13 @@ class SubsetProblem:
 
     def fit(self, subsets: Mask) -> Array:
         """θ_S of every subset, by Newton from the goal on all of them at once."""
-        loss, width = self.learner.loss, len(self.goal)
+        width = len(self.goal)
         sizes, weights = subsets.sum(axis=1), subsets.astype(np.float64)
         models = np.tile(self.goal, (len(subsets), 1))
 
         def terms(at: Array, some: Numbers) -> tuple[Array, Array, Array]:
             """Objective, gradient and weighted curvatures of rows."""
-            value, slope, curvature = loss.terms(at @ self.design.T, self.target)
+            value, slope, curvature = self.loss.terms(at @ self.design.T, self.target)
             penalty, inside = self.penalties[sizes[some]], weights[some]
             objective = np.einsum("sj,sj->s", inside, value) + 0.5 * (penalty * at**2).sum(axis=1)
             return objective, (inside * slope) @ self.design + penalty * at, inside * curvature
@@ -123,7 +131,7 @@ class SubsetProblem:
         # A goal far out may lie where losses do not bend, and Newton's steps lead nowhere.
         models[terms(0.0 * models, some)[0] < terms(models, some)[0]] = 0.0
         value, gradient, curvature = terms(models, some)
-        for _ in range(STEPS):
+        for _ in range(1 if self._linear else STEPS):
             hessian = self.hessians(curvature, sizes[some])
             jitter = 1e-12 * np.einsum("skk->s", hessian) / width + 1e-300
             hessian[:, np.arange(width), np.arange(width)] += jitter[:, None]

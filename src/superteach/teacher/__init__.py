@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from superteach import packages
 from superteach.exceptions import DataError, QueryRefused, TeachingError
-from superteach.losses.arrays import like, namespace, to_numpy
+from superteach.losses.arrays import like, namespace, positions, to_numpy
 from superteach.losses.multioutput import EVERY_LOSS
 from superteach.losses.scalar import Loss, Weighted
 from superteach.optim.function import Function
@@ -132,7 +132,7 @@ def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -
     size = teacher.size_of(some)
     if not query.classes:
         return state, size
-    codes = teacher.target if some is None else teacher.target[some]
+    codes = to_numpy(teacher.target if some is None else teacher.target[some])
     return state, np.append(size, np.count_nonzero(codes.reshape(-1, 1) == np.arange(query.classes), axis=0))
 
 
@@ -256,8 +256,11 @@ def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> An
 
 def _sample(teacher: Teacher, query: queries.Sample, state: State, turn: Turn) -> Answer:
     rows = teacher.rows
-    pieces = [selection.uniform(teacher, query.seed, where) < query.probability for where in rows.pieces(rows.count)]
-    drawn = np.flatnonzero(np.concatenate([to_numpy(piece) for piece in pieces]))
+    pieces = [
+        to_numpy(positions(selection.uniform(teacher, query.seed, where) < query.probability)) + where.start
+        for where in rows.pieces(rows.count)
+    ]
+    drawn = np.concatenate(pieces)
     return replace(state, random=drawn), teacher.size_of(drawn)
 
 

@@ -43,7 +43,7 @@ LARGE = 0.25
 _BYTES = 9
 """Bytes a row that teachers remember beside their rows and targets, where a twentieth of them takes part in prices."""
 
-Told = Callable[[int], None]
+Watch = Callable[[int], None]
 Item = TypeVar("Item")
 Done = TypeVar("Done")
 
@@ -131,8 +131,8 @@ class ParquetTable:
     @property
     def marks(self) -> list[tuple[str | int, ...]]:
         """What tells these files from others: path, rows, bytes, time of the last change."""
-        told = zip(self.sources, self.counts, self._marks, strict=True)
-        return [(str(source.path.resolve()), rows, *mark) for source, rows, mark in told]
+        facts = zip(self.sources, self.counts, self._marks, strict=True)
+        return [(str(source.path.resolve()), rows, *mark) for source, rows, mark in facts]
 
     @property
     def numbers(self) -> int:
@@ -188,21 +188,21 @@ class ParquetTable:
     def tables(self, file: int, groups: Sequence[int], asked: Sequence[str]) -> Iterator[pa.Table]:
         """Yield rows of some row groups as they are in the file; raise an error where the file is not what it was."""
         source = self.sources[file]
-        told = f"row groups {groups[0]} to {groups[-1]} of {source.called}"
-        self.check_same(file, told)
+        wanted = f"row groups {groups[0]} to {groups[-1]} of {source.called}"
+        self.check_same(file, wanted)
         with source.reading(f"row groups {groups[0]} to {groups[-1]}"), parquet.ParquetFile(source.path) as stored:
             for batch in stored.iter_batches(_BATCH, row_groups=list(groups), columns=list(asked)):
                 yield pa.Table.from_batches([batch])
-        self.check_same(file, told)
+        self.check_same(file, wanted)
 
     def put_away(
         self,
         loss: Loss,
         folder: Path | None = None,
-        told: Told | None = None,
+        watch: Watch | None = None,
         positive: PositiveLabel = DEFAULT,
     ) -> LargePool:
-        """Read a table once, and keep its rows on disk as teachers; `told` hears of rows from several threads."""
+        """Read a table once, and keep its rows on disk as teachers; `watch` is called with numbers of rows, from several threads."""
         store = _store(folder, self.sources[0].path.parent, self.rows, len(self.columns), self.kind)
         classes = positive.last(self.find_classes() if loss.classifies else None)
         bundles = self.bundles(_size(self.rows))
@@ -230,22 +230,22 @@ class ParquetTable:
                 name = f"part {place + 1}" + (f".{number + 1}" if len(sizes) > 1 else "")
                 costs = None if self.costs is None else matrix[-1].astype(np.float64)
                 part = Part(name, matrix[: len(self.columns)].T, np.concatenate(target), costs=costs)
-                made.append(Paged(make_unguarded(part, self.columns, loss, classes), store, first, told))
+                made.append(Paged(make_unguarded(part, self.columns, loss, classes), store, first, watch))
                 first += size
-                if told is not None:
-                    told(size)
+                if watch is not None:
+                    watch(size)
             return made
 
         teachers = _together(read, range(len(bundles)))
         return LargePool(tuple(one for some in teachers for one in some), self.columns, classes, store, self)
 
-    def check_same(self, file: int, told: str | None = None) -> None:
+    def check_same(self, file: int, wanted: str | None = None) -> None:
         """Refuse a file that is not the one whose head was read."""
         source = self.sources[file]
         if (now := stamp(source.path)) != self._marks[file]:
             seen = "is gone" if now is None else "has changed"
             raise DataError(
-                f"{source.called} {seen} since the lesson began{'' if told is None else f' ({told} were wanted)'}; "
+                f"{source.called} {seen} since the lesson began{'' if wanted is None else f' ({wanted} were wanted)'}; "
                 "begin anew when nobody writes to these files"
             )
 

@@ -63,7 +63,7 @@ class Store:
         try:
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         except OSError as error:
-            raise TeachingError(self._told(error)) from None
+            raise TeachingError(self._write_error(error)) from None
 
     def put(
         self, thing: object, rows: Rows | None = None, known: dict[tuple[int, int], Place] | None = None
@@ -110,10 +110,10 @@ class Store:
                 while raw.nbytes:
                     raw = raw[self._file.write(raw) :]
             except OSError as error:
-                raise TeachingError(self._told(error)) from None
+                raise TeachingError(self._write_error(error)) from None
         return place
 
-    def _told(self, error: OSError) -> str:
+    def _write_error(self, error: OSError) -> str:
         return (
             f"the copy of the rows in {str(self.folder)!r} cannot be written after {self.size / 1e9:.2f} GB: "
             f"{reason_of(error)}; make room there, or name another folder for it (--cache, or the variable TMPDIR)"
@@ -164,9 +164,9 @@ class Extent:
 class Paged:
     """A teacher whose rows are on disk."""
 
-    def __init__(self, teacher: Teacher, store: Store, first: int, told: Callable[[int], None] | None = None) -> None:
-        """Put a teacher's rows away; they are numbers `first` and following of all. `told` hears of rows gone through."""
-        self.name, self._store, self._first, self._told = teacher.name, store, first, told
+    def __init__(self, teacher: Teacher, store: Store, first: int, watch: Callable[[int], None] | None = None) -> None:
+        """Put a teacher's rows away; they are numbers `first` and following of all. `watch` is called with the number of rows gone through."""
+        self.name, self._store, self._first, self._watch = teacher.name, store, first, watch
         self.rows = Extent(teacher.rows.count, teacher.rows.features)
         self._picture = store.put((teacher.rows, teacher.target, teacher.costs))
         self._bare = copy(teacher)
@@ -190,6 +190,6 @@ class Paged:
         if after is not before:
             chosen = state.chosen if after.chosen is before.chosen else np.array(after.chosen)
             state = Kept(self._store.put(after, teacher.rows, own | known), chosen)
-        if self._told is not None:
-            self._told(self.rows.count)
+        if self._watch is not None:
+            self._watch(self.rows.count)
         return state, sealed

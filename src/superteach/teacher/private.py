@@ -115,7 +115,7 @@ def _terms(teacher: Teacher, loss: Loss, scaling: Scaling, goal: Array) -> Itera
 
 
 def _weighted(curvature: Array, weight: Array) -> Array:
-    """Multiply rows' curvatures by weights; of several outputs they are told by factors (see `SeveralBlock.gram`)."""
+    """Multiply rows' curvatures by weights; of several outputs they are given by factors (see `SeveralBlock.gram`)."""
     if curvature.ndim == 1 or len(curvature) == 1:
         return np.asarray(weight * curvature)
     own, shared = curvature

@@ -24,7 +24,7 @@ from superteach.optim.problem import Scaling
 from superteach.privacy.guard import Guard
 from superteach.protocol import wire
 from superteach.protocol.messages import Turn
-from superteach.protocol.partitions import Layout, Piece, Task, Told
+from superteach.protocol.partitions import Layout, Piece, Task, PartitionReply
 from superteach.teacher import Teacher
 from superteach.teacher.rows import DenseBlock
 from superteach.teacher.state import State
@@ -58,7 +58,7 @@ class _Resident:
     states: list[State] = field(default_factory=list)
     after: int = 0
     """The asking that changed the states last."""
-    told: tuple[tuple[int, int], list[bytes]] = ((0, 0), [])
+    last: tuple[tuple[int, int], list[bytes]] = ((0, 0), [])
     """Asking and attempt of the last replies, and these."""
 
     def begin(self, classes: Sequence[object] | None, firsts: Iterable[int]) -> None:
@@ -85,8 +85,8 @@ class _Resident:
 
     def answer(self, task: Task, partition: int) -> list[bytes]:
         """Answer a task, as before where it is asked again."""
-        if self.told[0][0] == task.asking:
-            return self.told[1]
+        if self.last[0][0] == task.asking:
+            return self.last[1]
         try:
             if not self.states:
                 self.begin(task.classes, [seat.first for seat in task.homes[partition].seats])
@@ -112,7 +112,7 @@ class Residence:
         self._process = 0
         self._held: OrderedDict[tuple[str, int], _Resident] = OrderedDict()
 
-    def visit(self, task: Task) -> Iterator[Told]:
+    def visit(self, task: Task) -> Iterator[PartitionReply]:
         """Answer for all partitions of a lesson that live here; give up those that live elsewhere or missed a question."""
         self._enter()
         if task.ends:
@@ -124,15 +124,15 @@ class Residence:
             held = self._held.get(key)
             if held is None:
                 continue
-            again = held.told[0][0] == task.asking
+            again = held.last[0][0] == task.asking
             if home.worker != self.name or not (again or held.after == task.after):
                 del self._held[key]
-            elif held.told[0] != (task.asking, task.attempt):
-                yield from self._told(task, partition, held)
+            elif held.last[0] != (task.asking, task.attempt):
+                yield from self._answered(task, partition, held)
 
     def load(
         self, task: Task, partition: int, batches: Iterable[pa.RecordBatch], pieces: Sequence[Piece] = ()
-    ) -> Iterator[Told]:
+    ) -> Iterator[PartitionReply]:
         """Read a partition's rows and keep them; tell of them, or answer a question after the journal.
 
         `pieces` are where the rows come from, if from files.
@@ -149,28 +149,28 @@ class Residence:
         except SuperteachError as error:
             if partition in task.homes:
                 for place in range(len(task.homes[partition].seats)):
-                    yield Told(partition, self.name, place, wire.pack_no("failed", str(error)))
+                    yield PartitionReply(partition, self.name, place, wire.pack_no("failed", str(error)))
             else:
-                told: Json = {"error": str(error), "kind": type(error).__name__}
-                yield Told(partition, self.name, 0, wire.pack_facts(told))
+                problem: Json = {"error": str(error), "kind": type(error).__name__}
+                yield PartitionReply(partition, self.name, 0, wire.pack_facts(problem))
             return
         self._keep(key, held, task.most_bytes)
         if partition in task.homes:
-            yield from self._told(task, partition, held)
+            yield from self._answered(task, partition, held)
             return
         for place, teacher in enumerate(held.teachers):
             facts: Json = {"name": teacher.name, "order": held.owners[place], "rows": teacher.rows.count}
             facts |= {"digest": held.digest, "widths": held.widths, "labels": held.labels[place]}
-            yield Told(partition, self.name, place, wire.pack_facts(facts))
+            yield PartitionReply(partition, self.name, place, wire.pack_facts(facts))
 
-    def _told(self, task: Task, partition: int, held: _Resident) -> Iterator[Told]:
+    def _answered(self, task: Task, partition: int, held: _Resident) -> Iterator[PartitionReply]:
         self._held.move_to_end((task.lesson, partition))
         # One thread of linear algebra: the last bits of a sum must not depend on how many are free.
         with _controller().limit(limits=1):
             replies = held.answer(task, partition)
-        held.told = (task.asking, task.attempt), replies
+        held.last = (task.asking, task.attempt), replies
         for place, reply in enumerate(replies):
-            yield Told(partition, self.name, place, reply)
+            yield PartitionReply(partition, self.name, place, reply)
 
     def _keep(self, key: tuple[str, int], held: _Resident, most: int | None) -> None:
         """Hold a partition, and let go of as many others as memory asks for."""

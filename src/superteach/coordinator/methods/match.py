@@ -47,23 +47,17 @@ class MatchOptions:
     half and all of what rounding leaves, in the same time."""
     whole: int = 30
     """Rows of a pool up to which lessons of one size are searched as a whole."""
-    approaches: int = 12
+    approaches: int = 8
     """Models that are tried for a goal out of reach, at most; three to five are usual."""
     gain: float = 0.01
-    """Part of the distance that another one must gain."""
-    near: float = 0.002
-    """Part of the goal's own length at which no nearer model is looked for: rounding leaves as much."""
-    shortest: float = 0.05
-    """Part of the way to the goal below which no shorter step is tried."""
+    """Part of the distance that another one must gain for one more to be tried."""
     close: float = 1e-6
     """Part of the goal's own length at which no other search is tried."""
-    unlucky: int = 8
+    unlucky: int = 3
     """Searches with other random numbers, where the learner refuses a lesson: a classifier needs rows of both classes."""
 
 
 DEFAULT = MatchOptions()
-IN_VAIN = 200
-"""Where this many rows were chosen in vain no chance brings the other class: such a goal puts all rows into one."""
 _GOLDEN = 0x9E3779B97F4A7C15
 """2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated numbers."""
 
@@ -149,12 +143,14 @@ class Matcher(Search):
     def _best_search(self, size: int) -> Size:
         """Search as often as the settings say, and keep the nearest lesson."""
         federation, tries = self._problem.federation, self._settings.restarts
-        most = tries + min(self._options.unlucky, IN_VAIN // size)
+        most = tries + self._options.unlucky
         best: tuple[float, Size, Outcome] | None = None
+        refused = False
         for attempt in range(most):
             if attempt and (attempt >= tries or self._problem.late):
                 break
-            kept = self._search(size, (self._seed + attempt * _GOLDEN) % 2**64, attempt > 0)
+            # The nearest models of a goal out of reach may need no row of some class; the first one does more often.
+            kept = self._search(size, (self._seed + attempt * _GOLDEN) % 2**64, attempt > 0, near=not refused)
             refused = self._problem.refuses(kept) is not None
             tries += refused and tries < most  # where a class is missing, other random numbers may bring rows of both
             if tries == 1:
@@ -183,7 +179,7 @@ class Matcher(Search):
             return distance, metrics.risk(problem.scaling.raw(model), problem.scaling.raw(goal)) <= target
         return distance, distance <= self._options.close * problem.distance(0.0 * goal, goal)
 
-    def _search(self, size: int, seed: int, again: bool) -> Size:
+    def _search(self, size: int, seed: int, again: bool, near: bool) -> Size:
         """Relax, certify, come near where the goal is out of reach, round."""
         problem, federation, risks = self._problem, self._problem.federation, list[float]()
         federation.stage = "relaxation"
@@ -192,7 +188,7 @@ class Matcher(Search):
         if not relaxed.choice.met and proof is None and relaxed.choice.freedom <= len(relaxed.metric) + 1:
             relaxed, proof = self._harder(relaxed, size, seed)
         self._include(relaxed, size)
-        if proof is not None and not problem.wide:
+        if near and proof is not None and not problem.wide:
             federation.stage = "approach"
             relaxed, risks = self._approach(relaxed, size, seed)
         federation.stage = "rounding"
@@ -311,22 +307,25 @@ class Matcher(Search):
         at = problem.fit_likely(size, self._goal)
         goal = self._within(at)
         risks = [self._apart(at, goal)]
-        length = problem.distance(0.0 * self._goal, self._goal)
         best: tuple[Array, Array, float] | None = None
-        step, full = 1.0, True
+        found, step, full = relaxed, 1.0, True
         for _ in range(options.approaches):
             problem.federation.note(risks[-1])
-            if problem.late or step < options.shortest or risks[-1] <= options.near * length:
+            if problem.late:
                 break
-            self._towards(at, goal, step, size, seed)
+            found = self._towards(at, goal, step, size, seed)
             after = problem.fit_likely(size, at)
             distance = self._apart(after, self._within(after))
-            if distance > (1.0 - options.gain) * risks[-1]:  # too far for the linearised model: aim at a nearer point
+            if distance >= risks[-1]:  # too far for the linearised model: aim at a nearer point
                 step, full = 0.5 * step, False
                 continue
             best, at, goal = (at, goal, step), after, self._within(after)
             step, full = min(1.0, 2.0 * step) if full else step, True
             risks.append(distance)
+            if distance > (1.0 - options.gain) * risks[-2]:
+                break
+        if full:  # teachers have the probabilities of the nearest model
+            return found, risks
         if best is not None:
             return self._towards(*best, size, seed), risks
         found = self._relax(self._goal, self._target(self._goal, size), relaxed.metric, size, seed)
@@ -390,9 +389,9 @@ class Matcher(Search):
         parts = federation.gather(queries.Show(width, learner.weighted))
         shown = np.concatenate(parts)
         design, target, taken = shown[:, :width], shown[:, width], shown[:, width + 1]
-        if learner.weighted:
-            learner = replace(learner, loss=Weighted(learner.loss, shown[:, width + 2]))
-        subsets = SubsetProblem(design, target, learner, self._goal, problem.to_measure)
+        loss = Weighted(learner.loss, shown[:, width + 2]) if learner.weighted else learner.loss
+        penalties = np.stack([self._penalty(size).diagonal for size in range(len(shown) + 1)])
+        subsets = SubsetProblem(design, target, loss, penalties, self._goal, problem.to_measure, learner.refuses)
         start = None if whole else taken > 0.5
         best = polish.best_subset(subsets, low, high, start, self._settings.restarts, self._seed)
         counts = tuple(map(len, parts))

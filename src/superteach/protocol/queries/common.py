@@ -328,7 +328,7 @@ class AskMoments(_Asked[Moments]):
     outputs: int = 1
     """Above 1: curvature of each of these outputs by itself, a guide for steps at a fraction of the whole one's price."""
     rough: bool = False
-    """Such a guide too: curvature of "relax" over rows drawn by lot, the likelier the more they weigh."""
+    """Such a guide too: curvature of "relax" over a sample of the rows, the likelier the more they weigh."""
     broadcast = "a point p, which rows, which function"
     reply = "1 + d sums, and d(d+1)/2 more for order 2"
     exposure = "a sum over rows, one per column and (order 2) one per pair of columns"

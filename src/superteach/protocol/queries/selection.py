@@ -57,7 +57,6 @@ class Include(Number):
     over = "sampled"
     changes = ("probabilities", "undecided")
     sensitivity = Sensitivity(1.0, "a probability is at most 1")
-    listed = ()
 
 
 class CandidateRows(NamedTuple):
