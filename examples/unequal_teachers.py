@@ -1,6 +1,6 @@
 """Many teachers with unequal data: alone they cannot, together they can.
 
-Twelve owners hold from 40 to 2,000 rows. Each has measured three of six features and has nought in the others, so no
+Twelve owners hold from 40 to 2,000 rows. Each has measured three of six features and has zeros in the others, so no
 owner alone can teach the goal, however many rows it has. Together they teach it, with some rows of each.
 
 python examples/unequal_teachers.py [folder]

@@ -1,7 +1,7 @@
 """A goal that cannot be taught, and the proof.
 
-The goal points one way and grows longer and longer. Sixty rows can pull a learner only so far. Left: how near the
-lesson comes. Right: the certificate. Along its direction u all helpful rows together pull Σ max(0, u'(g_j, 1)); the
+The goal points one way and grows longer and longer. Sixty rows can move a learner only so far. Left: how near the
+lesson comes. Right: the certificate. Along its direction u all helpful rows contribute Σ max(0, u'(g_j, 1)); the
 goal needs u'(Λθ*, n). Where the need is more than everything there is, no sixty rows will do, chosen by whatever means.
 
 python examples/unreachable_goal.py [folder]

@@ -1,8 +1,8 @@
 """Your own goal: a model that must not look at one column.
 
-A goal is any object with a method `vector(problem)`. This one takes the learner's fit on all rows, which the
-problem finds from sums, and sets one coefficient to nought. The lesson makes a plain Ridge, trained on the chosen
-rows alone, ignore the patients' sex, although nobody told it to.
+A goal is any object with a method `vector(problem)`. This one takes the learner's fit on all rows, found
+from the teachers' sums, and sets one coefficient to zero. The lesson makes a plain Ridge, trained on the chosen
+rows alone, ignore the patients' sex, although nothing in it says so.
 
 python examples/your_own_goal.py [folder]
 """

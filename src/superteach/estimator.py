@@ -42,7 +42,7 @@ from superteach.io.labels import PositiveLabel
 from superteach.io.validation import Part, split_by_owner
 from superteach.learner import Learner
 from superteach.lesson import Entry, Taught
-from superteach.local import LocalTeachers, Opens, check_none, find_large
+from superteach.local import EngineFactory, LocalTeachers, find_large, refuse_private
 from superteach.losses.scalar import Logistic, Poisson, Squared
 from superteach.optim import LBFGS, Block, Newton
 from superteach.pipelines import goals as pipeline_goals
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
     from sklearn.utils import Tags
 
+    from superteach.teacher.large import LargeArray, ParquetTable
+
 Teachable: TypeAlias = BaseEstimator | Learner | None
 """What can be a learner; None is LogisticRegression()."""
 Rows = TypeVar("Rows")
@@ -81,8 +83,8 @@ def _print_round(entry: Entry) -> None:
     )
 
 
-_DECIDES = available_if(lambda teacher: teacher._classifies())
-_PROBABLE = available_if(lambda teacher: isinstance(_student(teacher.estimator).loss, Logistic))
+_if_classifier = available_if(lambda teacher: teacher._classifies())
+_if_logistic = available_if(lambda teacher: isinstance(_learner_of(teacher.estimator).loss, Logistic))
 
 
 class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -153,7 +155,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         goal_weight: float | None = None,
         solver_seconds: float = 120.0,
         random_state: Any = 0,
-        engine: Opens | None = None,
+        engine: EngineFactory | None = None,
         verbose: int = 0,
     ) -> None:
         self.estimator = estimator
@@ -202,8 +204,6 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         rows stay on disk, and so does a memory-mapped array that fills a quarter of the memory that is free. Callbacks of
         scikit-learn 1.9 or newer (set_callbacks) see every round as a task.
         """
-        student = _student(self.estimator)
-        before, _, estimator = pipelines.split(_given(self.estimator))
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
         loud = bool(check_whole("verbose", self.verbose, least=0))
         _warn_of_epsilon(settings)
@@ -221,99 +221,112 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 part.call_on_fit_task_end(estimator=self)
 
         if (large := find_large(X, y, groups, costs)) is not None:
-            check_none(settings)
-            if before is not None or sample_weight is not None or getattr(estimator, "class_weight", None) is not None:
-                raise LearnerError(
-                    "rows on disk are taught from as they are: no Pipeline, sample_weight or class_weight"
-                )
-            pool = large.put_away(student.loss, positive=positive_label(self.goal, PositiveLabel(self.positive)))
-            # What scikit-learn's checks of later rows look at.
-            self.n_features_in_ = len(pool.columns)
-            if pool.table is not None:
-                self.feature_names_in_ = np.array(pool.columns, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-            taught = LocalTeachers(pool, columns, student, self.engine).teach(self.goal, settings, watch)
-            self.sample_indices_, self.teachers_ = pool.numbers(taught.chosen), np.array(taught.lesson.teachers)
-            prepared = None
+            result, preprocessing = self._teach_on_disk(large, sample_weight, settings, watch), None
         else:
-            taught, prepared = self._taught_in_memory(X, y, groups, costs, sample_weight, student, settings, watch)
-        assert taught.measured is not None
-        measured, classes = taught.measured.with_model(estimator, taught.classes), taught.classes
-        if prepared is not None and measured.model_ is not None:
-            measured = replace(measured, model_=prepared.with_last(measured.model_))
-        self.transformer_ = None if prepared is None else prepared.transformer
+            result, preprocessing = self._teach_in_memory(X, y, groups, costs, sample_weight, settings, watch)
+        self._keep(result, preprocessing)
+        if task is not None:
+            task.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
+        return self
+
+    def _teach_on_disk(
+        self,
+        table: ParquetTable | LargeArray,
+        sample_weight: npt.ArrayLike | None,
+        settings: Settings,
+        watch: Callable[[Entry], None],
+    ) -> Taught:
+        refuse_private(settings)
+        learner, (before, _, estimator) = _learner_of(self.estimator), pipelines.split(_or_default(self.estimator))
+        if before is not None or sample_weight is not None or getattr(estimator, "class_weight", None) is not None:
+            raise LearnerError("rows on disk are taught from as they are: no Pipeline, sample_weight or class_weight")
+        pool = table.put_away(learner.loss, positive=positive_label(self.goal, PositiveLabel(self.positive)))
+        # What scikit-learn's checks of later rows look at.
+        self.n_features_in_ = len(pool.columns)
+        if pool.table is not None:
+            self.feature_names_in_ = np.array(pool.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        result = LocalTeachers(pool, columns, learner, self.engine).teach(self.goal, settings, watch)
+        self.sample_indices_, self.teachers_ = pool.numbers(result.chosen), np.array(result.lesson.teachers)
+        return result
+
+    def _keep(self, result: Taught, preprocessing: pipelines.Preprocessing | None) -> None:
+        """Set what scikit-learn's users look for after a fit."""
+        assert result.measured is not None
+        classes = result.classes
+        measured = result.measured.with_model(pipelines.split(_or_default(self.estimator))[-1], classes)
+        if preprocessing is not None and measured.model_ is not None:
+            measured = replace(measured, model_=preprocessing.with_last(measured.model_))
+        self.transformer_ = None if preprocessing is None else preprocessing.transformer
         self.measured_, self.model_ = measured, measured.model_
-        self.lesson_ = measured if taught.lesson.delivered else taught.lesson
+        self.lesson_ = measured if result.lesson.delivered else result.lesson
         if classes is not None:
             self.classes_ = np.sort(classes)
         elif hasattr(self, "classes_"):
             del self.classes_  # left by an earlier fit with another learner
         coef, offset = measured.coef.copy(), measured.offset
-        if self._turned():
+        if self._speaks_for_first():
             coef, offset = -coef, -offset
         # In the shapes that the learner's own would have.
         self.coef_ = coef if classes is None or coef.ndim == 2 else coef[None, :]
         self.intercept_: Array | float = offset if classes is None else np.array(offset, ndmin=1)
         self.n_iter_ = max(1, len(measured.objective))
-        if task is not None:
-            task.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes={})
-        return self
 
-    def _taught_in_memory(
+    def _teach_in_memory(
         self,
         X: object,
         y: object,
         groups: object,
         costs: npt.ArrayLike | None,
         sample_weight: npt.ArrayLike | None,
-        student: Learner,
         settings: Settings,
         watch: Callable[[Entry], None],
     ) -> tuple[Taught, pipelines.Preprocessing | None]:
-        before, last, estimator = pipelines.split(_given(self.estimator))
+        learner = _learner_of(self.estimator)
+        before, last, estimator = pipelines.split(_or_default(self.estimator))
         X, y = load(X), load(y)
         X_checked, y_checked = self._checked(X, y, before is not None)
         count = len(y_checked)
         if groups is None:
             _warn_of_groups()
-        owners, members = _split(groups, count, X)
-        named = [str(owner) for owner in owners]
+        owners, members = _rows_by_owner(groups, count, X)
+        names = [str(owner) for owner in owners]
         costs = _per_row(costs, "costs", count)
-        weights = _weights(estimator, y_checked, _per_row(sample_weight, "sample_weight", count))
+        weights = _row_weights(estimator, y_checked, _per_row(sample_weight, "sample_weight", count))
         if weights is not None:
-            student = replace(student, weighted=True)
+            learner = replace(learner, weighted=True)
         if isinstance(self.goal, FromData) and getattr(estimator, "class_weight", None) is not None:
             raise GoalError(
                 "goals.FromData knows no class_weight; fit the learner on those rows, and give it as the goal"
             )
         # Copies of all owners' rows at once would cost as much memory as the data: each part takes its own, when it must.
         common = Part("", X_checked, y_checked, None, None, costs, weights, index_of(X))
-        prepared = None
+        preprocessing = None
         if before is None:
             columns: list[Foreign] = list(getattr(self, "feature_names_in_", range(X_checked.shape[1])))
             parts = [
-                replace(common, name=name, ids=rows, rows=None if len(named) == 1 else rows)
-                for name, rows in zip(named, members, strict=True)
+                replace(common, name=name, ids=rows, rows=None if len(names) == 1 else rows)
+                for name, rows in zip(names, members, strict=True)
             ]
             goal = pipeline_goals.translate(self.goal, [X_checked], columns, [X], ["all rows"])
         else:
             tables = [X] if len(members) == 1 else [take_rows(X, rows) for rows in members]
-            prepared = pipelines.Preprocessing(before, tables, named, last, settings.privacy == "none")
-            columns, goal = prepared.columns, pipeline_goals.behind(prepared, self.goal)
+            preprocessing = pipelines.Preprocessing(before, tables, names, last, settings.privacy == "none")
+            columns, goal = preprocessing.columns, pipeline_goals.behind(preprocessing, self.goal)
             parts = [
                 common.with_own(name, rows, made)
-                for name, rows, made in zip(named, members, prepared.features, strict=True)
+                for name, rows, made in zip(names, members, preprocessing.features, strict=True)
             ]
         teachers = LocalTeachers(
-            parts, columns, student, self.engine, positive_label(self.goal, PositiveLabel(self.positive))
+            parts, columns, learner, self.engine, positive_label(self.goal, PositiveLabel(self.positive))
         )
         del parts
-        taught = teachers.teach(goal, settings, watch)
-        chosen = [rows[own] for rows, own in zip(members, taught.chosen, strict=True)]
+        result = teachers.teach(goal, settings, watch)
+        chosen = [rows[own] for rows, own in zip(members, result.chosen, strict=True)]
         self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
-        return taught, prepared
+        return result, preprocessing
 
     def fit_resample(
         self,
@@ -337,14 +350,14 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if self._classifies():
             best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0.0).astype(int)
             return np.asarray(self.classes_[best])
-        return np.exp(scores) if isinstance(_student(self.estimator).loss, Poisson) else scores
+        return np.exp(scores) if isinstance(_learner_of(self.estimator).loss, Poisson) else scores
 
-    @_DECIDES  # type: ignore[untyped-decorator]
+    @_if_classifier  # type: ignore[untyped-decorator]
     def decision_function(self, X: object) -> Array:
         """Return x'θ + intercept; positive means the second class. Of more than two classes, one column for each."""
         return self._scores(X)
 
-    @_PROBABLE  # type: ignore[untyped-decorator]
+    @_if_logistic  # type: ignore[untyped-decorator]
     def predict_proba(self, X: object) -> Array:
         """Return the probabilities of all classes (logistic learners)."""
         scores = self._scores(X)
@@ -353,7 +366,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         second = expit(scores)
         return np.column_stack([1.0 - second, second])
 
-    @_PROBABLE  # type: ignore[untyped-decorator]
+    @_if_logistic  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: object) -> Array:
         """Return the logarithms of predict_proba."""
         scores = self._scores(X)
@@ -369,7 +382,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return float((accuracy_score if self._classifies() else r2_score)(y, predicted))
 
     def _classifies(self) -> bool:
-        return _student(self.estimator).loss.classifies
+        return _learner_of(self.estimator).loss.classifies
 
     def _checked(self, X: object, y: object, raw: bool) -> tuple[Raw | csr_matrix, Raw]:
         """Check shapes and types as scikit-learn does; missing values are looked for later, by teacher.
@@ -387,14 +400,14 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             features = X if raw else _validate(self, X, ensure_all_finite=False)
             target = np.asarray(y)
             if target.ndim == 2 and target.shape[1] > 1:
-                if type(_student(self.estimator).loss) is not Squared:
+                if type(_learner_of(self.estimator).loss) is not Squared:
                     raise DataError(
                         f"y should be a 1d array, got an array of shape {target.shape} instead: give one label for each "
                         "row, such as y.argmax(axis=1) where columns are classes; several targets go with Ridge alone"
                     )
             else:
                 target = column_or_1d(y, warn=True)
-            target = _plain(target)
+            target = _unboxed(target)
             check_lengths(features, target)
         return features, target
 
@@ -423,9 +436,9 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             with our_errors(X):
                 features = _validate(self, X, reset=False)
         scores = np.asarray(features @ self.measured_.coef.T + self.measured_.offset)
-        return -scores if self._turned() else scores
+        return -scores if self._speaks_for_first() else scores
 
-    def _turned(self) -> bool:
+    def _speaks_for_first(self) -> bool:
         """Tell whether the lesson's coefficients speak for classes_[0]: scikit-learn's speak for classes_[1]."""
         return self.measured_.positive is not None and bool(self.measured_.positive == self.classes_[0])
 
@@ -442,11 +455,11 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         else:
             tags.estimator_type = "regressor"
             tags.regressor_tags = RegressorTags(poor_score=True)
-            tags.target_tags.positive_only = isinstance(_student(self.estimator).loss, Poisson)
+            tags.target_tags.positive_only = isinstance(_learner_of(self.estimator).loss, Poisson)
         return tags
 
 
-def _given(learner: Teachable) -> BaseEstimator | Learner:
+def _or_default(learner: Teachable) -> BaseEstimator | Learner:
     if learner is None:
         from sklearn.linear_model import LogisticRegression
 
@@ -454,16 +467,16 @@ def _given(learner: Teachable) -> BaseEstimator | Learner:
     return learner
 
 
-def _student(learner: Teachable) -> Learner:
+def _learner_of(learner: Teachable) -> Learner:
     """Return the learner at the end of a pipeline; owners of rows take class_weight as weights."""
-    estimator = pipelines.split(_given(learner))[-1]
+    estimator = pipelines.split(_or_default(learner))[-1]
     if getattr(estimator, "class_weight", None) is not None:
         estimator = copy(estimator)
         estimator.class_weight = None
     return Learner.of(estimator)
 
 
-def _weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) -> Raw | None:
+def _row_weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) -> Raw | None:
     """Multiply sample_weight by class_weight, as scikit-learn's estimators have it."""
     by_class = getattr(estimator, "class_weight", None)
     if by_class is None:
@@ -494,7 +507,7 @@ def _weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) ->
     return by_row if weights is None else by_row * weights
 
 
-def _plain(target: Raw) -> Raw:
+def _unboxed(target: Raw) -> Raw:
     """Return truth values and numbers that came as objects as what they are."""
     if target.dtype != object:
         return target
@@ -549,7 +562,7 @@ def _warn_of_groups() -> None:
         frame = frame.f_back
 
 
-def _split(groups: object, rows: int, table: object) -> tuple[Raw, list[npt.NDArray[np.integer]]]:
+def _rows_by_owner(groups: object, rows: int, table: object) -> tuple[Raw, list[npt.NDArray[np.integer]]]:
     """Return the owners, sorted, and the rows of each, ascending."""
     if groups is None:
         return np.array(["all rows"]), [np.arange(rows)]

@@ -29,11 +29,11 @@ from superteach.types import Positions
 if TYPE_CHECKING:
     from superteach.teacher.large import LargeArray, LargePool, ParquetTable
 
-Opens = Callable[[Sequence[Any]], Threads]
+EngineFactory = Callable[[Sequence[Any]], Threads]
 """How an engine is named: by whatever makes one of teachers, `Threads` or `Torch("cuda")`."""
 
 
-def check_none(settings: Settings) -> None:
+def refuse_private(settings: Settings) -> None:
     """Refuse private modes over rows on disk: chunks of one table are not separate owners."""
     if settings.privacy != "none":
         raise SettingError(
@@ -78,7 +78,7 @@ class LocalTeachers:
         parts: Sequence[Part] | LargePool,
         columns: Sequence[str],
         learner: Learner,
-        engine: Opens | None = None,
+        engine: EngineFactory | None = None,
         positive: PositiveLabel = DEFAULT,
     ) -> None:
         """Make teachers of parts, or take the teachers of a pool that is on disk."""

@@ -69,22 +69,3 @@ def test_rounding_never_helps_a_proof():
     needed = float(v @ ball.centre)
     assert 0.0 < needed < 1e-3
     assert certificate.margin(ball, np.append(v, 0.0), ask) < needed - 1e-8
-
-
-@pytest.mark.parametrize("width", [2, 5, 20])
-def test_descent_reaches_the_bottom_of_kinks(width):
-    """max |x_i|·i + smooth: BFGS with a weak Wolfe search ends near the least value, which is known."""
-    scales = np.arange(1.0, width + 1.0)
-
-    def function(x):
-        parts = scales * np.abs(x - 1.0)
-        k = parts.argmax()
-        gradient = np.zeros(width)
-        gradient[k] = scales[k] * np.sign(x[k] - 1.0)
-        return float(parts[k] + 0.5 * (x - 1.0) @ (x - 1.0) + 0.1), gradient + x - 1.0
-
-    point, value, count = certificate.descend(function, np.zeros(width), 400, lambda: False)
-    assert 0.1 <= value < 0.3
-    assert count <= 400
-    assert np.abs(point - 1.0).max() < 0.3
-    assert certificate.descend(function, np.zeros(width), 400, lambda: True)[2] == 1

@@ -19,7 +19,7 @@ from superteach.goals import CheckedGoal, Goal, check_goal
 from superteach.io.tables import read_pool
 from superteach.learner import Learner
 from superteach.lesson import Taught, to_json, write_lesson, write_measured
-from superteach.local import LocalTeachers, check_none
+from superteach.local import LocalTeachers, refuse_private
 from superteach.report.markup import size_text
 from superteach.types import Array, Json, Label, Raw
 
@@ -107,7 +107,7 @@ def run(request: Request, place: Path) -> None:
     where_it_is = f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}."
     if table is not None:
         settings = request.check_settings(rounding="alone")
-        check_none(settings)
+        refuse_private(settings)
         if request.dry_run:
             rehearse(["rows on disk"], table.columns, table.rows, None)
             return

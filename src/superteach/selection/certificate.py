@@ -18,10 +18,12 @@ find, the last sum alone is the proof.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy import optimize
 
 from superteach.types import Array
 
@@ -37,8 +39,9 @@ RADII = 12
 """Radii that one question asks about, where the largest that holds is sought."""
 SAFETY = 1e-6
 """Share of a radius that is not claimed: the measure A is itself computed from sums."""
-DESCENT, SLOPE = 1e-4, 0.5
-"""Shares of Armijo's and Wolfe's conditions."""
+STEPS = {"maxcor": 30, "ftol": 1e-5, "gtol": 1e-12}
+"""Of L-BFGS-B: it ends where a step gains less than this share. With 1e-6 it asks
+half as often again, and the median bound on real tables is 1 % larger."""
 
 
 class Envelope(NamedTuple):
@@ -146,7 +149,7 @@ def strengthen(
     """
     unit = 1.0 / np.sqrt(ball.size)
 
-    def direction_at(point: Array) -> Array:
+    def direction_of(point: Array) -> Array:
         v = basis * point[:-1] if basis.ndim == 1 else basis.T @ point[:-1]
         return np.append(v, unit * point[-1])
 
@@ -155,77 +158,39 @@ def strengthen(
     start = np.append(inner, direction[-1] / unit)
     start /= np.linalg.norm(start)
     if known <= 0.0:
-        known = radius(ball, direction_at(start), ask, 0.0, most)
-    used, tiny = 0, 1e-4 * most
-    while used < evaluations and known < most and not late():
-        aim = min(max(GROWTH * known, tiny), most)
-        normal = start
+        known = radius(ball, direction_of(start), ask, 0.0, most)
+    asked = 0
 
-        def function(point: Array, aim: float = aim, normal: Array = normal) -> tuple[float, Array]:
-            along = direction_at(point)
+    def improve(start: Array, aim: float) -> tuple[Array, float]:
+        """Go down from a point until the deficit of a radius is negative; the lowest point and its deficit."""
+        lowest, value = start, np.inf
+
+        def function(point: Array) -> tuple[float, Array]:
+            nonlocal asked, lowest, value
+            if value < 0.0 or asked >= evaluations or late():
+                raise StopIteration
+            along = direction_of(point)
             found = deficit(ball, along, aim, ask(along, np.array([aim]))[0])
-            gradient = found.gradient[:-1]
-            inner = basis * gradient if basis.ndim == 1 else basis @ gradient
-            whole = np.append(inner, unit * found.gradient[-1])
-            return found.value, whole - (whole @ normal) * normal
+            asked += 1
+            if found.value < value:
+                lowest, value = point.copy(), found.value
+            inner = basis * found.gradient[:-1] if basis.ndim == 1 else basis @ found.gradient[:-1]
+            gradient = np.append(inner, unit * found.gradient[-1])
+            return found.value, gradient - (gradient @ start) * start
 
-        point, value, count = descend(function, start, evaluations - used, late)
-        used += count
-        reached = radius(ball, direction_at(point), ask, aim if value < 0.0 else 0.0, min(2.0 * aim, most), 3)
-        used += 3
-        better = reached > known
+        with suppress(StopIteration):
+            optimize.minimize(function, start, jac=True, method="L-BFGS-B", options=STEPS)
+        return lowest, value
+
+    while asked < evaluations and known < most and not late():
+        aim = min(max(GROWTH * known, 1e-4 * most), most)
+        lowest, value = improve(start, aim)
+        reached = radius(ball, direction_of(lowest), ask, aim if value < 0.0 else 0.0, min(2.0 * aim, most), 3)
+        asked += 3
         gained = reached > GAIN * known
-        if better:
-            known, start = reached, point / np.linalg.norm(point)
+        if reached > known:
+            known, start = reached, lowest / np.linalg.norm(lowest)
         if not gained:
             break
-    found = direction_at(start)
-    return found / np.linalg.norm(found), known
-
-
-def descend(
-    function: Callable[[Array], tuple[float, Array]], start: Array, most: int, late: Callable[[], bool]
-) -> tuple[Array, float, int]:
-    """Go down by BFGS with a weak Wolfe search, which serves kinks too, until the value is negative or steps end."""
-    point, (value, gradient) = start, function(start)
-    inverse, count = np.eye(len(start)), 1
-    fresh = True
-    while value >= 0.0 and count < most and not late():
-        along = -inverse @ gradient
-        slope = float(along @ gradient)
-        if not slope < 0.0:
-            break
-        low, high = 0.0, np.inf
-        step = min(1.0, 0.1 / float(np.linalg.norm(along))) if fresh else 1.0
-        found = None
-        while count < most:
-            tried = point + step * along
-            there, ahead = function(tried)
-            count += 1
-            if not there <= value + DESCENT * step * slope:
-                high = step
-            else:
-                found = tried, there, ahead
-                if there < 0.0 or float(ahead @ along) >= SLOPE * slope:
-                    break
-                low = step
-            step = 0.5 * (low + high) if np.isfinite(high) else 2.0 * step
-            if step * float(np.linalg.norm(along)) < 1e-7 or (np.isfinite(high) and high - low < 1e-3 * high):
-                break
-        if found is None:
-            break
-        moved, turned = found[0] - point, found[2] - gradient
-        gained = value - found[1]
-        point, value, gradient = found
-        curved = float(moved @ turned)
-        if curved > 0.0:
-            if fresh:
-                inverse *= curved / float(turned @ turned)
-            share = moved / curved
-            swept = inverse @ turned
-            inverse += np.outer(share, share) * (curved + float(turned @ swept))
-            inverse -= np.outer(swept, share) + np.outer(share, swept)
-            fresh = False
-        if gained <= 1e-6 * value:
-            break
-    return point, value, count
+    best = direction_of(start)
+    return best / np.linalg.norm(best), known

@@ -202,7 +202,7 @@ class ParquetTable:
         watch: Watch | None = None,
         positive: PositiveLabel = DEFAULT,
     ) -> LargePool:
-        """Read a table once, and keep its rows on disk as teachers; `watch` hears from several threads how many were read."""
+        """Read a table once, and keep its rows on disk as teachers; `watch` hears of rows read, from several threads."""
         store = _store(folder, self.sources[0].path.parent, self.rows, len(self.columns), self.kind)
         classes = positive.last(self.find_classes() if loss.classifies else None)
         bundles = self.bundles(_size(self.rows))
