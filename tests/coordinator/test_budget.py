@@ -147,7 +147,7 @@ def test_counting_needs_ranks(federation_of):
 def test_bad_budgets_are_refused(budget):
     """What is neither a count, nor a fraction, nor "best" is named and refused."""
     with pytest.raises(BudgetError, match="budget="):
-        check_budget(budget)
+        check_budget("budget", budget)
 
 
 def test_a_budget_larger_than_the_pool():
@@ -171,7 +171,7 @@ def test_a_budget_larger_than_the_pool():
 )
 def test_budgets_become_counts(budget, rows, counts):
     """An int is a count, a float a fraction, and a fraction is never less than one row."""
-    assert lesson_sizes(check_budget(budget), rows, 3) == counts
+    assert lesson_sizes(check_budget("budget", budget), rows, 3) == counts
 
 
 @pytest.mark.parametrize("rows", [1, 5, 12, 100, 5000])

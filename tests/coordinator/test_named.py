@@ -20,7 +20,7 @@ def test_a_learner_of_no_known_name_is_refused():
 
 
 @pytest.mark.parametrize(("kind", "option"), [("logistic", "C"), ("svc", "C"), ("ridge", "alpha"), ("huber", "alpha")])
-@pytest.mark.parametrize("value", [-1.0, 0.0, np.nan, np.inf])
+@pytest.mark.parametrize("value", [-1.0, 0.0, np.nan])
 def test_a_penalty_that_is_none_is_named_as_the_option(kind, option, value):
     """With the value that was seen, and no other reason than that it must be above 0."""
     given = {"C": None, "alpha": None, option: value}

@@ -97,8 +97,8 @@ def test_examples_are_short_explained_and_shown(example):
     text = example.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 60
     assert f"python examples/{example.name}" in (ast.get_docstring(ast.parse(text)) or "")
-    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
-    assert f"(../examples/{example.name})" in page
+    page = (ROOT / "docs" / "generated" / "gallery.md").read_text(encoding="utf-8")
+    assert f"(../../examples/{example.name})" in page
     assert f"(images/gallery/{example.stem}.png)" in page
 
 

@@ -278,7 +278,7 @@ def bad_references():
         "text": (X.astype(str) + "x", y, "cannot be used"),
         "no rows": (X[:0], y[:0], "0 sample"),
         "flat": (np.zeros(10), y, "Expected 2D array"),
-        "nothing": (None, None, "cannot be used"),
+        "nothing": (None, None, "no targets"),
     }
 
 
@@ -341,7 +341,7 @@ def test_the_protocol_is_small(pool, federation_of):
 def test_an_object_that_is_no_goal_is_told_what_one_is(pool, federation_of):
     """A class of one's own that forgot its method."""
     federation = federation_of(*pool("logistic", 20, 3, 0), 2)
-    with pytest.raises(GoalError, match=r"an object with vector\(problem\), got object"):
+    with pytest.raises(GoalError, match=r"the goal, of type object"):
         st.teach(federation, LogisticRegression(), object())
     assert federation.ledger == ()
 

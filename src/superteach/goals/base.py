@@ -165,7 +165,7 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
         given = _real(goal)
     except (TypeError, ValueError, OverflowError):
         raise GoalError(
-            f"the goal is a {type(goal).__name__} that holds more than real numbers; give numbers, a dict by column "
+            f"the goal, of type {type(goal).__name__}, holds more than real numbers; give numbers, a dict by column "
             "name, a fitted model, or a goal of superteach.goals such as FromData(X, y)"
         ) from None
     vector = given.ravel()
