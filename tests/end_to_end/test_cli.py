@@ -340,7 +340,6 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "hole": ("x0,x1,x2,x3,label\n1,2,3,4,0\n1,2,,4,0\n", ["teacher 'west'", "'x2'", "row 1"]),
     "infinite": ("x0,x1,x2,x3,label\n1,2,3,inf,0\n", ["teacher 'west'", "'x3'", "row 0"]),
     "label missing": ("x0,x1,x2,x3,label\n1,2,3,4,\n2,3,4,5,1\n", ["teacher 'west'", "'label'", "row 0"]),
-    "third class": ("x0,x1,x2,x3,label\n1,2,3,4,2\n", ["3 classes"]),
     "continuous label": ("x0,x1,x2,x3,label\n1,2,3,4,0.5\n", ["teacher 'west'", "0.5"]),
     "text label": ("x0,x1,x2,x3,label\n1,2,3,4,yes\n", ["text"]),
     "twice": ("x0,x1,x2,x3,x3,label\n1,2,3,4,5,0\n", ["teacher 'west'", "'x3'"]),
