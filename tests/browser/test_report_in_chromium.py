@@ -211,7 +211,7 @@ def test_on_paper(browser: Any, pages: dict[str, Path], page: str) -> None:
 def test_figures_stand_alone(browser: Any, pages: dict[str, Path]) -> None:
     """Each SVG file opens by itself, without a word on the console, black on white for slides and papers."""
     files = sorted((pages["hostile"].parent / "figures").glob("*.svg"))
-    assert [file.stem for file in files] == ["coefficients", "standardised", "teachers"]
+    assert [file.stem for file in files] == ["approach", "coefficients", "standardised", "teachers"]
     for file in files:
         browser.get_log("browser")
         show(browser, file, 800, "dark")

@@ -86,7 +86,7 @@ class Torch:
             type(name).__module__.startswith("superteach.") for name in names
         ):
             raise SettingError(
-                f"Torch takes the name of a device, such as engine=Torch('cuda'), got a {type(names).__name__}"
+                f"device= takes the name of a device, such as engine=Torch('cuda'), got one {type(names).__name__}"
             )
         try:
             found = [torch.zeros(1, dtype=torch.float64, device=name).device for name in names]
