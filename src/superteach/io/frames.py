@@ -150,7 +150,8 @@ def check_numbers(table: object) -> None:
         with suppress(TypeError, ValueError, OverflowError):
             values.astype(np.float64)
             continue
-        for row in np.flatnonzero(~find_missing(values)):
+        arrays = np.array([isinstance(value, np.ndarray) for value in values])
+        for row in np.flatnonzero(~find_missing(values) | arrays):
             try:
                 float(values[row])
             except (TypeError, ValueError, OverflowError) as error:
@@ -176,10 +177,8 @@ def _is_missing(value: object) -> bool:
         return True
     try:
         return bool(value != value)
-    except TypeError:  # pandas.NA
+    except (TypeError, ValueError):
         return True
-    except ValueError:  # an array
-        return False
 
 
 def name_row(table: object, row: int) -> str:
