@@ -48,8 +48,9 @@ check: $(READY)  ## lint, format, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Not with --quiet: it drops warnings before --strict counts them.
 docs: $(DOCS)  ## the documentation as a site in docs-output, notebooks executed; nothing is fetched while it is built
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 figures: $(READY)  ## make pictures and transcripts of the docs anew
 	$(BIN)/python docs/figures.py

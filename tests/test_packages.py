@@ -65,3 +65,14 @@ def test_sources_have_the_version_of_a_build_without_tags():
     built = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     assert built["tool"]["hatch"]["version"]["fallback-version"] == UNINSTALLED
     assert version_of("no-such-package") == "unknown"
+
+
+def test_the_conda_recipe_needs_what_the_wheel_needs():
+    """matplotlib is matplotlib-base there."""
+    root = Path(__file__).parents[1]
+    needed = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    recipe = (root / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.partition("  run:\n")[2].partition("\n\n")[0]
+    listed = [line.strip(" -").replace("-base", "").replace(" ", "") for line in run.splitlines()]
+    assert sorted(listed[1:]) == sorted(needed)
+    assert listed[0].startswith("python>=")

@@ -1,4 +1,4 @@
-"""SuperTeacher: the scikit-learn face, for whoever holds all rows and simulates (or is) every teacher."""
+"""SuperTeacher: the scikit-learn estimator, for whoever holds all rows and simulates (or is) every teacher."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         superteach.Learner.
     goal : the model it should end up with: a vector of d numbers (intercept last where the learner fits
         one), a dict or Series by column name (with the key 'intercept'), a fitted scikit-learn model or Pipeline, or a
-        goal of superteach.goals: PerturbedFit(seed), MaxAUC(), FromData(X, y), or one of your own.
+        goal of superteach.goals: Without("sex"), FromData(X, y), Within(…), MaxAUC(), PerturbedFit(seed), or your own.
     budget : how many rows: an int (count), a float in (0, 1] (fraction), a range (low, high) of either,
         "best" (lowest risk on a path), or "smallest" (the smallest lesson that reaches risk_target).
     method : "match" (exact teaching), "dual" (the paper's), "random", or every teacher alone: "oblivious" (by exact
         teaching) or "oblivious-minlp" (by a mixed-integer programme, needs superteach-lab[minlp]).
-    measure : what is nearest where a goal cannot be taught exactly, and what "best" compares: "predictions" (root mean
-        square difference of predictions over the pool) or "coefficients" (the paper's ‖θ_S − θ*‖).
+    measure : the distance to make small where a goal cannot be taught exactly, and by which "best" compares sizes:
+        "predictions" (root mean square difference of predictions over the pool) or "coefficients" (‖θ_S − θ*‖, the paper's).
     privacy : what leaves the owners of rows: "isolated" (every teacher meets its share of the goal alone, and an
         acknowledgement is all that leaves), "dp" (shares are moved by two noisy releases of each teacher), or "none" (the
         coordinator can read the rows). Noise comes from the system's randomness, never from random_state.
@@ -117,10 +117,10 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     seconds : time after which "match" tries nothing more and returns the best lesson so far (None: no limit).
     solver : superteach.optim.Newton(), LBFGS() or Block(); None takes Newton, or LBFGS for very wide data.
     sparsity, goal_weight : the paper's λ_α and λ_θ; None takes 0.1 and 1000 (classification), 1 and 2000 (regression).
-    solver_seconds : time after which a teacher's solver is ended ("oblivious-minlp").
+    solver_seconds : time limit of each teacher's solver ("oblivious-minlp").
     random_state : the same seed gives the same lesson.
-    engine : what computes: None (threads of this process), or superteach.Torch("cuda") for rows on a GPU.
-    verbose : 1 prints every round to the standard error stream, with its stage and the risk where it is known.
+    engine : where sums are computed: None (threads of this process), or superteach.Torch("cuda") for rows on a GPU.
+    verbose : 1 prints every round to standard error, with its stage and, where it is known, the risk.
 
     Attributes
     ----------

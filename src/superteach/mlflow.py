@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from superteach.exceptions import MissingExtra, SettingError
+from superteach.exceptions import DataError, MissingExtra, SettingError
 from superteach.io.frames import load, take_rows
+from superteach.lesson import Lesson
 from superteach.report.words import by_dots
 from superteach.types import Foreign
-
-if TYPE_CHECKING:
-    from superteach.lesson import Lesson
 
 METRICS = (
     *("size", "pool_rows", "fraction", "risk", "pool_risk", "ratio", "agreement", "prediction_distance", "lower_bound"),
@@ -40,6 +37,8 @@ def log_lesson(
     except ImportError:
         raise MissingExtra("mlflow", "mlflow", "logging a lesson with MLflow") from None
 
+    if not isinstance(lesson, Lesson):
+        raise DataError(f"log_lesson takes a lesson, such as teacher.lesson_, got a {type(lesson).__name__}")
     if rows is not None and pool is None:
         raise SettingError("rows are numbers of rows of a table; give it as pool")
     inputs = {} if pool is None else {"pool": pool}

@@ -1,4 +1,4 @@
-"""Settings of a lesson: declared and checked here, once, for every face."""
+"""Settings of a lesson: declared and checked here, once, for Python and the command line."""
 
 from __future__ import annotations
 

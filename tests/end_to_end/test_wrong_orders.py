@@ -136,6 +136,11 @@ OPTIONS: list[tuple[tuple[str, ...], list[str]]] = [
     (("'utf-9'",), ["{east}", "--encoding", "utf-9"]),
     (("'*.csv' does not exist",), ["*.csv"]),
     (("--bugdet", "--budget"), ["{east}", "--bugdet", "5"]),
+    (("'max-auc:1'",), ["{east}", "--goal", "max-auc:1"]),
+    (("--goal-seed 3", "--goal max-auc"), ["{east}", "--goal", "max-auc", "--goal-seed", "3"]),
+    (("--restarts 3", "--method match", "--method dual"), ["{east}", "--method", "dual", "--restarts", "3"]),
+    (("--sparsity 0.5", "--method dual"), ["{east}", "--sparsity", "0.5"]),
+    (("--cache", "--out-of-core"), ["{east}", "--cache", "/tmp"]),
 ]
 STORED = {
     "coef": {"coef": {"x0": 1.0}, "intercept": 0.0},

@@ -6,6 +6,7 @@ import datetime
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ from superteach.exceptions import (
 )  # fmt: skip
 from superteach.goals import FromData, MaxAUC, PerturbedFit, Within, Without
 from superteach.losses import Huber, Logistic
+from superteach.mlflow import log_lesson
 
 Call = Callable[[Path], object]
 ROWS = 40
@@ -149,7 +151,7 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
     (r"Complex", {"y": Y + 1j}),
     (r"datetime|M8", {"y": DAYS.to_numpy()}),
     (r"mixed|numbers or all strings", {"y": spoilt(Y, 5, None, "u")}),
-    (r"numbers or all strings", {"y": [{}] * ROWS}),
+    (r"labels of type dict", {"y": [{}] * ROWS}),
     (r"a regression needs numbers", {"y": np.where(Y, "a", "b"), "estimator": Ridge()}),
     (r"target of row 'p5'.*NaN", {"y": spoilt(pd.Series(T), 5, None, np.nan).to_numpy(), "estimator": Ridge()}),
     (r"too large", {"y": T * 1e200, "estimator": Ridge()}),
@@ -588,6 +590,37 @@ MORE: list[tuple[type[SuperteachError], str, Call]] = [
     (GoalError, "coefficient=", lambda folder: drop(X.to_numpy(), T, coefficient="age")),
     (DataTypeError, "X", lambda folder: drop({"a": [1]}, T, coefficient="age")),
     (SettingError, "seconds=", lambda folder: drop(X, Y, coefficient="age", seconds=-1)),
+    (DataTypeError, "column 'dose'", lambda folder: fit(X=X.assign(dose=[np.ones(2)] * ROWS))),
+    (DataError, "LazyFrame", lambda folder: fit(X=pl.LazyFrame({"a": T}).select("b"))),
+    (DataTypeError, "labels .*date", lambda folder: fit(y=[datetime.date(2020, 1, 1 + label) for label in Y])),
+    (DataTypeError, "labels", lambda folder: fit(y=[b"ill" if label else b"well" for label in Y])),
+    (GoalError, "the goal is None", lambda folder: fit(goal=SimpleNamespace(vector=lambda problem: None))),
+    (SettingError, "delta", lambda folder: Huber("1")),
+    (
+        LearnerError,
+        "every column",
+        lambda folder: fit(estimator=make_pipeline(make_column_transformer(("drop", ["age"])), LogisticRegression())),
+    ),
+    (
+        DataError,
+        "column 'dose' holds text such as 'unknown'",
+        lambda folder: fit(
+            X=X.assign(dose=["9", "unknown"] * (ROWS // 2)),
+            estimator=make_pipeline(SimpleImputer(), LogisticRegression()),
+        ),
+    ),
+    (SettingError, "value=1.0", lambda folder: drop(X, T, coefficient="age", value=1.0, significance=0.05)),
+    (SettingError, "columns='abc'", lambda folder: _lesson().report(folder / "r.html", columns="abc")),
+    (DataError, "a int", lambda folder: log_lesson(3)),
+    (SettingError, "Federation", lambda folder: teach([X], Ridge(), np.ones(4))),
+    (SettingError, "Federation", lambda folder: teach(Threads([Teacher("a", X.to_numpy(), T)]), Ridge(), np.ones(4))),
+    (DataTypeError, "rows", lambda folder: Teacher("a", WARD.to_numpy(), T)),
+    (DataError, r"shape \(40,\)", lambda folder: Teacher("a", T, T)),
+    (
+        DataError,
+        "columns",
+        lambda folder: Threads([Teacher(str(width), X.to_numpy()[:, :width], T) for width in (2, 3)]),
+    ),
 ]
 """A hundred more: the class of the error, and what it must name."""
 

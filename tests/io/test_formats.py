@@ -53,9 +53,9 @@ def test_a_format_is_one_module(json_lines, tmp_path):
 
 
 def test_an_unknown_format_is_told_which_there_are(tmp_path):
-    (tmp_path / "rows.feather").write_bytes(b"x")
-    with pytest.raises(DataError, match=r"ends in '.feather'; .csv and .parquet are read"):
-        read_pool([tmp_path / "rows.feather"], "y")
+    (tmp_path / "rows.sav").write_bytes(b"x")
+    with pytest.raises(DataError, match=r"ends in '.sav'; .csv"):
+        read_pool([tmp_path / "rows.sav"], "y")
 
 
 def test_rows_stand_on_a_line_in_text_alone(tmp_path):

@@ -55,7 +55,9 @@ def plain_loss(loss: Loss, eta: float, y: float) -> float:
     if loss.name == "huber":
         r = abs(eta - y)
         return 0.5 * r * r if r <= loss.delta else loss.delta * r - 0.5 * loss.delta**2
-    return math.exp(eta) - y * eta
+    if loss.name == "poisson":
+        return math.exp(eta) - y * eta
+    raise NotImplementedError(f"write down the textbook formula of {loss.name}")
 
 
 def least(function, low: float, high: float) -> tuple[float, float]:
@@ -75,7 +77,11 @@ def plain_domain(loss: Loss, y: float) -> tuple[float, float]:
         return (0.0, math.inf) if y > 0 else (-math.inf, 0.0)
     if loss.name == "huber":
         return -loss.delta, loss.delta
-    return (-math.inf, y) if loss.name == "poisson" else (-math.inf, math.inf)
+    if loss.name == "poisson":
+        return -math.inf, y
+    if loss.name == "squared":
+        return -math.inf, math.inf
+    raise NotImplementedError(f"write down where the conjugate of {loss.name} is finite")
 
 
 def activation(loss: Loss, t: float, y: float, c: float) -> float:

@@ -102,8 +102,12 @@ def test_votes(tmp_path):
         (("--target", "price", "--coefficient", "age", "--past", "1", "--significance", "0.1"), ("--past",)),
         (("--target", "price", "--coefficient", "age", "--learner", "linear", "--alpha", "1"), ("--alpha",)),
         (("--target", "price", "--coefficient", "age", "--C", "1"), ("--C",)),
-        (("--target", "price", "--coefficient", "ag", "--features", "age,dose"), ("'ag'", "'age'")),
+        (("--target", "price", "--coefficient", "ag", "--features", "age,dose"), ("--coefficient ag", "'age'")),
         (("--target", "price", "--coefficient", "age", "--learner", "tree"), ("tree",)),
+        (
+            ("--target", "price", "--coefficient", "age", "--features", "age,dose", "--significance", "2"),
+            ("--significance 2",),
+        ),
         (("--target", "cost", "--coefficient", "age"), ("'cost'",)),
         (("--winner", "town"), ("--loser",)),
         (("--winner", "town", "--loser", "town"), ("row 0",)),

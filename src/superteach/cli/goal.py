@@ -28,6 +28,9 @@ def check_goal_name(text: str) -> None:
         path = text.removeprefix(FROM_DATA)
         if path != text and not Path(path).is_file():
             raise GoalError(f"reference file {path!r} of the goal does not exist; check the path")
+        name, colon, _ = text.partition(":")
+        if colon and name in NAMES:
+            raise GoalError(f"goal {text!r} is not known: nothing goes behind {name}")
         return
     check_goal_file(text)
 

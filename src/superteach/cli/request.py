@@ -232,9 +232,21 @@ class Request:
             for name in ("epsilon", "delta"):  # whoever gives one must not get a lesson without noise
                 if name in given:
                     raise SettingError(f"--{name} goes with --privacy dp, got --privacy {settings.privacy}")
+        self._check_method(settings.method)
         if self.measured and settings.privacy == "none":
             raise SettingError("--measured goes with --privacy isolated or dp; with none lesson.json holds all of it")
         return settings
+
+    def _check_method(self, method: str) -> None:
+        """Refuse what was given for another method than this one."""
+        from superteach.coordinator import methods
+
+        for name in methods.unused(methods.find(method)):
+            if name in self.settings:
+                users = " or ".join(one for one in methods.OWN if name in methods.find(one).uses)
+                raise SettingError(
+                    Setting(name, self.settings[name]), f" goes with --method {users}, got --method {method}"
+                )
 
 
 def read_budget(text: str) -> Any:

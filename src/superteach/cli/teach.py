@@ -30,6 +30,8 @@ def run(request: Request, place: Path) -> None:
     student = Learner.of(estimator)
     settings = request.check_settings()
     check_goal_name(request.goal)
+    if request.goal_seed and request.goal != "perturbed":
+        raise SettingError(f"--goal-seed {request.goal_seed} goes with --goal perturbed, got --goal {request.goal}")
     positive = find_positive(request.goal, request.positive)
     features = listed_in(request.features)
     numeric = not student.loss.classifies
@@ -96,6 +98,10 @@ def run(request: Request, place: Path) -> None:
     table = find_table(request, features, numeric)
     if request.resume and table is None:
         raise SettingError("--resume goes with rows on disk; with files in memory repeat the command without it")
+    if request.cache is not None and table is None:
+        raise SettingError(
+            "--cache goes with rows on disk; these are read into memory (--out-of-core leaves them there)"
+        )
     for given, option in (
         (request.teachers, "--teachers"),
         (request.wait, "--wait"),

@@ -57,6 +57,10 @@ def teach(
     them by.
     """
     started = time.perf_counter()
+    if not isinstance(federation, Federation):
+        raise SettingError(
+            f"teach takes a Federation, got a {type(federation).__name__}: Federation(Threads([teacher, …]))"
+        )
     student = Learner.of(learner)
     if classes is not None and student.loss.classifies:
         student = student.over(len(classes) if len(classes) > 2 else 1)

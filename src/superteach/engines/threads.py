@@ -12,7 +12,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from superteach.engines.base import add_up
-from superteach.exceptions import DataError, SettingError, TeachingError
+from superteach.exceptions import DataError, SettingError, TeachingError, listed
 from superteach.privacy.accounting import Mode
 from superteach.privacy.guard import Guard
 from superteach.protocol.messages import Answers, Sealed, Turn
@@ -41,9 +41,12 @@ class Threads:
         self._teachers = tuple(teachers)
         if not self._teachers:
             raise DataError("there is no teacher: at least one owner of rows is needed")
+        widths = [int(teacher.rows.features) for teacher in self._teachers]
+        if len(set(widths)) > 1:
+            raise DataError(f"teachers have {listed(sorted(set(widths)))} columns; all of them need the same ones")
         self._states = [teacher.start() for teacher in self._teachers]
         self.names = tuple(teacher.name for teacher in self._teachers)
-        self.features = int(self._teachers[0].rows.features)
+        self.features = widths[0]
         self.declared = tuple(int(teacher.rows.count) for teacher in self._teachers)
         small = sum(self.declared) * self.features < _SMALL
         cores = threads or (1 if small else _cores())

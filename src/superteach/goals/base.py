@@ -154,6 +154,8 @@ def check_vector(goal: object, features: int, learner: Learner) -> Array:
 
     Softmax predicts the same where all classes are shifted alike: such a goal is taken with classes that add up to 0.
     """
+    if goal is None:
+        raise GoalError("the goal is None; give its numbers, a dict by column name, or a fitted model")
     if isinstance(goal, str | PurePath):
         kind = "text" if isinstance(goal, str) else "path"
         raise GoalError(

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from scipy import sparse
 
-from superteach.exceptions import DataError, DataTypeError, counted, listed, shorten
+from superteach.exceptions import DataError, DataTypeError, counted, listed, reason_of, shorten
 from superteach.types import Foreign, Mask, Raw
 
 Rows = TypeVar("Rows")
@@ -44,7 +44,11 @@ def our_errors(table: object = None) -> Iterator[None]:
 def load(table: Foreign) -> Foreign:
     """Bring rows into memory that a polars LazyFrame or a Hugging Face Dataset holds back; return others as they are."""
     if _is_lazy(table):
-        return table.collect()
+        try:
+            return table.collect()
+        except Exception as error:  # a plan of polars fails as it likes: at a column, a type, a file
+            said = reason_of(error).partition(" Resolved plan")[0]
+            raise DataError(f"the {type(table).__name__} cannot be collected: {said}") from error
     return table.to_pandas() if _is_dataset(table) else table
 
 
@@ -146,7 +150,8 @@ def check_numbers(table: object) -> None:
         with suppress(TypeError, ValueError, OverflowError):
             values.astype(np.float64)
             continue
-        for row in np.flatnonzero(~find_missing(values)):
+        arrays = np.array([isinstance(value, np.ndarray) for value in values])
+        for row in np.flatnonzero(~find_missing(values) | arrays):
             try:
                 float(values[row])
             except (TypeError, ValueError, OverflowError) as error:

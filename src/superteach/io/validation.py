@@ -192,8 +192,15 @@ def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
                     f"teacher {part.name!r} has continuous labels such as {broken[0]:g} (Unknown label type: continuous); "
                     "a classifier needs two classes; use a regression such as ridge"
                 )
-        if labels.dtype.kind not in "biufUSO":
+        if labels.dtype.kind not in "biufUO":
             raise DataTypeError(f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings")
+        if labels.dtype.kind == "O" and not isinstance(
+            label := labels.ravel()[0], str | bool | int | float | np.generic
+        ):
+            raise DataTypeError(
+                f"teacher {part.name!r} has labels of type {type(label).__name__}, such as {shorten(repr(label), 40)}; use "
+                "numbers or strings"
+            )
         kinds.add(labels.dtype.kind in "biuf")
     if len(kinds) > 1:
         raise DataError("some teachers label their rows with numbers and some with text; use one kind of label")

@@ -24,7 +24,7 @@ import numpy as np
 
 from superteach.exceptions import SettingError
 from superteach.losses.arrays import namespace
-from superteach.types import Array, Json
+from superteach.types import Array, Json, is_number
 
 
 class Terms(NamedTuple):
@@ -259,7 +259,7 @@ class Huber(Loss):
     most_curvature: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.delta) and self.delta > 0):
+        if not (is_number(self.delta) and np.isfinite(self.delta) and self.delta > 0):
             raise SettingError(f"Huber's delta must be a positive number, got {self.delta!r}")
 
     def terms(self, eta: Array, y: Array) -> Terms:

@@ -51,6 +51,8 @@ class Preprocessing:
         self.transformer: Pipeline = self._settle(before, list(tables), "the Pipeline")
         self.features = [apply(self.transformer, table, name) for table, name in zip(tables, names, strict=True)]
         self.columns = names_of(self.transformer, self.features[0].shape[1])
+        if not self.columns:
+            raise LearnerError("the Pipeline drops every column; keep one at least")
 
     @property
     def names_columns(self) -> bool:
@@ -250,10 +252,24 @@ def _what(said: str, tables: Sequence[Foreign]) -> str:
             if values.dtype.kind == "f" and np.isinf(values).any():
                 row = name_row(table, int(np.flatnonzero(np.isinf(values))[0]))
                 return f"; column {name!r} holds infinity in {row}: drop such rows"
-            text = next((value for value in values if isinstance(value, str)), None) if "convert" in said else None
+            text = next((value for value in values if _is_text(value)), None) if "convert" in said else None
             if text is not None:
-                return f"; column {name!r} holds text such as {text!r}: encode it (OneHotEncoder), or leave it out"
+                return (
+                    f"; column {name!r} holds text such as {text!r}: encode it (OneHotEncoder), leave it out, or make it "
+                    "missing (pandas.to_numeric with errors='coerce')"
+                )
     return ""
+
+
+def _is_text(value: object) -> bool:
+    """Tell text from numbers that are written as text."""
+    if not isinstance(value, str):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
 
 
 def apply(transformer: BaseEstimator, table: Foreign, name: str) -> Foreign:

@@ -78,6 +78,8 @@ def notebook_html(lesson: Lesson) -> str:
 
 def _columns(lesson: Lesson, columns: Sequence[str] | None) -> list[str]:
     width = lesson.coef.shape[-1]
+    if isinstance(columns, str):
+        raise SettingError(f"columns={columns!r} is a text; give a list with a name for each of {width} columns")
     named = [f"x{place}" for place in range(1, width + 1)] if columns is None else [str(one) for one in columns]
     if len(named) != width:
         raise SettingError(f"columns names {counted(len(named), 'columns')}, the lesson has {width}; name each of them")

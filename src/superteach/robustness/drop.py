@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from superteach.exceptions import DataError, GoalError, LearnerError, SettingError, listed, suggestion
+from superteach.exceptions import DataError, GoalError, LearnerError, Setting, SettingError, listed, suggestion
 from superteach.io.frames import check_container, check_numbers, load, our_errors, refuse_text
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
@@ -72,7 +72,8 @@ def drop(
     direction = regression.direction(vector)
     if direction is None:
         raise GoalError(
-            f"coefficient={coefficient!r} is not determined by the rows: its column repeats others; leave one of them out"
+            Setting("coefficient", coefficient),
+            " is not determined by the rows: its column repeats others; leave one of them out",
         )
     model = regression.fit(np.zeros(0, np.int64), np.zeros(regression.width))
     if not np.isfinite(model).all():
@@ -86,6 +87,8 @@ def drop(
         statistic: Statistic = Coefficient(sign * direction, sign * float(value))
         question = f"{name} changes its sign" if value == 0.0 else f"{name} passes {value:g}"
         return _answer(regression, model, statistic, sign, limit, question, float(seconds), report)
+    if value != 0.0:
+        raise SettingError(Setting("value", value), " and ", Setting("significance"), " are two questions; give one")
     wanted = _significance(significance, standard_errors, groups, index, direction * np.sign(before), regression.count)
     question = f"{name} is no longer significant at {significance:g}"
     if wanted.value(regression, np.ones(regression.count, dtype=bool), model) <= 0.0:
@@ -235,13 +238,16 @@ def _significance(
     level: float, errors: StandardErrors, groups: object, index: Raw | None, direction: Array, count: int
 ) -> Significance:
     if not (is_number(level) and 0.0 < level < 1.0):
-        raise SettingError(f"significance={level!r} must be a level between 0 and 1, such as 0.05")
+        raise SettingError(Setting("significance", level), " must be a level between 0 and 1, such as 0.05")
     if errors not in STANDARD_ERRORS:
         raise SettingError(
-            f"standard_errors={errors!r} must be one of {listed(STANDARD_ERRORS)}{suggestion(errors, STANDARD_ERRORS)}"
+            Setting("standard_errors", errors),
+            f" must be one of {listed(STANDARD_ERRORS)}{suggestion(errors, STANDARD_ERRORS)}",
         )
     if (groups is not None) != (errors == "clustered"):
-        raise SettingError('groups go with standard_errors="clustered", and clustered errors need them')
+        raise SettingError(
+            Setting("groups"), " goes with ", Setting("standard_errors", "clustered"), ", and clustered errors need it"
+        )
     numbers: Positions | None = None
     if groups is not None:
         given = np.asarray(groups)
@@ -268,7 +274,8 @@ def _vector(coefficient: object, names: Sequence[object], student: Learner) -> A
         return np.append(np.zeros(len(names)), student.column)
     if place < 0:
         raise GoalError(
-            f"coefficient={coefficient!r} is no column; the rows have {listed(names)}{suggestion(coefficient, names)}"
+            Setting("coefficient", coefficient),
+            f" is no column; the rows have {listed(names)}{suggestion(coefficient, names)}",
         )
     vector = np.zeros(width)
     vector[place] = 1.0

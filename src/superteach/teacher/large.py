@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet, types
 
-from superteach.exceptions import DataError, SettingError
+from superteach.exceptions import DataError, SettingError, counted
 from superteach.io import files, tables
 from superteach.io.atomic import stamp
 from superteach.io.cells import Cells, matrix_type
@@ -126,7 +126,7 @@ class ParquetTable:
         self.counts = [sum(rows) for rows in self.groups]
         self.rows = sum(self.counts)
         if not self.rows:
-            raise DataError(f"{len(paths)} files with column names but no rows; give some")
+            raise DataError(f"{counted(len(paths), 'files')} with column names but no rows; give some")
 
     @property
     def marks(self) -> list[tuple[str | int, ...]]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
+from superteach.exceptions import DataError, DataTypeError, reason_of
 from superteach.optim.problem import Scaling
 from superteach.types import Array, Matrix, Positions, Raw
 
@@ -336,8 +337,13 @@ class Rows:
             self._columns = None
         else:
             dense = np.asarray(features)
+            if dense.ndim != 2:
+                raise DataError(f"a teacher's rows have shape {dense.shape}; rows × columns are needed")
             if dense.dtype not in (np.float32, np.float64):
-                dense = dense.astype(np.float64)
+                try:
+                    dense = dense.astype(np.float64)
+                except (TypeError, ValueError) as error:
+                    raise DataTypeError(f"a teacher's rows hold more than numbers: {reason_of(error)}") from None
             self._columns = np.ascontiguousarray(dense.T)
             self._matrix = None
         self.count, self.features = features.shape
