@@ -1,4 +1,4 @@
-"""`superteach reproduce`: the paper's tables, figures and statements, cell by cell, with the time that is left."""
+"""`superteach reproduce`: the paper's tables, figures and Theorem 1, cell by cell, with the time that is left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from superteach.cli.lines import say
-from superteach.exceptions import SettingError
 
 if TYPE_CHECKING:
     from superteach_lab.paper.run import Headway
@@ -27,15 +26,12 @@ class TargetName(StrEnum):
     table_ridge = "table-ridge"
     figure_risk = "figure-risk"
     figure_objective = "figure-objective"
-    sensitivity = "sensitivity"
     theorem = "theorem"
-    oracle = "oracle"
-    definition = "definition"
     all = "all"
 
 
 ABOUT = (
-    "Measure the paper's tables, figures and statements again, beside what match reaches.\n\n"
+    "Measure the paper's tables, figures and Theorem 1 again, beside what match reaches.\n\n"
     "Every cell is kept as soon as it is known: the same command goes on where it was stopped."
 )
 
@@ -47,9 +43,6 @@ def reproduce(
     trials: Annotated[int | None, typer.Option(min=1, help="Trials per cell (default 10; quick: 3).")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results (default reproduce-output; quick: reproduce-quick).")
-    ] = None,
-    minlp: Annotated[
-        float | None, typer.Option(help="Also run mixed-integer solvers up to 10,000 rows, so many seconds per cell.")
     ] = None,
     docs: Annotated[
         Path | None, typer.Option(help="Also write results.md and its figures into this folder of documentation.")
@@ -64,10 +57,6 @@ def reproduce(
     scale = QUICK if quick else FULL
     if trials is not None:
         scale = replace(scale, trials=trials)
-    if minlp is not None:
-        if not minlp > 0.0:
-            raise SettingError(f"--minlp {minlp:g}: give the seconds a solver may take for one cell")
-        scale = replace(scale, minlp=minlp)
     place = out if out is not None else Path("reproduce-quick" if quick else "reproduce-output")
     with _progress() as watch:
         said = run([target.value for target in targets], scale, place, watch, docs, workers or cores())

@@ -12,7 +12,7 @@ from typing import Any
 from superteach.exceptions import SettingError
 from superteach.io.atomic import write_text
 from superteach.lesson import versions
-from superteach_lab.paper import curves, sensitivity, statements, table_findings, writing
+from superteach_lab.paper import curves, table_findings, theorem, writing
 from superteach_lab.paper import workers as workplace
 from superteach_lab.paper.plan import Findings, Scale, Step, Target
 from superteach_lab.records import Record, Records
@@ -24,10 +24,7 @@ TARGETS: dict[str, Target] = {
         table_findings.RIDGE,
         curves.RISK,
         curves.OBJECTIVE,
-        sensitivity.SENSITIVITY,
-        statements.THEOREM,
-        statements.ORACLE,
-        statements.DEFINITION,
+        theorem.THEOREM,
     )
 }
 

@@ -14,7 +14,6 @@ from superteach.io.atomic import write_text
 from superteach.lesson import to_json, versions
 from superteach.report import Page
 from superteach.report.plots import save
-from superteach_lab.paper import discussion
 from superteach_lab.paper.plan import DrawFigure, Findings, Scale, Target
 from superteach_lab.records import Record
 
@@ -32,7 +31,7 @@ def write_target(folder: Path, target: Target, findings: Findings, scale: Scale,
     folder.mkdir(parents=True, exist_ok=True)
     summary = {
         "target": target.name,
-        "settings": {**scale.settings(), "minlp": scale.minlp},
+        "settings": scale.settings(),
         "versions": versions(),
         "machine": machine,
         "verdict": list(findings.verdict),
@@ -77,7 +76,7 @@ def save_figure(draw: DrawFigure, size: tuple[float, float], stem: Path) -> None
 _FOREWORD = """\
 # Results
 
-The paper's tables, figures and statements, measured again. Made by
+The paper's tables, figures and Theorem 1, measured again. Made by
 
     {command}
 
@@ -93,14 +92,10 @@ def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images:
     """All targets as one page of Markdown; {target} in `images` becomes the target's name."""
     names = " ".join(target.name for target, _ in found) if len(found) < 8 else "all"
     command = f"superteach reproduce {names}" + (" --quick" if scale.quick else "") + f" --trials {scale.trials}"
-    if scale.minlp:
-        command += f" --minlp {scale.minlp:g}"
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
     workers = machine["workers"]
     at_a_time = f"{workers} cells at a time, each on one core" if workers > 1 else "one cell at a time"
     page = [_FOREWORD.format(command=command, versions=packages, at_a_time=at_a_time, **machine)]
-    for heading, words in discussion.discuss(found):
-        page += [f"## {heading}", "", *(f"- {sentence}" for sentence in words), ""]
     for target, findings in found:
         lines = section(target, findings, images.format(target=target.name), whole=False)
         page += ["## " + lines[0], *lines[1:]]
@@ -112,8 +107,6 @@ def write_html(path: Path, found: Sequence[tuple[Target, Findings]], scale: Scal
     page = Page(
         "The paper, measured again", lede=f"{scale.name} run, {scale.trials} trials, one scorer for every method."
     )
-    for heading, words in discussion.discuss(found):
-        page.section(heading).items(words)
     for target, findings in found:
         part = page.section(target.title)
         part.prose(target.about)

@@ -24,27 +24,22 @@ from superteach import Federation, Threads, teach
 from superteach.cli import app
 from superteach.exceptions import DataError, SettingError, TeachingError
 from superteach_lab.commands.reproduce import TargetName
-from superteach_lab.paper import bench, curves, printed, sensitivity, statements, tables, workers, writing
+from superteach_lab.paper import bench, curves, printed, tables, theorem, workers, writing
 from superteach_lab.paper.plan import FULL, QUICK, Scale, Step
 from superteach_lab.paper.run import TARGETS, chosen, run
 from superteach_lab.records import Records
 
 face = import_module("superteach_lab.commands.reproduce")  # the package has a command of the same name
 REAL = ("superconduct", "higgs", "acs_income", curves.BY_STATE)
-TINY = Scale("quick", (200,), 2, None, 60, (200,), 200, REAL, (200,), (1.0,))
+TINY = Scale("quick", (200,), 2, 60, (200,), 200, REAL)
 
 
 def make_small(monkeypatch):
     """The same work on a small scale: plans hold these numbers, so workers in other processes work by them too."""
-    monkeypatch.setattr(statements, "BATCH", 10)
-    monkeypatch.setattr(statements.oracle, "WIDTHS", (5, 20))
-    monkeypatch.setattr(statements.definition, "SIZES", (8, 16))
+    monkeypatch.setattr(theorem, "BATCH", 10)
     monkeypatch.setattr(tables, "ROUNDS", 5)
     monkeypatch.setattr(tables, "TEACHERS", (3,))
     monkeypatch.setattr(curves, "ROUNDS", 5)
-    monkeypatch.setattr(sensitivity, "ROUND_TEACHERS", (1, 2))
-    monkeypatch.setattr(sensitivity, "ROUND_ROWS", 200)
-    monkeypatch.setattr(sensitivity, "MOST_ROUNDS", 5)
 
 
 @pytest.fixture
@@ -385,7 +380,7 @@ def test_command_line(tmp_path, few, undrawn, monkeypatch):
     assert done.exit_code == 0
     assert "Theorem 1 is false" in done.stdout
     assert (tmp_path / "reproduce-quick" / "results.md").exists()
-    for wrong in (["reproduce", "theorems"], ["reproduce"], ["reproduce", "theorem", "--minlp", "0"]):
+    for wrong in (["reproduce", "theorems"], ["reproduce"]):
         assert CliRunner().invoke(app, wrong).exit_code == 2
     with pytest.raises(SettingError, match="not known"):
         chosen(["theorems"])
