@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from superteach.cli.lines import say
-
-if TYPE_CHECKING:
-    from superteach_lab.paper.run import Headway
+from superteach_lab.commands.progress import progress
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -58,41 +54,7 @@ def reproduce(
     if trials is not None:
         scale = replace(scale, trials=trials)
     place = out if out is not None else Path("reproduce-quick" if quick else "reproduce-output")
-    with _progress() as watch:
+    with progress() as watch:
         said = run([target.value for target in targets], scale, place, watch, docs, workers or cores())
     for line in said:
         say(line)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[Headway], None] | None]:
-    """A bar over all cells on a terminal's stderr; nothing where that is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (
-        BarColumn(),
-        TextColumn("{task.fields[cells]}"),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("[dim]{task.description}[/]"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, cells="", left="")  # how many cells there are, the run says
-
-        def watch(state: Headway) -> None:
-            left = "" if state.left is None else f"about {duration(state.left)} left"
-            cells = f"{state.done:,}/{state.cells:,} cells"
-            bar.update(task, total=state.cells, completed=state.done, description=state.label, cells=cells, left=left)
-
-        yield watch
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
-    if seconds < 90.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} h"

@@ -13,22 +13,118 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from superteach import SuperTeacher
+from superteach import SuperTeacher, Teacher
+from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods import dual
-from superteach.datasets import make_classification_pool
+from superteach.datasets import make_classification_pool, make_regression_pool
+from superteach.engines.threads import Threads
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
-from superteach.losses import Logistic
+from superteach.losses import Logistic, Loss, Squared
 from superteach.optim import Block, Newton
 from superteach.optim.function import Function, Moments
 from superteach.optim.problem import DualProblem, Quadratic
+from superteach.protocol.queries import BlockRound, BlockSums, Prepare
 from superteach.types import Array
-from superteach_lab.experiments.pool import RIDGE_PER_ROW, SPARSITY, ErrataPool, logistic_pool, ridge_pool
+from superteach_lab.fit import fitted
 
+SPARSITY, GOAL_WEIGHT = 0.1, 1000.0
+"""The paper's λ_α and λ_θ for logistic regression."""
+RIDGE_PER_ROW = 2e-4
+"""Λ = ridge·N, which is 1 at N = 5,000."""
 HEAVY_RIDGE = 1e-2
 """A Λ at which (Λ/2)‖v‖² is no longer a small part of the objective."""
 CHOSEN = 0.04
 """The share of rows whose choice is compared, about what the paper's table has."""
+
+
+class Solved(NamedTuple):
+    """α at an optimum, the score that ranks rows by |α| even where α underflows, and the solver's trace."""
+
+    alpha: Array
+    score: Array
+    trace: dual.Trace
+
+
+class ErrataPool:
+    """Rows dealt out to K teachers, the learner's fit on all of them, and the paper's goal."""
+
+    def __init__(
+        self,
+        loss: Loss,
+        rows: int,
+        teachers: int,
+        sparsity: float,
+        weight: float,
+        ridge_per_row: float = RIDGE_PER_ROW,
+        seed: int = 0,
+    ) -> None:
+        self.loss, self.sparsity = loss, sparsity
+        if loss.classifies:
+            X, labels, owner = make_classification_pool(rows, 10, teachers, random_state=seed)
+            y = np.where(labels > 0, 1.0, -1.0)
+        else:
+            X, y, owner = make_regression_pool(rows, 10, teachers, random_state=seed)
+        order = np.argsort(owner, kind="stable")
+        self.X, self.y, self.parts = X[order], y[order], np.bincount(owner)
+        ridge = ridge_per_row * rows
+        truth = fitted(self.X, self.y, Learner(loss, ridge))
+        noise = np.random.default_rng(seed).standard_normal(len(truth))
+        goal = truth + noise * np.linalg.norm(truth) / np.linalg.norm(noise)
+        self.problem = DualProblem(ridge, goal, weight)
+        self.threshold = self._weighed(sparsity)
+
+    def _engine(self) -> Threads:
+        cuts = np.cumsum(self.parts)[:-1]
+        rows = zip(np.split(self.X, cuts), np.split(self.y, cuts), np.split(np.arange(len(self.y)), cuts), strict=True)
+        return Threads([Teacher(str(i), *part) for i, part in enumerate(rows)], threads=1)
+
+    def federation(self) -> Federation:
+        """Return a fresh federation over the same rows, which knows the loss."""
+        self.engine = self._engine()
+        self._federation = Federation(self.engine)
+        self._federation.sum(Prepare(self.loss, 0.0))
+        return self._federation
+
+    def _weighed(self, sparsity: float) -> Array:
+        """Give fresh teachers their thresholds, and return these."""
+        dual.weigh(self.federation(), self.problem, sparsity, Newton())
+        return np.concatenate([state.threshold for state in self.engine.states() if state.threshold is not None])
+
+    def solved(self, sparsity: float, problem: DualProblem) -> Solved:
+        """The optimum of a problem whose thresholds come from this pool's own goal."""
+        threshold = self._weighed(sparsity)
+        trace = dual.solve(self._federation, problem, Newton())
+        given = self.X @ trace.point, self.y, threshold
+        return Solved(self.loss.best_dual(*given), self.loss.rank(*given), trace)
+
+    def objective(self, alpha: Array) -> float:
+        """F(α), the objective that is meant."""
+        rows = self.loss.penalised_conjugate(alpha, self.y, self.threshold).sum()
+        return float(rows + self.problem.pull(self.X.T @ alpha / self.problem.ridge))
+
+    def block_rounds(self, rounds: int, reduce: Callable[[Array, Array, Array], Array]) -> list[float]:
+        """F(α) after each round of Algorithm 1 with a reduce step of one's own: (θ̃, Σαx, α) → θ̃."""
+        self._weighed(self.sparsity)
+        problem, model, values = self.problem, np.zeros_like(self.problem.goal), []
+        for _ in range(rounds):
+            beta = (1.0,) * len(self.engine.names)
+            query = BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, beta)
+            sums: BlockSums = self._federation.sum(query)
+            values.append(sums.objective + problem.pull(sums.aggregate / problem.ridge))
+            alpha = np.concatenate([state.alpha for state in self.engine.states() if state.alpha is not None])
+            model = reduce(model, sums.aggregate, alpha)
+        return values
+
+
+def logistic_pool(rows: int, teachers: int = 5, ridge_per_row: float = RIDGE_PER_ROW) -> ErrataPool:
+    """A classification pool with the paper's weights."""
+    return ErrataPool(Logistic(), rows, teachers, SPARSITY, GOAL_WEIGHT, ridge_per_row)
+
+
+def ridge_pool(rows: int, teachers: int = 5) -> ErrataPool:
+    """A regression pool with the paper's weights."""
+    return ErrataPool(Squared(), rows, teachers, 1.0, 2000.0)
 
 
 def shared(first: Array, second: Array) -> float:

@@ -104,7 +104,7 @@ def told(*found):
     targets = [
         (Target(name, name, "", lambda scale: [], lambda records, scale, one=one: one), one) for name, one in found
     ]
-    return writing.results_page(targets, SCALE, "", {**writing.machine(), "workers": 2})
+    return writing.results_page(["all"], targets, SCALE, "", {**writing.machine(), "workers": 2})
 
 
 def test_the_price_and_teachers_who_choose_alone(records):
