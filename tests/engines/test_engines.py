@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import superteach as st
-from benchmarks.delayed import Delayed
 from superteach.coordinator.teach import teach
 from superteach.engines.base import add_up
 from superteach.engines.replies import values_of
@@ -16,6 +15,7 @@ from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic
 from superteach.optim import Block
 from superteach.protocol import wire
+from tests.delayed import Delayed
 from tests.protocol.test_queries import TALK, asked_of, talk_on
 
 WIDTH, K = 3, 3

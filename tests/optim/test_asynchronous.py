@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import superteach as st
-from benchmarks.delayed import Delayed
 from superteach.coordinator.methods import dual
 from superteach.exceptions import SettingError
 from superteach.losses import LOSSES
@@ -19,6 +18,7 @@ from superteach.optim.block import Waiting
 from superteach.optim.problem import Certified, DualProblem
 from superteach.protocol.queries import Offers, Prepare
 from tests.conftest import make_pool
+from tests.delayed import Delayed
 from tests.optim.test_block import FEATURES, GOAL, PROBLEM, RIDGE, ROWS, SPARSITY, plain_objective
 
 TOLERANCE = 1e-7

@@ -20,6 +20,7 @@ from scipy.linalg import eig
 from superteach.exceptions import BudgetSpent, QueryRefused
 from superteach.learner import Learner
 from superteach.lesson import to_json
+from superteach.optim.problem import Scaling, ridge_penalty
 from superteach.privacy.accounting import Mode, epsilon_of, mu_of
 from superteach.privacy.guard import Account, Guard
 from superteach.privacy.ledger import Ledger
@@ -139,9 +140,8 @@ def work_out_missing(subject: Subject, transcript: Transcript, mode: Mode) -> Fi
     flat = [
         np.ravel(np.array([*np.ravel(m["coef"]), m["intercept"]] if isinstance(m, dict) else m, float)) for m in models
     ]
-    found = [_missing(subject, model[: len(subject.goal)]) for model in flat if np.isfinite(model).all()]
-    true = subject.parts[0][0][-1]
-    least = min((float(np.linalg.norm(one - true) / np.linalg.norm(true)) for one in found), default=np.inf)
+    errors = [_missing(subject, model[: len(subject.goal)]) for model in flat if np.isfinite(model).all()]
+    least = min(errors, default=np.inf)
     measured = [
         name for name in ("risk", "agreement", "pool_risk", "pool_agreement", "pool_model") if stored[name] is not None
     ]
@@ -157,21 +157,24 @@ def work_out_missing(subject: Subject, transcript: Transcript, mode: Mode) -> Fi
     return Finding(attack, mode.name, said, 0, 1, broken=bool(measured) and mode.name != "none")
 
 
-def _missing(subject: Subject, raw: Array) -> Array:
-    """Solve the fit's condition on all rows for the last row of the first owner."""
-    from superteach.optim.problem import Scaling, ridge_penalty
+def _missing(subject: Subject, raw: Array) -> float:
+    """Solve the fit's condition on all rows for one row of the first owner; return the relative error.
 
+    The row is the one that the fit depends on most: of a row that is fitted well next to nothing is left.
+    """
     learner = Learner.of(subject.learner)
     model = learner.centred(Scaling(learner.column).inside(raw))
-    first = len(subject.parts[0][1])
-    X, y = (np.delete(table, first - 1, axis=0) for table in (subject.rows, subject.targets))
-    lifted = np.column_stack([X, np.full(len(X), learner.column)]) if learner.column else X
+    lifted = np.column_stack([subject.rows, np.full(subject.count, learner.column)]) if learner.column else subject.rows
+    pulls = learner.loss.terms(lifted @ model, subject.targets).slope[:, None] * lifted
+    place = int(np.argmax(np.linalg.norm(pulls[: len(subject.parts[0][1])], axis=1)))
+    true = subject.rows[place]
     penalty = ridge_penalty(learner.penalty(subject.count), len(model), learner.free_intercept, 1).diagonal
-    lacking = penalty * model + lifted.T @ learner.loss.terms(lifted @ model, y).slope
+    lacking = penalty * model + np.delete(pulls, place, axis=0).sum(axis=0)
     if not learner.column:  # only the direction follows; the auditor gives it the best length
-        true = subject.parts[0][0][-1]
-        return np.asarray(lacking * (lacking @ true) / max(float(lacking @ lacking), 1e-300))
-    return np.asarray(lacking[:-1] * (learner.column / lacking[-1])) if lacking[-1] else np.zeros(len(model) - 1)
+        row = lacking * (lacking @ true) / max(float(lacking @ lacking), 1e-300)
+    else:
+        row = lacking[:-1] * (learner.column / lacking[-1]) if lacking[-1] else np.zeros(len(model) - 1)
+    return float(np.linalg.norm(row - true) / max(float(np.linalg.norm(true)), 1e-300))
 
 
 def ask_everything(subject: Subject, mode: Mode, door: Door = HONEST) -> Finding:

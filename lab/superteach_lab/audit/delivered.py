@@ -80,7 +80,7 @@ def judge(found: Array, mode: Mode, attack: str, again: bool, seed: int = 0) -> 
     allowed = f"; the messages alone allow {norm.cdf(mode.mu / np.sqrt(2.0)):.3f}" if mode.name == "dp" else ""
     said = f"{2 * runs:,} lessons: AUC {auc:.3f} ({low:.3f} to {high:.3f}){allowed}"
     if again:
-        said += "; and whoever knows every other row and the seed computes the model again, and knows"
+        said += "; but whoever knows every other row and the seed can compute the same model again, and so knows for certain"
         auc, low, high = 1.0, 1.0, 1.0
     if low > MOST_AUC:
         said += f"; more than {MOST_AUC:g}, so look at a model before you hand it over"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +12,12 @@ import typer
 
 from superteach.cli.lines import say, warn
 from superteach.exceptions import MissingExtra, SettingError
+from superteach_lab.commands.progress import progress
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from superteach_lab.compare.bench import Cell, Line
+    from superteach_lab.compare.bench import Line
     from superteach_lab.compare.sources import Files, Synthetic
 
 ABOUT = (
@@ -149,7 +149,7 @@ def compare(
         folder = out or Path(scratch)
         records = Records(folder / "cells.jsonl", {"command": "compare"})
         try:
-            with _progress(len(cells)) as watch:
+            with progress() as watch:
                 bench.run(source, cells, records, time_limit, watch)
         except KeyboardInterrupt:
             if out is not None:
@@ -238,27 +238,6 @@ def _files(
         **({} if classes is None else {"positive": classes.tolist()[1]}),
     }
     return Files(pool.parts, pool.columns, student, wanted, described, label)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[Cell], None] | None]:
-    """A bar with the time left on a terminal's stderr; nothing where that is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=total + 1)
-
-        def watch(cell: Cell) -> None:
-            text = f"{cell.contestant.name}, {cell.size:,} rows, seed {cell.seed}"
-            bar.update(task, advance=1, description=text)
-
-        yield watch
 
 
 def _list(contestants: Sequence[Any]) -> None:

@@ -1,21 +1,16 @@
-"""`superteach reproduce`: the paper's tables, figures and statements, cell by cell, with the time that is left."""
+"""`superteach reproduce`: the paper's tables, figures and Theorem 1, cell by cell, with the time that is left."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from superteach.cli.lines import say
-from superteach.exceptions import SettingError
-
-if TYPE_CHECKING:
-    from superteach_lab.paper.run import Headway
+from superteach_lab.commands.progress import progress
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -27,15 +22,12 @@ class TargetName(StrEnum):
     table_ridge = "table-ridge"
     figure_risk = "figure-risk"
     figure_objective = "figure-objective"
-    sensitivity = "sensitivity"
     theorem = "theorem"
-    oracle = "oracle"
-    definition = "definition"
     all = "all"
 
 
 ABOUT = (
-    "Measure the paper's tables, figures and statements again, beside what match reaches.\n\n"
+    "Measure the paper's tables, figures and Theorem 1 again, beside what match reaches.\n\n"
     "Every cell is kept as soon as it is known: the same command goes on where it was stopped."
 )
 
@@ -47,9 +39,6 @@ def reproduce(
     trials: Annotated[int | None, typer.Option(min=1, help="Trials per cell (default 10; quick: 3).")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results (default reproduce-output; quick: reproduce-quick).")
-    ] = None,
-    minlp: Annotated[
-        float | None, typer.Option(help="Also run mixed-integer solvers up to 10,000 rows, so many seconds per cell.")
     ] = None,
     docs: Annotated[
         Path | None, typer.Option(help="Also write results.md and its figures into this folder of documentation.")
@@ -64,46 +53,8 @@ def reproduce(
     scale = QUICK if quick else FULL
     if trials is not None:
         scale = replace(scale, trials=trials)
-    if minlp is not None:
-        if not minlp > 0.0:
-            raise SettingError(f"--minlp {minlp:g}: give the seconds a solver may take for one cell")
-        scale = replace(scale, minlp=minlp)
     place = out if out is not None else Path("reproduce-quick" if quick else "reproduce-output")
-    with _progress() as watch:
+    with progress() as watch:
         said = run([target.value for target in targets], scale, place, watch, docs, workers or cores())
     for line in said:
         say(line)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[Headway], None] | None]:
-    """A bar over all cells on a terminal's stderr; nothing where that is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (
-        BarColumn(),
-        TextColumn("{task.fields[cells]}"),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("[dim]{task.description}[/]"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, cells="", left="")  # how many cells there are, the run says
-
-        def watch(state: Headway) -> None:
-            left = "" if state.left is None else f"about {duration(state.left)} left"
-            cells = f"{state.done:,}/{state.cells:,} cells"
-            bar.update(task, total=state.cells, completed=state.done, description=state.label, cells=cells, left=left)
-
-        yield watch
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
-    if seconds < 90.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} h"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from superteach.exceptions import BudgetError
+from superteach_lab.commands.progress import Watch
 from superteach_lab.compare.referee import OK, SKIPPED, Referee
 from superteach_lab.compare.sources import Source
 from superteach_lab.compare.task import ALONE, SUMS, Contestant
@@ -62,15 +63,14 @@ def plan(
     return cells
 
 
-def run(
-    source: Source, cells: Iterable[Cell], records: Records, seconds: float, watch: Callable[[Cell], None] | None = None
-) -> None:
+def run(source: Source, cells: Sequence[Cell], records: Records, seconds: float, watch: Watch | None = None) -> None:
     """Work through the cells that are not there yet."""
     known: tuple[tuple[int, int], Referee] | None = None
-    for cell in cells:
+    for number, cell in enumerate(cells):
         key = cell.key(source.name)
         if watch is not None:
-            watch(cell)
+            text = f"{cell.contestant.name}, {cell.size:,} rows, seed {cell.seed}"
+            watch(text, number, len(cells), number / len(cells))
         if key in records:
             continue
         teachers = source.teachers[0] if cell.teachers is None else cell.teachers

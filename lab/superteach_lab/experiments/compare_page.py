@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from superteach_lab import markdown
 from superteach_lab.compare import bench, figure
-from superteach_lab.compare.bench import Cell, Line
+from superteach_lab.compare.bench import Line
 from superteach_lab.compare.sources import Synthetic
 from superteach_lab.compare.task import Contestant
 from superteach_lab.experiments import real_tables
@@ -61,9 +62,8 @@ def run(source: Source, contestants: Sequence[Contestant], seeds: int | None, fo
     records = Records(stored(source, folder), settings(source))
     cells = bench.plan(source, contestants, bench.counts(SIZES, source.rows), seeds or SEEDS)
 
-    def watch(cell: Cell) -> None:
-        place = f"{cells.index(cell) + 1}/{len(cells)}"
-        print(f"{source.name} {place}: {cell.contestant.name}, {cell.size:,} rows, seed {cell.seed}", file=sys.stderr)
+    def watch(text: str, done: int, count: int, part: float) -> None:
+        print(f"{source.name} {done + 1}/{count}: {text}", file=sys.stderr)
 
     bench.run(source, cells, records, SECONDS, watch)
 
@@ -125,8 +125,6 @@ is the processor time of the choice, one thread for linear algebra; the clock of
 
 ## Who is here
 
-| contestant | what it does | needs |
-| --- | --- | --- |
 """
 
 _REAL = """
@@ -164,8 +162,8 @@ _READING = """
 Pools: N = 5,000 rows, d = 10, four Gaussian clusters, Λ = 1, no intercept; ridge targets have noise of standard deviation
 20. Goal: the fit on all rows plus noise of the same length, drawn from another seed than the rows.
 
-Distance ‖θ_S − θ*‖, medians over seeds (number of seeds in brackets where it is not {seeds}); the lowest of a column is
-bold. Read `–` as: no lesson, for the reason below the table.
+Distance ‖θ_S − θ*‖, medians over seeds (number of seeds in brackets where it is not {seeds}); the lowest of a column
+over all seeds is bold. Read `–` as: no lesson, for the reason below the table.
 """
 
 
@@ -176,11 +174,9 @@ def render(cells: dict[str, list[Record]]) -> str:
     less = real_tables.SECONDS
     tables = ", ".join(source.name for source in REAL)
     widths = ", ".join(str(source.features) for source in WIDE)
+    here = [(one.name, one.about, ", ".join(one.needs) or "nothing") for one in ALL if one.name in present]
     parts = [_TOP.format(seconds=SECONDS, less=less, tables=tables, widths=widths)]
-    for contestant in ALL:
-        if contestant.name in present:
-            needs = ", ".join(contestant.needs) or "nothing"
-            parts.append(f"| {contestant.name} | {contestant.about} | {needs} |\n")
+    parts.append("\n".join(markdown.table(["contestant", "what it does", "needs"], here)) + "\n")
     for slow, why in (
         (True, "Not run for this page, because they take minutes for each lesson"),
         (False, "Not yet run on the synthetic pools of 10 columns"),
@@ -218,7 +214,8 @@ def render(cells: dict[str, list[Record]]) -> str:
     parts.append("\n![Risk by lesson size and by processor time, for every contestant.](images/compare.png)\n")
     for pool, teachers in dict.fromkeys((line.pool, line.teachers) for line in lines):
         own = [line for line in lines if (line.pool, line.teachers) == (pool, teachers)]
-        parts.append(_table(own, f"{pool}, K = {teachers}"))
+        synthetic = next(one for one in SOURCES if one.name == pool)
+        parts.append(f"\n### {pool}, K = {teachers}\n" + _columns(synthetic, own, "risk", cpu=True))
     return "".join(parts)
 
 
@@ -235,24 +232,22 @@ def _losses(lines: Sequence[Line], what: str) -> str:
     text += (
         "`match` is beaten here (medians over the seeds or goals that both have; ratio: their figure over that of "
         "`match`):\n\n"
-        f"| pool | K | rows | by | {what} | match | ratio | match long | seeds or goals | CPU | match's CPU |\n"
     )
-    text += "| --- " * 11 + "|\n"
+    heads = ["pool", "K", "rows", "by", what, "match", "ratio", "match long", "seeds or goals", "CPU", "match's CPU"]
     long = {
-        (line.pool, line.teachers, line.size): line.risk[1]
+        (line.pool, line.teachers, line.size): f"{line.risk[1]:.2g}"
         for line in lines
         if line.contestant == "match long" and line.risk
     }
+    rows = []
     for line, own, risk, our_risk, seeds in sorted(
         found, key=lambda one: (one.line.pool, one.line.teachers, one.line.size)
     ):
-        longer = long.get((line.pool, line.teachers, line.size))
-        text += (
-            f"| {line.pool} | {line.teachers} | {line.size:,} | {line.contestant} | {risk:.2g} | {our_risk:.2g} | "
-            f"{risk / our_risk:.2f} | {'–' if longer is None else f'{longer:.2g}'} | {seeds} | {line.cpu:.2g} s | "
-            f"{own.cpu:.2g} s |\n"
-        )
-    return text
+        place = line.pool, line.teachers, line.size
+        risks = f"{risk:.2g}", f"{our_risk:.2g}", f"{risk / our_risk:.2f}", long.get(place, "–")
+        times = f"{line.cpu:.2g} s", f"{own.cpu:.2g} s"
+        rows.append([line.pool, line.teachers, f"{line.size:,}", line.contestant, *risks, seeds, *times])
+    return text + "\n".join(markdown.table(heads, rows)) + "\n"
 
 
 def _chapter(source: Real | Wide, lines: Sequence[Line]) -> str:
@@ -267,68 +262,46 @@ def _spread(records: Sequence[Record]) -> str:
     return f"\nDistance in predictions; the goals' own predictions spread by {found:.2g} around their mean:\n"
 
 
-def _columns(source: Real | Wide, lines: Sequence[Line], what: str, cpu: bool) -> str:
+def _columns(source: Source, lines: Sequence[Line], what: str, cpu: bool) -> str:
     """Contestants by lesson sizes, and their processor time."""
+    sizes, seeds = _sizes(source), SEEDS if isinstance(source, Synthetic) else source.seeds
     least = {
         size: min(
-            (line.risk[1] for line in lines if line.risk and (line.size, line.seeds) == (size, source.seeds)),
-            default=0.0,
+            (line.risk[1] for line in lines if line.risk and line.size == size and line.seeds >= seeds), default=0.0
         )
-        for size in source.sizes
+        for size in sizes
     }
-    heads = [f"{what}, {size:,} rows" for size in source.sizes]
-    heads += [f"CPU, {size:,} rows" for size in source.sizes if cpu]
-    text = f"\n| contestant | {' | '.join(heads)} |\n" + "| --- " * (len(heads) + 1) + "|\n"
+    heads = [f"{what}, {size:,} rows" for size in sizes] + [f"CPU, {size:,} rows" for size in sizes if cpu]
+    rows: list[list[str]] = []
     reasons: dict[str, None] = {}
     for name in dict.fromkeys(line.contestant for line in lines):
         own = {line.size: line for line in lines if line.contestant == name}
         slow = min((line.size for line in own.values() if _was_stopped(line)), default=sys.maxsize)
-        shown = [own.get(source.rows) if name == "full pool" else own.get(size) for size in source.sizes]
+        shown = [own.get(source.rows) if name == "full pool" else own.get(size) for size in sizes]
         cells, times = [], []
-        for size, line in zip(source.sizes, shown, strict=True):
+        for size, line in zip(sizes, shown, strict=True):
             stopped = size >= slow and (line is None or line.risk is None)
             limit = f"> {real_tables.SECONDS:g} s"
-            cells.append(limit if stopped else _risk(line, least, source.seeds))
+            cells.append(limit if stopped else _risk(line, least, seeds))
             times.append(limit if stopped else "–" if line is None or not line.risk else f"{line.cpu:.2g} s")
-        text += f"| {name} | {' | '.join(cells + times * cpu)} |\n"
+        rows.append([name, *cells, *times * cpu])
         said = [reason for line in own.values() for reason in line.reasons if line.risk or not _was_stopped(line)]
         reasons.update({f"{name}: {reason}": None for reason in said})
-    proofs = [
-        sum(line.proved for line in lines if (line.contestant, line.size) == ("match", size)) for size in source.sizes
-    ]
-    if cpu:
-        text += f"| proved out of reach | {' | '.join(f'{count} of {source.seeds}' for count in proofs)} |"
-        text += " |" * len(proofs) + "\n"
+    if cpu and not isinstance(source, Synthetic):
+        proofs = [
+            sum(line.proved for line in lines if (line.contestant, line.size) == ("match", size)) for size in sizes
+        ]
+        rows.append(["proved out of reach", *(f"{count} of {seeds}" for count in proofs), *("" for _ in sizes)])
+    text = "\n" + "\n".join(markdown.table(["contestant", *heads], rows)) + "\n"
     return text + "".join(f"\n- {reason}" for reason in reasons if cpu) + ("\n" if reasons and cpu else "")
+
+
+def _sizes(source: Source) -> Sequence[int]:
+    return bench.counts(SIZES, source.rows) if isinstance(source, Synthetic) else source.sizes
 
 
 def _was_stopped(line: Line) -> bool:
     return any(real_tables.STOPPED in reason for reason in line.reasons)
-
-
-def _table(lines: Sequence[Line], title: str) -> str:
-    sizes = [round(size * SOURCES[0].rows) for size in SIZES]
-    least = {
-        size: min(line.risk[1] for line in lines if line.risk and line.size == size)
-        for size in sizes
-        if any(line.risk and line.size == size for line in lines)
-    }
-    heads = " | ".join(f"{100 * size:g} %" for size in SIZES)
-    text = f"\n### {title}\n\n| contestant | {heads} | consistency at 4 % | seconds at 4 % | CPU at 4 % |\n"
-    text += "| --- " * (len(SIZES) + 4) + "|\n"
-    reasons: dict[str, None] = {}
-    for name in dict.fromkeys(line.contestant for line in lines):
-        own = {line.size: line for line in lines if line.contestant == name}
-        shown = [own.get(size) or (own.get(SOURCES[0].rows) if name == "full pool" else None) for size in sizes]
-        middle = shown[SIZES.index(0.04)]
-        cells = [_risk(line, least, SEEDS) for line in shown]
-        if middle is not None and middle.risk is not None:
-            cells += [f"{middle.consistency:.4f}", f"{middle.seconds:.2g}", f"{middle.cpu:.2g}"]
-        else:
-            cells += ["–"] * 3
-        text += f"| {name} | {' | '.join(cells)} |\n"
-        reasons.update({f"{name}: {reason}": None for line in own.values() for reason in line.reasons})
-    return text + "".join(f"\n- {reason}" for reason in reasons) + ("\n" if reasons else "")
 
 
 def _risk(line: Line | None, least: dict[int, float], seeds: int) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from superteach.lesson import versions
 from superteach.losses import Logistic, Loss, Squared
 from superteach.types import Array
-from superteach_lab import minlp
+from superteach_lab import markdown, minlp
 from superteach_lab.experiments import exhaustive
 from superteach_lab.records import Records
 
@@ -130,72 +130,46 @@ def main() -> None:
     trials = [{"trial": seed} for seed in range(asked.trials)]
     for cell in trials[first::step]:
         records.get(cell, partial(published, cell["trial"], asked.seconds))
-    print(table(records))
+    print(tables(records))
 
 
-def table(records: Records) -> str:
+def tables(records: Records) -> str:
     """Both tables in Markdown."""
-    lines = [
-        "| learner | d | formulation | solver | solves | optimal | ended with a gap, largest | at the limit, largest gap "
-        "| failed | own optimum hit | lowest risk hit | wrong claims | median s |",
-        "|" + " --- |" * 13,
-    ]
     solved = [record for record in records if "formulation" in record["cell"]]
-    for kind in LOSSES:
-        for width in (1, 2, 3):
-            for pair in minlp.SOLVERS:
-                lines += _line(
-                    [
-                        record
-                        for record in solved
-                        if (record["cell"]["learner"], record["cell"]["d"]) == (kind, width)
-                        and (record["cell"]["formulation"], record["cell"]["solver"]) == pair
-                    ]
-                )
     trials = [record for record in records if "trial" in record["cell"]]
+    heads = ["formulation", "solver", "solves", "optimal", "ended with a gap, largest", "at the limit, largest gap",
+             "failed", "own optimum found", "lowest risk found", "wrong claims"]  # fmt: skip
+    lines = markdown.table(heads, [_cells(pair, solved) for pair in minlp.SOLVERS])
     lines += ["", f"Ma et al., ridge, d = 2, n = 16, {len(trials)} trials (printed median: {PRINTED:g}):", ""]
-    lines += ["| search | lower quartile | median | upper quartile |", "| --- | --- | --- | --- |"]
-    for name in ("exhaustive", "bounded", "stationary"):
-        ratios = [record[name] for record in trials if record[name] is not None]
-        if ratios:
-            lines.append(f"| {name} | " + " | ".join(f"{q:.2g}" for q in np.quantile(ratios, (0.25, 0.5, 0.75))) + " |")
-    return "\n".join(lines)
+    found = {
+        name: [record[name] for record in trials if record[name] is not None]
+        for name in ("exhaustive", "bounded", "stationary")
+    }
+    quartiles = [
+        [name, *(f"{q:.2g}" for q in np.quantile(ratios, (0.25, 0.5, 0.75)))]
+        for name, ratios in found.items()
+        if ratios
+    ]
+    return "\n".join([*lines, *markdown.table(["search", "lower quartile", "median", "upper quartile"], quartiles)])
 
 
-def _line(found: list[dict[str, Any]]) -> list[str]:
-    if not found:
-        return []
-    cell = found[0]["cell"]
+def _cells(pair: tuple[str, str], solved: list[dict[str, Any]]) -> list[Any]:
+    own = [one for one in solved if (one["cell"]["formulation"], one["cell"]["solver"]) == pair]
 
     def ended(word: str) -> str:
         """How many ended with this word, and the largest gap among them."""
-        these = [record for record in found if record["status"].startswith(word)]
-        gaps = [gap for record in these if (gap := _outcome(record).gap) is not None]
+        these = [one for one in own if one["status"].startswith(word)]
+        gaps = [gap for one in these if (gap := _outcome(one).gap) is not None]
         return f"{len(these)}" + (f", {100 * max(gaps):.3g} %" if gaps else "")
 
     def hit(value: str, truth: str) -> int:
-        return sum(
-            record[value] is not None and record[value] <= record[truth] * (1.0 + TOLERANCE) + 1e-9 for record in found
-        )
+        return sum(one[value] is not None and one[value] <= one[truth] * (1.0 + TOLERANCE) + 1e-9 for one in own)
 
-    wrong = sum(bool(wrongs(_outcome(record), record["best"], record["lowest"])) for record in found)
-    seconds = float(np.median([record["seconds"] for record in found]))
-    words = (
-        cell["learner"],
-        cell["d"],
-        cell["formulation"],
-        cell["solver"],
-        len(found),
-        sum(record["status"] == "optimal" for record in found),
-        ended("finished, gap"),
-        ended("time limit"),
-        sum(record["status"].startswith(("failed", "crashed", "out of memory")) for record in found),
-        hit("objective", "best"),
-        hit("risk", "lowest"),
-        wrong,
-        f"{seconds:.1f}",
-    )
-    return ["| " + " | ".join(map(str, words)) + " |"]
+    failed = sum(one["status"].startswith(("failed", "crashed", "out of memory")) for one in own)
+    optimal = sum(one["status"] == "optimal" for one in own)
+    wrong = sum(bool(one["wrong"]) for one in own)
+    hits = hit("objective", "best"), hit("risk", "lowest")
+    return [*pair, len(own), optimal, ended("finished, gap"), ended("time limit"), failed, *hits, wrong]
 
 
 def _outcome(record: dict[str, Any]) -> minlp.Solution:

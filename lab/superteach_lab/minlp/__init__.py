@@ -151,7 +151,7 @@ def _task(X: Any, y: Any, loss: Loss, ridge: float, goal: Any, size: Any, free_i
     if not (np.isfinite(X).all() and np.isfinite(y).all()):
         raise DataError("X or y has a NaN or infinite value; leave such rows out")
     if loss.classifies and not np.isin(y, (-1.0, 1.0)).all():
-        raise DataError(f"labels must be -1 and 1, got {np.unique(y)[:5]}; superteach_lab.minlp.central takes any two")
+        raise DataError(f"labels must be -1 and 1, got {np.unique(y)[:5]}")
     if goal.shape != (X.shape[1],) or not np.isfinite(goal).all():
         raise GoalError(f"the goal has shape {goal.shape}; expected {X.shape[1]} finite numbers, one for each column")
     real = isinstance(ridge, int | float | np.number) and not isinstance(ridge, bool)

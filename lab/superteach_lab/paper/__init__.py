@@ -1,1 +1,1 @@
-"""The paper again: its tables, figures and statements, each measured by one target of `superteach reproduce`."""
+"""The paper again: its tables, figures and Theorem 1, each measured by one target of `superteach reproduce`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -192,15 +191,6 @@ def scored(pool: PaperPool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[
     everybody.sum(Prepare(pool.learner.loss, 0.0))
     agreement = metrics.likeness(everybody, model, goal, pool.learner.loss.classifies).agreement
     return {"size": len(chosen), "risk": metrics.risk(model, goal), "consistency": agreement}
-
-
-def central_minlp(pool: PaperPool, size: int, seconds: float) -> dict[str, Any]:
-    """Ma et al.'s way: one place holds all rows and a mixed-integer solver chooses, ended after so many seconds."""
-    central = import_module("superteach_lab.minlp.central")
-    goal = goal_of(pool)
-    outcome = central.teach(pool.X, pool.y, pool.learner, goal, size, seconds=seconds, seed=pool.seed)
-    points = [] if outcome.rows is None else [scored(pool, np.asarray(outcome.rows), goal)]
-    return {"points": points, "reason": outcome.status, "seconds": outcome.seconds, "seed": pool.seed}
 
 
 def goal_of(pool: PaperPool) -> Array:

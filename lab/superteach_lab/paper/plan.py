@@ -19,8 +19,6 @@ class Scale:
     name: str
     rows: tuple[int, ...]
     trials: int
-    minlp: float | None = None
-    """Seconds a mixed-integer solver may take for one cell; None: none is run."""
     problems: int = 10_000
     """Random problems on which Theorem 1 is tried."""
     quiet_rows: tuple[int, ...] = (5_000, 10_000)
@@ -29,10 +27,6 @@ class Scale:
     """Rows of the synthetic pools in figures."""
     left_out: tuple[str, ...] = ()
     """Pools of figures that are not drawn."""
-    weight_rows: tuple[int, ...] = (5_000, 50_000)
-    """Sizes of the pools on which both weights are varied."""
-    factors: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
-    """Both weights, as multiples of the paper's."""
 
     @property
     def quick(self) -> bool:
@@ -40,7 +34,7 @@ class Scale:
         return self.name == "quick"
 
     def settings(self) -> Record:
-        """What makes two runs the same; a solver's limit is part of its own cells."""
+        """What makes two runs the same."""
         return {"scale": self.name, "rows": list(self.rows), "trials": self.trials}
 
 
@@ -52,8 +46,6 @@ QUICK = Scale(
     quiet_rows=(5_000,),
     curve_rows=10_000,
     left_out=("higgs", "acs_income", "acs_income, by state"),
-    weight_rows=(5_000,),
-    factors=(0.01, 1.0, 100.0),
 )
 FULL = Scale("full", (5_000, 10_000, 50_000, 100_000, 500_000), 10)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from superteach.exceptions import SettingError
 from superteach.io.atomic import write_text
 from superteach.lesson import versions
-from superteach_lab.paper import curves, sensitivity, statements, table_findings, writing
+from superteach_lab.commands.progress import Watch
+from superteach_lab.paper import curves, table_findings, theorem, writing
 from superteach_lab.paper import workers as workplace
 from superteach_lab.paper.plan import Findings, Scale, Step, Target
 from superteach_lab.records import Record, Records
@@ -24,30 +23,16 @@ TARGETS: dict[str, Target] = {
         table_findings.RIDGE,
         curves.RISK,
         curves.OBJECTIVE,
-        sensitivity.SENSITIVITY,
-        statements.THEOREM,
-        statements.ORACLE,
-        statements.DEFINITION,
+        theorem.THEOREM,
     )
 }
-
-
-@dataclass(frozen=True)
-class Headway:
-    """How far a run is."""
-
-    label: str
-    done: int
-    cells: int
-    left: float | None
-    """Seconds that are left, once some cell of this run tells how fast this machine is."""
 
 
 def run(
     names: Sequence[str],
     scale: Scale,
     out: Path,
-    watch: Callable[[Headway], None] | None = None,
+    watch: Watch | None = None,
     docs: Path | None = None,
     workers: int = 1,
 ) -> list[str]:
@@ -74,13 +59,10 @@ def run(
         found.append((target, findings))
         problems = writing.write_target(out / target.name, target, findings, scale, machine)
         said += [f"{target.title}: {' '.join(findings.verdict)}", *problems]
-    write_text(out / "results.md", writing.results_page(found, scale, "{target}/", machine))
-    writing.write_html(out / "results.html", found, scale, out)
+    write_text(out / "results.md", writing.results_page(names, found, scale, "{target}/", machine))
     if docs is not None:
-        publish(docs, found, scale, out, machine)
-    said.append(
-        f"Written to {out}: results.md, results.html, and a folder per target with cells, summary, tables and figures."
-    )
+        publish(docs, names, found, scale, out, machine)
+    said.append(f"Written to {out}: results.md, and a folder per target with its cells, numbers and figures.")
     return said
 
 
@@ -92,7 +74,14 @@ def chosen(names: Sequence[str]) -> list[Target]:
     return [target for name, target in TARGETS.items() if "all" in names or name in names]
 
 
-def publish(docs: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, out: Path, machine: Record) -> None:
+def publish(
+    docs: Path,
+    names: Sequence[str],
+    found: Sequence[tuple[Target, Findings]],
+    scale: Scale,
+    out: Path,
+    machine: Record,
+) -> None:
     """results.md for a documentation folder, its figures under images/results."""
     images = docs / "images" / "results"
     images.mkdir(parents=True, exist_ok=True)
@@ -101,7 +90,7 @@ def publish(docs: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, 
             source = out / target.name / f"{name}.png"
             if source.exists():
                 shutil.copyfile(source, images / f"{target.name}-{name}.png")
-    write_text(docs / "results.md", writing.results_page(found, scale, "images/results/{target}-", machine))
+    write_text(docs / "results.md", writing.results_page(names, found, scale, "images/results/{target}-", machine))
 
 
 def _without_nan(value: Any) -> Any:
@@ -114,16 +103,14 @@ def _without_nan(value: Any) -> Any:
 
 
 class _Clock:
-    """Time left, from the weights of the steps and the seconds that those of this run took."""
+    """Says how far a run is: in cells, and in the weights of its steps."""
 
-    def __init__(self, tasks: Sequence[tuple[Step, Records]], watch: Callable[[Headway], None] | None) -> None:
-        missing = [step for step, records in tasks if step.cell not in records]
-        self._cells, self._done = len(tasks), len(tasks) - len(missing)
-        self._left = sum(step.weight for step in missing)
-        self._worked = 0.0
-        self._watch, self._label, self._started = watch, "", time.perf_counter()
-        if not missing:
-            self._tell()
+    def __init__(self, tasks: Sequence[tuple[Step, Records]], watch: Watch | None) -> None:
+        done = [step.weight for step, records in tasks if step.cell in records]
+        self._cells, self._done = len(tasks), len(done)
+        self._whole, self._worked = sum(step.weight for step, _ in tasks), sum(done)
+        self._watch, self._label = watch, ""
+        self._tell()
 
     def begin(self, step: Step) -> None:
         self._label = ", ".join(f"{key} {value}" for key, value in step.cell.items() if key != "contents")
@@ -131,12 +118,9 @@ class _Clock:
 
     def end(self, step: Step) -> None:
         self._done += 1
-        self._left -= step.weight
         self._worked += step.weight
         self._tell()
 
     def _tell(self) -> None:
         if self._watch is not None:
-            spent = time.perf_counter() - self._started
-            left = self._left * spent / self._worked if self._worked else None
-            self._watch(Headway(self._label, self._done, self._cells, left))
+            self._watch(self._label, self._done, self._cells, self._worked / self._whole)

@@ -42,7 +42,7 @@ Tabled = tuple[str, list[str], list[list[str]]]
 def _glance(kind: str, cells: list[Record]) -> Tabled:
     """Mean risks side by side; one |S|/N for all methods but the paper's rule, which has its own."""
     low, high = tables.RANGES[kind]
-    shown_here = ("random", "dual", "block", "match", "oblivious", "oblivious-minlp", "minlp")
+    shown_here = ("random", "dual", "block", "match", "oblivious")
     names = [name for name in shown_here if any(name in cell["lines"] for cell in cells)]
     lines = []
     for cell in cells:
@@ -83,8 +83,6 @@ _SHORT = {
     "block": f"paper's rule, T = {tables.ROUNDS}",
     "match": "match",
     "oblivious": "oblivious",
-    "oblivious-minlp": "oblivious, MINLP",
-    "minlp": "MINLP",
 }
 
 
@@ -197,7 +195,9 @@ def _hundred(title: str, found: Record) -> str:
     )
     if not fail:
         return words + ", all of them."
-    return words + f". Not in {', '.join(_one(cell) for cell in fail)}."
+    proved, trials = (sum(cell[what] for cell in fail) for what in ("proved", "trials"))
+    said = f"; there {proved} of {trials} goals are proved out of reach with so many rows" if proved else ""
+    return words + f". Not in {', '.join(_one(cell) for cell in fail)}{said}."
 
 
 def _one(cell: Record) -> str:
@@ -220,6 +220,22 @@ def _verdict(kind: str, cells: list[Record], extra: list[Record]) -> list[str]:
             f"The paper's own rule stopped after {tables.ROUNDS} rounds, short of the optimum, has {min(early):.2f} to "
             f"{max(early):.2f} times the optimum's mean risk on the same pools, each at its own best size"
             + (": here stopping early taught better than solving the problem." if max(early) < 1.0 else ".")
+        )
+    apart = [line["over_match"] for cell in cells if "over_match" in (line := cell["lines"].get("oblivious", {}))]
+    if apart:
+        words.append(
+            f"When every teacher matches the goal alone, the joined lessons have {span(apart)} times match's mean risk on "
+            "the same pools."
+        )
+    costs = [
+        [cell["lines"]["match"][cost] / cell["lines"]["dual"][cost] for cell in cells if "match" in cell["lines"]]
+        for cost in ("seconds", "rounds", "bytes")
+    ]
+    if costs[0]:
+        seconds, rounds, size = map(span, costs)
+        words.append(
+            f"The price: match takes {seconds} times the seconds, {rounds} times the rounds and {size} times the bytes of "
+            "the paper's problem solved by Newton, for one lesson."
         )
     if kind == "ridge":
         words.append(

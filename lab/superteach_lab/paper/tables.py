@@ -24,15 +24,12 @@ METHODS = {
     "block": f"paper's rule, T = {ROUNDS}",
     "match": "match, same size",
     "oblivious": "oblivious (match inside each teacher), same size",
-    "oblivious-minlp": "oblivious (MINLP inside each teacher), same size",
-    "minlp": "MINLP, central, same size",
     "dual, any size": "paper's problem, best of all sizes",
     "dual, printed size": "paper's problem, printed size",
     "match, printed size": "match, printed size",
 }
 RANGES = {"logistic": (0.01, 0.1), "ridge": (0.01, 0.4), "ridge, no noise": (0.01, 0.4)}
 """|S|/N at which methods are compared: where the paper's own tables lie (1 to 7.2 % and 7 to 36 %)."""
-MINLP_ROWS = 10_000
 FEW_TRIALS = 3
 """Trials of oblivious teaching, which takes several times as long as match."""
 _WALKS = ("dual", "random", "block")
@@ -68,12 +65,12 @@ def _cells(kind: str, rows: int, K: int, scale: Scale) -> list[Step]:
     place = {"pool": kind, "N": rows, "K": K}
     steps: list[Step] = []
 
-    def add(method: str, trial: int, work: Any, seconds: float | None = None, **more: Any) -> None:
-        base, slope = _SECONDS[method.removesuffix(", printed size")] if seconds is None else (seconds, 0.0)
+    def add(method: str, trial: int, work: Any) -> None:
+        base, slope = _SECONDS[method.removesuffix(", printed size")]
         weight = base + slope * rows / 1e6
         given = nothing if method in _WALKS or "printed" in method else sized
         pool = f"{kind} {rows} {K} {trial}"
-        steps.append(Step({**place, "method": method, "trial": trial, **more}, weight, work, given, pool))
+        steps.append(Step({**place, "method": method, "trial": trial}, weight, work, given, pool))
 
     sized = partial(_size_given, place, scale.trials)
     for trial in range(scale.trials):
@@ -88,11 +85,6 @@ def _cells(kind: str, rows: int, K: int, scale: Scale) -> list[Step]:
             add("match, printed size", trial, work)
         for method in ("match", "oblivious") if trial < few else ("match",):
             add(method, trial, partial(_at_size, place, trial, {"method": method}))
-    if scale.minlp and rows <= MINLP_ROWS:
-        limit, most = scale.minlp, scale.minlp + 5.0
-        settings = {"method": "oblivious-minlp", "solver_seconds": limit}
-        add("oblivious-minlp", 0, partial(_at_size, place, 0, settings), K * most, limit=limit)
-        add("minlp", 0, partial(_central, place, limit), most, limit=limit)
     return steps
 
 
@@ -113,10 +105,6 @@ def _walk(place: Record, trial: int, settings: Record) -> Record:
 
 def _at_size(place: Record, trial: int, settings: Record, size: int) -> Record:
     return bench.taught(_pool(place, trial), size, **settings)
-
-
-def _central(place: Record, seconds: float, size: int) -> Record:
-    return bench.central_minlp(_pool(place, 0), size, seconds)
 
 
 def _size_given(place: Record, trials: int, records: Records) -> Record | None:
@@ -191,11 +179,8 @@ def lines_of(records: Records, place: Record, table: printed.Table) -> dict[str,
         # Fewer trials than the others', and the best size of each: of those trials alone, or few would look better.
         same = [one for one in found["dual"] if one["cell"]["trial"] < len(found["block"])]
         _beside(lines["block"], found, "block", rows, compared_size(same, place))
-    for method in ("match", "oblivious", "oblivious-minlp", "minlp"):
-        line = lines[method] = line_of(found[method], rows, None)
-        fact = facts.get("oblivious" if method == "oblivious-minlp" else method)
-        if line and fact:
-            line["printed"] = fact._asdict()
+    for method in ("match", "oblivious"):
+        lines[method] = line_of(found[method], rows, None)
     _beside(lines["match"], found, "match", rows, size)
     _beside(lines["oblivious"], found, "oblivious", rows, None, "match", "over_match")
     lines["dual, any size"] = line_of(found["dual"], rows, best_size(found["dual"]))

@@ -1,25 +1,22 @@
-"""What a run leaves behind: Markdown and JSON per target, figures as SVG and PNG, one page of everything."""
+"""What a run leaves behind: JSON and figures of each target, one page of everything."""
 
 from __future__ import annotations
 
-import base64
 import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from superteach.exceptions import MissingExtra
 from superteach.io.atomic import write_text
 from superteach.lesson import to_json, versions
-from superteach.report import Page
 from superteach.report.plots import save
-from superteach_lab.paper import discussion
+from superteach_lab.markdown import table
 from superteach_lab.paper.plan import DrawFigure, Findings, Scale, Target
 from superteach_lab.records import Record
 
 FOLDED = 30
-"""Longer tables are folded away on a page of several targets."""
+"""Longer tables are folded away."""
 
 
 def machine() -> Record:
@@ -28,18 +25,17 @@ def machine() -> Record:
 
 
 def write_target(folder: Path, target: Target, findings: Findings, scale: Scale, machine: Record) -> list[str]:
-    """The target's Markdown, JSON and figures; what could not be drawn is said in a line each."""
+    """The target's JSON and figures; what could not be drawn is said in a line each."""
     folder.mkdir(parents=True, exist_ok=True)
     summary = {
         "target": target.name,
-        "settings": {**scale.settings(), "minlp": scale.minlp},
+        "settings": scale.settings(),
         "versions": versions(),
         "machine": machine,
         "verdict": list(findings.verdict),
         "numbers": findings.numbers,
     }
     write_text(folder / "summary.json", to_json(summary))
-    write_text(folder / f"{target.name}.md", "# " + "\n".join(section(target, findings, "", whole=True)))
     problems = []
     for name, (_, size, draw) in findings.figures.items():
         try:
@@ -49,7 +45,7 @@ def write_target(folder: Path, target: Target, findings: Findings, scale: Scale,
     return problems
 
 
-def section(target: Target, findings: Findings, images: str, whole: bool) -> list[str]:
+def section(target: Target, findings: Findings, images: str) -> list[str]:
     """One target as lines of Markdown; `images` is put before the names of its figures."""
     lines = [target.title, "", target.about, "", *(f"- {words}" for words in findings.verdict), ""]
     for name, (caption, _, _) in findings.figures.items():
@@ -57,16 +53,11 @@ def section(target: Target, findings: Findings, images: str, whole: bool) -> lis
     for caption, headings, rows in findings.tables:
         if not rows:
             continue
-        if whole or len(rows) <= FOLDED:
-            lines += [caption, "", *_table(headings, rows), ""]
+        if len(rows) <= FOLDED:
+            lines += [caption, "", *table(headings, rows), ""]
         else:
-            lines += ["<details>", f"<summary>{caption}</summary>", "", *_table(headings, rows), "", "</details>", ""]
+            lines += ["<details>", f"<summary>{caption}</summary>", "", *table(headings, rows), "", "</details>", ""]
     return lines
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return ["| " + " | ".join(str(entry).replace("|", "\\|") for entry in line) + " |" for line in lines]
 
 
 def save_figure(draw: DrawFigure, size: tuple[float, float], stem: Path) -> None:
@@ -77,7 +68,7 @@ def save_figure(draw: DrawFigure, size: tuple[float, float], stem: Path) -> None
 _FOREWORD = """\
 # Results
 
-The paper's tables, figures and statements, measured again. Made by
+The paper's tables, figures and Theorem 1, measured again. Made by
 
     {command}
 
@@ -89,40 +80,18 @@ measured.
 """
 
 
-def results_page(found: Sequence[tuple[Target, Findings]], scale: Scale, images: str, machine: Record) -> str:
-    """All targets as one page of Markdown; {target} in `images` becomes the target's name."""
-    names = " ".join(target.name for target, _ in found) if len(found) < 8 else "all"
-    command = f"superteach reproduce {names}" + (" --quick" if scale.quick else "") + f" --trials {scale.trials}"
-    if scale.minlp:
-        command += f" --minlp {scale.minlp:g}"
+def results_page(
+    names: Sequence[str], found: Sequence[tuple[Target, Findings]], scale: Scale, images: str, machine: Record
+) -> str:
+    """All targets, asked for by these names, as one page of Markdown; {target} in `images` becomes the target's name."""
+    command = (
+        f"superteach reproduce {' '.join(names)}" + (" --quick" if scale.quick else "") + f" --trials {scale.trials}"
+    )
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
     workers = machine["workers"]
     at_a_time = f"{workers} cells at a time, each on one core" if workers > 1 else "one cell at a time"
     page = [_FOREWORD.format(command=command, versions=packages, at_a_time=at_a_time, **machine)]
-    for heading, words in discussion.discuss(found):
-        page += [f"## {heading}", "", *(f"- {sentence}" for sentence in words), ""]
     for target, findings in found:
-        lines = section(target, findings, images.format(target=target.name), whole=False)
+        lines = section(target, findings, images.format(target=target.name))
         page += ["## " + lines[0], *lines[1:]]
     return "\n".join(page).rstrip() + "\n"
-
-
-def write_html(path: Path, found: Sequence[tuple[Target, Findings]], scale: Scale, folder: Path) -> None:
-    """Everything as one HTML file."""
-    page = Page(
-        "The paper, measured again", lede=f"{scale.name} run, {scale.trials} trials, one scorer for every method."
-    )
-    for heading, words in discussion.discuss(found):
-        page.section(heading).items(words)
-    for target, findings in found:
-        part = page.section(target.title)
-        part.prose(target.about)
-        part.items(list(findings.verdict))
-        for name, (caption, _, _) in findings.figures.items():
-            file = folder / target.name / f"{name}.svg"
-            if file.exists():
-                source = "data:image/svg+xml;base64," + base64.b64encode(file.read_bytes()).decode()
-                part.image(source, caption)
-        for caption, headings, rows in findings.tables:
-            part.table(list(headings), rows, caption, "" if len(rows) <= FOLDED else f"{len(rows)} lines")
-    page.write(path)

@@ -19,7 +19,6 @@ from typing import Any, Self
 
 from superteach.exceptions import TeachingError
 from superteach_lab.processes.inside import forked
-from superteach_lab.processes.signals import uninterrupted
 
 _THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _running: set[Child] = set()
@@ -139,6 +138,25 @@ def _fork(warm: Sequence[str], order: tuple[Any, ...]) -> tuple[int, _Wait]:
         return code
 
     return process.pid, wait
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment: a child that is half started cannot be ended in an orderly way.
+
+    Blocking the signal in this thread would not do: another one may take it, and it would be heard here all the same.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are heard in the main thread alone
+        return
+    heard: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if heard and callable(before):
+            before(signal.SIGINT, heard[0])
 
 
 def check_interrupted() -> None:

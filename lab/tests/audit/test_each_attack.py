@@ -9,7 +9,7 @@ import pytest
 
 from superteach.privacy.accounting import Mode
 from superteach_lab.audit import attacks, broken, delivered
-from superteach_lab.audit.subject import Door
+from superteach_lab.audit.subject import Door, listen
 
 PRIVATE = ("isolated", "dp")
 
@@ -19,6 +19,16 @@ def test_rows_are_read_where_nothing_protects_them(subject, transcript):
     assert attacks.work_out_chosen(subject, none).rows >= 5
     assert attacks.work_out_missing(subject, transcript("none"), none).rows == 1
     assert attacks.read_outright(subject, transcript("none"), none).rows >= subject.budget
+
+
+def test_a_missing_row_is_worked_out_where_others_are_fitted_all_too_well(subject):
+    """The last row of the first owner is so far on its own side that the fit says next to nothing of it."""
+    X, y = subject.parts[0]
+    X = X.copy()
+    X[-1] = 8.0 * y[-1]
+    certain = replace(subject, parts=((X, y), *subject.parts[1:]))
+    none = Mode("none")
+    assert attacks.work_out_missing(certain, listen(certain, none), none).rows == 1
 
 
 @pytest.mark.parametrize("privacy", PRIVATE)

@@ -38,16 +38,6 @@ def test_norms_per_row_have_another_minimiser(ridge):
     assert found.printed_at_meant != pytest.approx(found.meant_at_meant, rel=1e-4)
 
 
-def test_theorem_holds_as_corrected_alone():
-    """The printed bound fails often, the corrected one never, and |S_i| cannot be left out."""
-    found = errata.theorem(problems=120)
-    assert found.printed > found.problems // 10
-    assert found.corrected == 0
-    assert 0.9 < found.tightest <= 1.0 + 1e-9
-    risk, without_sizes, corrected = found.example
-    assert without_sizes < risk <= corrected
-
-
 def test_a_hundred_rounds_are_not_enough():
     """The block rule is still percents above a certified optimum; β = K grows every round."""
     found = errata.rounds(5, rows=1000, at=(25, 50, 100))

@@ -11,8 +11,9 @@ from superteach.coordinator.path import last_ranks
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.exceptions import LearnerError, MissingExtra, SettingError
 from superteach.goals import PerturbedFit
+from superteach.losses import Logistic, Squared
 from superteach.protocol.queries import Keep, Prepare, RankRows
-from superteach_lab.minlp import central
+from superteach_lab import minlp
 
 GOAL = PerturbedFit(3)
 
@@ -67,7 +68,8 @@ def test_one_teacher_with_a_solver_is_central(kind):
     X, y, _ = make(12, 2, 1, random_state=5)
     learner = LogisticRegression(fit_intercept=False) if kind == "logistic" else Ridge(fit_intercept=False)
     alone = st.SuperTeacher(learner, GOAL, budget=4, method="oblivious-minlp", random_state=4).fit(X, y)
-    found = central.teach(X, y, learner, alone.lesson_.goal, 4, seed=4)
+    loss, target = (Logistic(), np.where(y == 1, 1.0, -1.0)) if kind == "logistic" else (Squared(), y)
+    found = minlp.solve(X, target, loss, 1.0, alone.lesson_.goal, 4, seed=4)
     assert found.status == "finished, no proof"
     np.testing.assert_array_equal(alone.sample_indices_, found.rows)
     assert alone.lesson_.risk == pytest.approx(found.risk, rel=1e-6)

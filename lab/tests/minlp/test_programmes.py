@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from superteach.exceptions import DataError, GoalError, LearnerError, MissingExtra, SettingError
 from superteach.losses import Huber, Logistic, Squared
 from superteach_lab import minlp
-from superteach_lab.minlp import central
 from superteach_lab.minlp.programme import Programme, greedy, slope
 
 
@@ -113,20 +112,3 @@ def test_too_large_is_said_before_anything_starts(pool):
     found = minlp.solve(X, y, Squared(), 1.0, np.ones(10), 50, gigabytes=0.41)
     assert found.status.startswith("too large to try: 5000 rows of 10 columns need about")
     assert found.rows is None
-
-
-@pytest.mark.parametrize("kind", ["logistic", "squared"])
-def test_central_takes_labels_of_any_kind_and_an_intercept(kind, pool):
-    """Strings for labels, the intercept last in the goal, and the risk scikit-learn's own model has."""
-    X, y = pool(kind, 30, 2, 4)
-    labels = np.where(y > 0, "yes", "no") if kind == "logistic" else y
-    estimator = LogisticRegression(tol=1e-12) if kind == "logistic" else Ridge()
-    goal = np.array([0.8, -0.4, 0.2])
-    found = central.teach(X, labels, estimator, goal, 12, formulation="gradient", seconds=20.0)
-    model = estimator.fit(X[found.rows], labels[found.rows])
-    wanted = np.linalg.norm(np.append(model.coef_.ravel(), model.intercept_) - goal)
-    assert found.risk == pytest.approx(wanted, rel=1e-4)
-    assert len(found.rows) == 12
-    if kind == "logistic":
-        with pytest.raises(DataError, match="two values"):
-            central.teach(X, np.zeros(30), estimator, goal, 12)

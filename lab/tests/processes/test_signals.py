@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from superteach_lab.processes.signals import uninterrupted
+from superteach_lab.processes.child import uninterrupted
 
 
 def test_an_interruption_waits_until_the_end():
