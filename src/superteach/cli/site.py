@@ -75,9 +75,11 @@ def new(
     folder.mkdir(mode=0o700, parents=True)
     write_durably(folder / "invitation.json", document.data)
     write_text(folder / "policy.toml", policy)
-    write_text(folder / "site.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
+    lines = [f"{entry} = {json.dumps(value, ensure_ascii=False)}\n" for entry, value in settings.items()]
+    write_text(folder / "site.toml", "".join(lines))
     key = public_of(own_key(folder))
     table.check(read_policy(folder / "policy.toml"))
+    say(f"Documents of the federation {document.body['federation']} will travel through {place}.")
     say(f"{name}: {table.count:,} rows with {len(table.pool.columns)} columns stay in {data}.")
     say(f"Read {folder / 'policy.toml'}, which says what may leave, and change it as you like. Then run")
     say(f"    superteach site run {folder}")

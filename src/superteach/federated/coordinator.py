@@ -27,13 +27,12 @@ from superteach.federated.box import MEMBER, Box, file_name, open_box
 from superteach.federated.documents import (
     KEY,
     MOST_BYTES,
-    MOST_BYTES_NONE,
     NAME,
     Document,
-    check_private,
     own_key,
     public_of,
     read,
+    read_own,
     sign,
 )
 from superteach.io.atomic import write_durably, write_text
@@ -68,7 +67,7 @@ def create_federation(folder: Path, sites: Sequence[str], box: str | None = None
         open_box(box)
         lines = [
             f"name = {json.dumps(folder.name)}",
-            f"box = {json.dumps(box)}",
+            f"box = {json.dumps(box, ensure_ascii=False)}",
             "",
             "# Every site's key, entered when it accepts its invitation. To replace a key write the new one here; to send a",
             '# site away write "revoked".',
@@ -81,6 +80,11 @@ def create_federation(folder: Path, sites: Sequence[str], box: str | None = None
         )
     coordinator = Coordinator(folder)
     for site in sites:
+        alike = [one for one in coordinator.invited() if one != site and one.casefold() == site.casefold()]
+        if alike:
+            raise SettingError(
+                f"--site {site!r} and the invited {alike[0]!r} are one name for some disks: take another"
+            )
         coordinator.invite(site)
     return coordinator
 
@@ -99,7 +103,6 @@ class Coordinator:
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SettingError(f"{str(self.folder / 'federation.toml')!r} cannot be read: {error}") from None
-        check_private(self.folder / "key")
         self.key = own_key(self.folder)
         self.public = public_of(self.key)
 
@@ -176,7 +179,7 @@ class LessonRecord:
         self.receipt: Document | None = None
         for path in sorted(folder.glob("*.json")) if folder else ():
             if path.name != "request.json":
-                self._remember(read(path.read_bytes(), MOST_BYTES_NONE))
+                self._remember(read_own(path))
 
     def _remember(self, document: Document) -> None:
         if document.kind == "reply":
