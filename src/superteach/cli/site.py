@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from superteach.cli.lines import say, warn
-from superteach.exceptions import SettingError, SuperteachError, reason_of
+from superteach.exceptions import QueryRefused, SettingError, SuperteachError, reason_of
 from superteach.io.atomic import hold, write_durably, write_text
 
 if TYPE_CHECKING:
@@ -148,8 +148,7 @@ def approve(
 
 
 def status(
-    folder: _Folder,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    folder: _Folder, as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False
 ) -> None:
     """Show what this site has answered, what it has spent, and what needs its owner."""
     from superteach.federated.runner import Runner
@@ -160,14 +159,20 @@ def status(
     policy = runner.policy()
     facts = site.status() | {"privacy": list(policy.privacy)}
     if "dp" in policy.privacy:
-        ledger = runner.ledger(policy)
-        facts |= {"epsilon": ledger.epsilon, "left": ledger.left, "delta": ledger.delta, "paid": len(ledger.entries())}
+        try:
+            ledger = runner.ledger(policy)
+            facts |= {"epsilon": ledger.epsilon, "delta": ledger.delta, "left": ledger.left}
+            facts["paid"] = len(ledger.entries())
+        except QueryRefused as error:  # the rest is worth knowing all the more
+            facts["ledger"] = str(error)
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
         return
     say(f"{site.name} accepts privacy {', '.join(policy.privacy)}; its key is {site.public}")
     if "left" in facts:
         say(f"Of ε = {facts['epsilon']:g} for its life {facts['left']:.4g} are left (δ = {facts['delta']:g}).")
+    if "ledger" in facts:
+        say(f"{facts['ledger']}.")
     for one in facts["lessons"]:
         said = (
             ", ".join(f"question {number} {status}" for number, status in one["replies"].items()) or "nothing said yet"

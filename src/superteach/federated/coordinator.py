@@ -24,17 +24,7 @@ import numpy as np
 
 from superteach.exceptions import DataError, QueryRefused, SettingError, listed
 from superteach.federated.box import MEMBER, Box, file_name, open_box
-from superteach.federated.documents import (
-    KEY,
-    MOST_BYTES,
-    NAME,
-    Document,
-    own_key,
-    public_of,
-    read,
-    read_own,
-    sign,
-)
+from superteach.federated.documents import KEY, MOST_BYTES, NAME, Document, own_key, public_of, read, read_own, sign
 from superteach.io.atomic import write_durably, write_text
 from superteach.io.labels import PositiveLabel
 from superteach.learner import Learner
