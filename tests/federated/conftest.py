@@ -13,6 +13,7 @@ from superteach import cli
 from superteach.cli import federated
 from superteach.federated.box import LocalBox, file_name
 from superteach.federated.coordinator import create_federation
+from superteach.federated.documents import read
 from superteach.federated.runner import Runner
 from superteach.federated.site import Site
 
@@ -111,7 +112,7 @@ class Town:
 
 def respond(site: Site, data: bytes) -> list[bytes]:
     """Give a site one document, as a person with a mail client would; return the documents that answer it."""
-    site.take(data)
+    site.take(read(data, site.most_bytes))
     runner = Runner(site)
     runner.work()
     replies = [

@@ -17,6 +17,7 @@ from superteach.federated import documents, engine
 from superteach.federated.box import LocalBox, file_name
 from superteach.federated.coordinator import Coordinator, create_federation
 from superteach.federated.documents import own_key, public_of, read, sign
+from superteach.federated.runner import Runner
 from superteach.federated.site import Site
 from superteach.privacy.ledger import Ledger
 from tests.federated.conftest import respond
@@ -69,7 +70,7 @@ def test_a_site_answers_nobody_who_only_knows_the_coordinators_name(town, order)
     stolen["body"]["size"] = 91
     data = json.dumps(stolen, sort_keys=True, separators=(",", ":")).encode()
     with pytest.raises(QueryRefused, match="do not hold"):
-        Site(town.site("north")).take(data)
+        respond(Site(town.site("north")), data)
 
 
 def test_a_reply_in_the_name_of_another_site_is_ignored(town, order, capsys):
@@ -97,30 +98,30 @@ def test_a_reply_to_another_lesson_counts_for_nothing(town, order, capsys):
 
 def test_a_question_is_not_moved_into_another_lesson(town, order):
     site = Site(town.site("north"))
-    assert site.take(order.data)
+    assert site.take(order)
     key = Coordinator(town.home).key
     other = forged(order, key, size=100)
-    site.take(other.data)
+    site.take(other)
     question = {"number": 2, "to": ["north"], "query": order.body["query"]}
     strange = sign(STRANGER, "question", question, order.id)
     with pytest.raises(QueryRefused, match="does not list"):
-        site.take(strange.data)
+        site.take(strange)
     first = sign(key, "question", question, order.id)
-    assert site.take(first.data)
+    assert site.take(first)
     changed = sign(key, "question", {**question, "to": ["north", "south"]}, order.id)
     with pytest.raises(QueryRefused, match="another question 2 already"):
-        site.take(changed.data)
-    assert not site.take(sign(key, "question", question, "b" * 64).data)  # of no order that is here
+        site.take(changed)
+    assert not site.take(sign(key, "question", question, "b" * 64))  # of no order that is here
 
 
 def test_two_coordinators_do_not_speak_for_each_other(town, order):
     second = STRANGER
     town.edit("north", "coordinators = [", f'coordinators = [ "{public_of(second)}",')
     site = Site(town.site("north"))
-    site.take(order.data)
+    site.take(order)
     receipt = sign(second, "receipt", {"outcome": "aborted", "reason": ""}, order.id)
     with pytest.raises(QueryRefused, match="another coordinator"):
-        site.take(receipt.data)
+        site.take(receipt)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_an_order_for_a_path_outside_writes_nothing_there(town, order):
     for odd in ("../../../outside", "/etc/cron.d/x", "north/../../x", "x\x00y"):
         seats = [{**seat, "name": odd} if seat["name"] == "north" else seat for seat in order.body["roster"]]
         with pytest.raises(QueryRefused):
-            site.take(forged(order, Coordinator(town.home).key, roster=seats).data)
+            site.take(forged(order, Coordinator(town.home).key, roster=seats))
         put(town, order, order.id, "evil.json")
     box = LocalBox(town.place)
     (town.place / "lessons" / ("f" * 64)).symlink_to("/etc")
@@ -486,6 +487,38 @@ def test_a_refusal_is_looked_at_again_once_clock_or_ledger_are_right(town, order
     monkeypatch.setattr(documents, "SKEW", timedelta(hours=1))
     town.step("north")
     assert sorted(read(path.read_bytes()).body["status"] for path in replies(town)) == ["ok", "refused"]
+
+
+def test_a_refusal_says_nothing_of_when_rows_or_budgets_change(town, order):
+    """Each change of the file brought a new one, with its time."""
+    town.accept("dp")
+    put(town, order)
+    town.step("north")
+    (refused,) = replies(town)
+    with town.files["north"].open("a") as file:
+        file.write("0,0,0,0,1\n")
+    town.step("north")
+    Ledger(town.site("north") / "ledger", 1.0, 1e-6)
+    town.step("north")
+    town.restart("north")
+    town.step("north")
+    assert replies(town) == [refused]
+
+
+def test_of_a_refusal_and_a_later_answer_the_answer_counts(town, order):
+    """The process was killed after the answer was kept, and before the refusal was removed."""
+    town.accept("dp")
+    site = Site(town.site("north"))
+    (refusal,) = respond(site, order.data)
+    town.edit("north", '["dp"]', '["isolated"]')
+    runner = Runner(site)
+    runner.work()
+    lesson = next(iter(site.lessons.values()))
+    assert lesson.replies[1].body["status"] == "ok"
+    for name in ("a", "f"):
+        (lesson.folder / f"0001-reply-north-{name * 32}.json").write_bytes(refusal)
+    (again,) = Site(town.site("north")).lessons.values()
+    assert again.replies[1].id == lesson.replies[1].id
 
 
 def test_a_ledger_that_was_put_back_is_read_again(town):

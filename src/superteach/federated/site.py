@@ -118,8 +118,9 @@ class Site:
         for one in documents:
             if one.kind == "receipt":
                 lesson.receipt = one
-            elif one.kind == "reply":
-                lesson.replies[one.body["number"]] = one
+            elif one.kind == "reply":  # a kill may leave a refusal beside the answer that came after it
+                if one.body["status"] == "ok" or one.body["number"] not in lesson.replies:
+                    lesson.replies[one.body["number"]] = one
             else:
                 lesson.questions[one.body["number"]] = one
 
@@ -171,12 +172,8 @@ class Site:
             return (self.folder / "notices.log").read_text("utf-8").splitlines()[-MOST_NOTICES:]
         return []
 
-    def take(self, data: bytes) -> bool:
+    def take(self, document: Document) -> bool:
         """Take a document in; False: it belongs to an order that has not come yet. Refuse what this site does not take."""
-        return self.take_document(read(data, self.most_bytes))
-
-    def take_document(self, document: Document) -> bool:
-        """Take in what `take` has read."""
         if document.kind not in ("order", "question", "receipt"):
             raise QueryRefused(f"a site takes no document of kind {document.kind}")
         if not self.listed(document.author):
@@ -254,20 +251,16 @@ class Site:
         review: bool = False,
     ) -> None:
         """Sign a reply and keep it, before anybody sees it; for review it goes to the outbox."""
-        body = {
-            "site": self.name,
-            "number": number,
-            "status": status,
-            "numbers": list(numbers),
-            "reason": reason,
-            "paid": paid,
-        }
-        document = sign(self.key, "reply", body, lesson.questions[number].id, days=3650)
+        body: Json = {"site": self.name, "number": number, "status": status, "numbers": list(numbers)}
+        body |= {"reason": reason, "paid": paid}
+        old, question = lesson.replies.get(number), lesson.questions[number]
         if status != "ok":
-            (lesson.folder / "refused").write_text(self._conditions(lesson.questions[number]))
-        elif review:
+            (lesson.folder / "refused").write_text(self._conditions(question))
+            if old is not None and old.body == body:
+                return  # a second one would tell when rows, policy or ledger have changed
+        document = sign(self.key, "reply", body, question.id, days=3650)
+        if review and status == "ok":
             write_durably(self.folder / "outbox" / file_name(document), document.data)
-        old = lesson.replies.get(number)
         write_durably(lesson.folder / file_name(document), document.data)
         lesson.replies[number] = document
         if old is not None:  # a refusal that no longer holds
@@ -372,7 +365,7 @@ class Site:
                     self.notice(f"{path}: {error}")
                 continue
             try:
-                taken = self.adopt(document) if match[3] else self.take_document(document)
+                taken = self.adopt(document) if match[3] else self.take(document)
             except QueryRefused as error:
                 self.notice(f"{path}: {error}")
                 continue
