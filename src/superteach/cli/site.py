@@ -117,9 +117,9 @@ def once(folder: _Folder) -> None:
     """Look into the box once and answer what is there: for cron."""
     with _alone(folder) as site:
         box = _reach(site)
-        site.sync(box)
+        _look(site, box)
         serve(site, box, 0.0)
-        site.sync(box)
+        _look(site, box)
         site.write_status()
 
 

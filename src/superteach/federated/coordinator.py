@@ -303,13 +303,9 @@ def agree(
             )
     columns, target = _columns(said, features)
     classes = positive.last(_classes(said) if learner.loss.classifies else None)
-    return Terms(columns, target, classes, tuple(_seat(member) for member in members))
-
-
-def _seat(membership: Document) -> Json:
-    """Return a site's place in a roster."""
-    body = membership.body
-    return {"name": body["site"], "key": membership.author, "rows": body["rows"], "share": body["share"]}
+    roster = [(one.body["site"], one.author, one.body["rows"], one.body["share"]) for one in members]
+    seats = tuple(dict(zip(("name", "key", "rows", "share"), seat, strict=True)) for seat in roster)
+    return Terms(columns, target, classes, seats)
 
 
 def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[tuple[str, ...], str]:

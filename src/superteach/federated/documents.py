@@ -257,7 +257,10 @@ def own_key(folder: Path) -> Ed25519PrivateKey:
     path = folder / "key"
     if os.stat(folder).st_mode & 0o002:
         raise SettingError(f"{str(folder)!r} can be changed by everybody on this machine: run  chmod o-w {folder}")
-    check_private(path)
+    if path.is_symlink():
+        raise SettingError(f"{str(path)!r} is a symbolic link, which could lead anywhere: put the real thing there")
+    if path.exists() and os.stat(path).st_mode & 0o077:
+        raise SettingError(f"{str(path)!r} can be read by others than its owner: run  chmod 600 {path}")
     if not path.exists():
         write_bytes(path, base64.b64encode(secrets.token_bytes(32)) + b"\n", private=True)
     try:
@@ -272,14 +275,6 @@ def read_own(path: Path) -> Document:
         return read(path.read_bytes(), MOST_BYTES_NONE)
     except (OSError, QueryRefused) as error:
         raise SettingError(f"{str(path)!r} is damaged, put back a copy: {error}") from None
-
-
-def check_private(path: Path) -> None:
-    """Refuse a file that others may read, and a link in its place."""
-    if path.is_symlink():
-        raise SettingError(f"{str(path)!r} is a symbolic link, which could lead anywhere: put the real thing there")
-    if path.exists() and os.stat(path).st_mode & 0o077:
-        raise SettingError(f"{str(path)!r} can be read by others than its owner: run  chmod 600 {path}")
 
 
 def shown(text: object, most: int = 500) -> str:

@@ -162,8 +162,9 @@ class Runner:
         if odd := query.misfit(columns, columns + bool(session.learner.column), session.teachers):
             raise QueryRefused(f"{query.name} does not fit this lesson: {odd}")
         if query.silent:
-            for other, reply in lesson.replies.items():
-                if other != number and reply.body["status"] == "ok" and query.name == _query_name(lesson, other):
+            for other, question in lesson.questions.items():
+                answered = other != number and other in lesson.replies and lesson.replies[other].body["status"] == "ok"
+                if answered and question.body["query"]["name"] == query.name:
                     raise QueryRefused(
                         f"question {other} of this lesson had rows chosen already; a lesson does so once"
                     )
@@ -322,10 +323,6 @@ class Runner:
                 return False
         marker.unlink(missing_ok=True)
         return True
-
-
-def _query_name(lesson: SiteLesson, number: int) -> str:
-    return str(lesson.questions[number].body["query"]["name"])
 
 
 def _reason(error: Exception) -> str:

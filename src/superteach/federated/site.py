@@ -97,7 +97,9 @@ class Site:
         self.lessons: dict[str, SiteLesson] = {}
         self.over: set[str] = set()
         """Lessons that are over, or not this site's."""
-        self.notices = self._old_notices()
+        self.notices: list[str] = []
+        with suppress(OSError):
+            self.notices = (self.folder / "notices.log").read_text("utf-8").splitlines()[-MOST_NOTICES:]
         self.on_notice: Callable[[str], None] = lambda text: None
         """Called with every new notice."""
         self._seen: set[str] = set()
@@ -166,11 +168,6 @@ class Site:
         self.on_notice(text)
         with suppress(OSError), (self.folder / "notices.log").open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
-
-    def _old_notices(self) -> list[str]:
-        with suppress(OSError):
-            return (self.folder / "notices.log").read_text("utf-8").splitlines()[-MOST_NOTICES:]
-        return []
 
     def take(self, document: Document) -> bool:
         """Take a document in; False: it belongs to an order that has not come yet. Refuse what this site does not take."""
