@@ -629,3 +629,18 @@ def test_a_question_that_no_site_would_read_is_not_asked(town, monkeypatch, caps
     assert town.teach("out", "--privacy", "dp", "--epsilon", 0.5) == 2
     assert "fewer columns than 4" in capsys.readouterr().err
     assert list((town.home / "lessons").glob("[!.]*")) == []
+
+
+def test_what_a_client_says_ends_no_nvflare_job(tmp_path):
+    """Names that were no list ended the controller, and with it everybody's carrier."""
+    pytest.importorskip("nvflare")
+    from superteach.federated.nvflare import Shelf
+
+    shelf = Shelf(tmp_path)
+    name = f"members/north-{'a' * 32}.json"
+    assert shelf.store({name: b"x", "../../out": b"x", f"members/south-{'a' * 32}.json": "text", 5: b"x"}) == 1
+    assert [path.name for path in tmp_path.rglob("*.json")] == [name.partition("/")[2]]
+    for odd in (None, 5, [[]], [{}], {"a": 1}):
+        assert shelf.missing(odd) == {name: b"x"}
+        assert shelf.store(odd) == 0
+    assert shelf.missing([name]) == {}
