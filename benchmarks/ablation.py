@@ -67,7 +67,7 @@ MEMORY = {
 OFF: dict[str, Any] = {
     "levels": [1e-10], "freedom": 0.0, "slow": 0.0, "thin": 0.0, "ladder": 0.0, "tries": [1.0], "one_by_one": 0, "last": 0.0,
     "starts": 1, "handful": 0.0, "polished": 0, "small": 0, "whole": 0, "approaches": 1, "gain": 0.0, "near": 0.0,
-    "shortest": 0.0, "close": 0.0, "unlucky": 0, "many": 10**9, "again": 1, "remembered": 0.0, "long": 1e9,
+    "shortest": 0.0, "close": 0.0, "unlucky": 0, "many": 10**9, "again": 1, "remembered": 0.0, "long": 1e9, "far": 1e9,
     "enough": 0.0, "seen": 0.0, "FEW": 0, "NEARBY": [], "VAIN": 1, "TRIED": 1, "THIN": 1e-12, "AMPLE": 1, "MOVES": 0,
     "LEAST_MOVE": 0.0, "RENEWED": 10**9,
     "STARTS": 1, "GAIN": 0.0, "EXACT": [], "EVERY": 1, "RADII": 1, "ROUGH": 1, "COST": 0.0,

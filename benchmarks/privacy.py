@@ -235,7 +235,44 @@ def _hospitals(quick: bool) -> Measurements:
     return table
 
 
-PARTS: dict[str, Callable[[bool], Measurements]] = {"risks": _risks, "states": _states, "hospitals": _hospitals}
+def _delivered(quick: bool) -> Measurements:
+    """Guess from the model that is handed over, and all other rows, whether one row was in the pool."""
+    from superteach_lab.audit.delivered import MODELS, judge, look
+    from superteach_lab.audit.empirical import crafted
+    from superteach_lab.audit.subject import Subject
+    from superteach_lab.data import load_heart_disease
+
+    runs = 15 if quick else 150
+    heads = ("mode", "row", "lessons", "AUC (asked: 0.6)", "95 % from", "to")
+    table = Measurements("A row seen from the delivered model: heart disease in four hospitals, 74 rows", heads)
+    try:
+        patients = load_heart_disease()
+    except DataError as error:
+        table.title += f" (not measured: {error})"
+        return table
+    X, y = patients.data, np.where(patients.target > 0, 1.0, -1.0)
+    X, owner = (X - X.mean(axis=0)) / X.std(axis=0), patients.groups
+    learner = LogisticRegression()
+    pool = Pool(np.column_stack([X, np.ones(len(X))]), y, np.zeros(len(y), dtype=np.int64), learner, np.zeros(0))
+    goal = pool.fitted(np.ones(len(y), dtype=bool))
+    noise = np.random.default_rng(SEED).standard_normal(len(goal))
+    goal = goal + 0.5 * np.linalg.norm(goal) * noise / np.linalg.norm(noise)
+    parts = tuple((X[owner == one], y[owner == one]) for one in np.unique(owner))
+    subject = Subject(parts, learner, goal, 74)
+    for mode in (Mode("isolated"), Mode("dp", EPSILON, DELTA)):
+        for attack, kind in MODELS.items():
+            seen = judge(look(subject, crafted(subject)[kind], mode, runs, {}), mode, attack, again=False)
+            low, high = seen.between or (np.nan, np.nan)
+            table.rows.append((mode.name, attack, 2 * runs, seen.auc, low, high))
+    return table
+
+
+PARTS: dict[str, Callable[[bool], Measurements]] = {
+    "risks": _risks,
+    "states": _states,
+    "hospitals": _hospitals,
+    "delivered": _delivered,
+}
 """Tables of this benchmark: `python -m benchmarks privacy.states` measures one of them."""
 
 

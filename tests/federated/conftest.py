@@ -11,8 +11,9 @@ import pytest
 
 from superteach import cli
 from superteach.cli import federated
-from superteach.federated.box import LocalBox
+from superteach.federated.box import LocalBox, file_name
 from superteach.federated.coordinator import create_federation
+from superteach.federated.documents import read
 from superteach.federated.runner import Runner
 from superteach.federated.site import Site
 
@@ -107,6 +108,22 @@ class Town:
     def chosen(self, name: str) -> list[list[int]]:
         found = sorted((self.site(name) / "chosen").glob("*.csv"), key=lambda path: path.stat().st_mtime_ns)
         return [[int(line) for line in path.read_text().split()[1:]] for path in found]
+
+
+def respond(site: Site, data: bytes) -> list[bytes]:
+    """Give a site one document, as a person with a mail client would; return the documents that answer it."""
+    site.take(read(data, site.most_bytes))
+    runner = Runner(site)
+    runner.work()
+    replies = [
+        reply.data
+        for lesson in site.lessons.values()
+        for reply in lesson.replies.values()
+        if lesson.questions[reply.body["number"]].data == data
+        and not (site.folder / "outbox" / file_name(reply)).exists()
+    ]
+    runner.finish()
+    return replies
 
 
 class Stepping(LocalBox):

@@ -31,6 +31,13 @@ def content(**more) -> dict:
     return {**sign(KEY, "question", QUESTION, "a" * 64).content, **more}
 
 
+def respelled(inside: dict) -> dict:
+    """The same key in another spelling: two bits of its last letter say nothing."""
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    key = inside["from"]
+    return {**inside, "from": f"{key[:-2]}{letters[letters.index(key[-2]) ^ 1]}="}
+
+
 def test_a_document_reads_back_as_it_was_written():
     document = sign(KEY, "question", QUESTION, "a" * 64)
     again = read(document.data)
@@ -69,6 +76,13 @@ def test_numbers_travel_to_the_last_bit(values):
         (written(content(body={**QUESTION, "number": "2"})), "'number'"),
         (written(content(answers="../../" + "a" * 58)), "'answers'"),
         (written({**content(), "from": "ed25519:" + "A" * 43 + "="}), "do not hold"),
+        (written(respelled(content())), "do not hold"),
+        (sign(KEY, "question", QUESTION).data.replace(b'"number":2', b'"number":1e400'), "canonical"),
+        (sign(KEY, "question", QUESTION).data.replace(b'"number":2', b'"number":' + b"9" * 5000), "canonical"),
+        (sign(KEY, "question", QUESTION).data.replace(b'"number":2', b'"number":NaN'), "canonical"),
+        (sign(KEY, "question", QUESTION).data.replace(b'"number":2', b'"number":2.0'), "'number'"),
+        (sign(KEY, "question", QUESTION).data.replace(b'"number":2', b'"number":02'), "canonical"),
+        (b"\xef\xbb\xbf" + sign(KEY, "question", QUESTION).data, "canonical"),
         (written(content(), Ed25519PrivateKey.generate()), "do not hold"),
         (b"x" * 10_000_000, "too long"),
         (sign(KEY, "reply", {**REPLY, "numbers": [0.1] * 300_000}).data, "too long"),

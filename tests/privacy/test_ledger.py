@@ -103,6 +103,29 @@ def test_an_old_copy_is_noticed_from_the_audit_log(tmp_path):
     )
 
 
+def test_a_line_that_a_full_disk_cut_off_takes_no_other_with_it(tmp_path):
+    """The next line was joined to it, could not be read, and an old ledger passed for the newest."""
+    audit = AuditLog(tmp_path / "audit.jsonl")
+    audit.path.write_bytes(b'{"time": "2026-01-01T00:00:00.000+00:00", "que')
+    ledger = Ledger(tmp_path / "kept", *BUDGET, audit=audit)
+    old = ledger.path.read_bytes()
+    assert ledger.pay("a", share(0.3), {})
+    assert audit.values("paid") == ["a"]
+    ledger.path.write_bytes(old)
+    with pytest.raises(QueryRefused, match="old copy"):
+        ledger.pay("b", share(0.3), {})
+
+
+def test_what_has_left_is_entered_whatever_budget_there_is(ledger):
+    assert ledger.pay("a", share(0.9), {})
+    ledger.enter("b", share(0.5), {})
+    ledger.enter("b", share(0.5), {})
+    assert len(ledger.entries()) == 2
+    assert ledger.left == 0.0
+    with pytest.raises(BudgetSpent):
+        ledger.pay("c", share(1e-6), {})
+
+
 def test_a_lesson_pays_once(ledger):
     """Nor is one of the same name paid for, whatever its μ: whoever asks hears the same."""
     assert ledger.pay("a", share(0.3), {})

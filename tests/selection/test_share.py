@@ -76,3 +76,33 @@ def test_no_rows_or_more_than_there_are(count):
     found = choose_rows(gradients, curvature, np.zeros(2), count, np.ones(2), draw)
     assert len(found.rows) == min(round(count), 5)
     assert len(choose_rows(np.zeros((0, 2)), curvature, np.zeros(2), 3, np.ones(2), draw).rows) == 0
+
+
+def test_a_row_far_longer_than_all_others_leaves_the_choice_as_it_is_without():
+    """Handed over, a model fitted on the chosen rows showed whether it was there."""
+    for seed in range(5):
+        gradients, curvature, _ = owner(300, 4, seed)
+        odd = np.vstack([gradients, np.full(4, 1e3)])  # a label against the goal: steep, and with no curvature
+        asked = 0.1 * gradients.sum(axis=0), 60, np.full(4, 0.5)
+        without = choose_rows(gradients, curvature, *asked, np.random.default_rng(seed))
+        within = choose_rows(odd, lambda b, own=curvature: own(b[:-1]), *asked, np.random.default_rng(seed))
+        assert np.array_equal(without.rows, within.rows)
+        assert without.missing < 0.05
+
+
+def test_rows_that_have_a_direction_to_themselves_are_not_left_out():
+    """A rare column: three rows in two thousand."""
+    draw = np.random.default_rng(4)
+    design = np.column_stack([draw.normal(size=(2_000, 3)), np.zeros(2_000)])
+    design[:3, 3] = 40.0
+    gradients = design * draw.normal(size=(2_000, 1))
+    target = np.append(np.zeros(3), 0.5 * np.abs(gradients[:3, 3]).max() * np.sign(gradients[0, 3]))
+    found = choose_rows(gradients, lambda b: (design.T * b) @ design, target, 100, np.full(4, 0.1), draw)
+    assert set(found.rows.tolist()) & {0, 1, 2}
+
+
+def test_an_owner_that_is_asked_for_all_its_rows_gives_all():
+    gradients, curvature, draw = owner(40, 2, 5)
+    gradients[7] = 1e6
+    found = choose_rows(gradients, curvature, gradients.sum(axis=0), 40, np.full(2, 0.5), draw)
+    assert found.rows.tolist() == list(range(40))

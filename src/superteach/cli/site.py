@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from superteach.cli.lines import say, warn
-from superteach.exceptions import SettingError, SuperteachError, reason_of
+from superteach.exceptions import QueryRefused, SettingError, SuperteachError, reason_of
 from superteach.io.atomic import hold, write_durably, write_text
 
 if TYPE_CHECKING:
@@ -75,9 +75,11 @@ def new(
     folder.mkdir(mode=0o700, parents=True)
     write_durably(folder / "invitation.json", document.data)
     write_text(folder / "policy.toml", policy)
-    write_text(folder / "site.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
+    lines = [f"{entry} = {json.dumps(value, ensure_ascii=False)}\n" for entry, value in settings.items()]
+    write_text(folder / "site.toml", "".join(lines))
     key = public_of(own_key(folder))
     table.check(read_policy(folder / "policy.toml"))
+    say(f"Documents of the federation {document.body['federation']} will travel through {place}.")
     say(f"{name}: {table.count:,} rows with {len(table.pool.columns)} columns stay in {data}.")
     say(f"Read {folder / 'policy.toml'}, which says what may leave, and change it as you like. Then run")
     say(f"    superteach site run {folder}")
@@ -115,9 +117,9 @@ def once(folder: _Folder) -> None:
     """Look into the box once and answer what is there: for cron."""
     with _alone(folder) as site:
         box = _reach(site)
-        site.sync(box)
+        _look(site, box)
         serve(site, box, 0.0)
-        site.sync(box)
+        _look(site, box)
         site.write_status()
 
 
@@ -146,8 +148,7 @@ def approve(
 
 
 def status(
-    folder: _Folder,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    folder: _Folder, as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False
 ) -> None:
     """Show what this site has answered, what it has spent, and what needs its owner."""
     from superteach.federated.runner import Runner
@@ -158,14 +159,20 @@ def status(
     policy = runner.policy()
     facts = site.status() | {"privacy": list(policy.privacy)}
     if "dp" in policy.privacy:
-        ledger = runner.ledger(policy)
-        facts |= {"epsilon": ledger.epsilon, "left": ledger.left, "delta": ledger.delta, "paid": len(ledger.entries())}
+        try:
+            ledger = runner.ledger(policy)
+            facts |= {"epsilon": ledger.epsilon, "delta": ledger.delta, "left": ledger.left}
+            facts["paid"] = len(ledger.entries())
+        except QueryRefused as error:  # the rest is worth knowing all the more
+            facts["ledger"] = str(error)
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
         return
     say(f"{site.name} accepts privacy {', '.join(policy.privacy)}; its key is {site.public}")
     if "left" in facts:
         say(f"Of ε = {facts['epsilon']:g} for its life {facts['left']:.4g} are left (δ = {facts['delta']:g}).")
+    if "ledger" in facts:
+        say(f"{facts['ledger']}.")
     for one in facts["lessons"]:
         said = (
             ", ".join(f"question {number} {status}" for number, status in one["replies"].items()) or "nothing said yet"

@@ -27,6 +27,8 @@ from superteach.federated.documents import Document
 FILE = re.compile(r"(\d{4,6})-(order|question|receipt|reply-([A-Za-z0-9][A-Za-z0-9_-]{0,62}))-[0-9a-f]{32}\.json")
 MEMBER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,62})-[0-9a-f]{32}\.json")
 LAST = 9999
+FIRST_TRY, MOST_TRIES = 0.25, 12
+"""Seconds until a file that is no document is looked at again, and how often that is done."""
 
 
 class Box(Protocol):
@@ -79,18 +81,22 @@ class LocalBox:
     def get(self, name: str, most: int) -> bytes:
         with suppress(OSError):
             self._check(name)
-            handle = os.open(self.place / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with os.fdopen(handle, "rb") as file:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            with open(self.place / name, "rb", opener=lambda path, _: os.open(path, flags)) as file:
                 return file.read(most + 1)
         return b""
 
     def put(self, name: str, data: bytes) -> None:
         self._check(name)
-        path = self.place / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path, rights = self.place / name, self.place.stat().st_mode & 0o7777
+        for part in reversed(path.parents[: len(Path(name).parents) - 1]):
+            with suppress(FileExistsError):
+                part.mkdir()
+                part.chmod(rights)
         temporary = path.with_name(f".{secrets.token_hex(8)}")
         try:
             temporary.write_bytes(data)
+            temporary.chmod(rights & 0o666)  # whoever the box is for can read it, whatever the umask of this process
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -172,6 +178,32 @@ def _connect(url: str) -> tuple[Any, str]:
     base = f"http{'' if address.scheme == 'webdav+http' else 's'}://{address.netloc.rpartition('@')[2]}"
     login = (address.username, address.password) if address.username else None
     return fsspec.filesystem("webdav", base_url=base, auth=login, skip_instance_cache=True), address.path.strip("/")
+
+
+class Retries:
+    """Looks at files that are no documents, since a carrier may still be writing them: each later than the one before."""
+
+    def __init__(self) -> None:
+        self._tries: dict[str, tuple[int, float]] = {}
+
+    def due(self, path: str) -> bool:
+        """Tell whether to look at a file now, and count the look."""
+        tries, when = self._tries.get(path, (0, 0.0))
+        if time.monotonic() < when or tries > MOST_TRIES:
+            return False
+        self._tries[path] = tries + 1, time.monotonic() + FIRST_TRY * 2.0**tries
+        return True
+
+    def again(self, path: str) -> bool:
+        """Tell whether the look under way is not the first."""
+        return self._tries[path][0] > 1
+
+    def forget(self, path: str | None = None) -> None:
+        """Look at a file (None: at all of them) as if for the first time."""
+        if path is None:
+            self._tries.clear()
+        else:
+            self._tries.pop(path, None)
 
 
 class Pause:

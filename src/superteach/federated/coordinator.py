@@ -24,18 +24,7 @@ import numpy as np
 
 from superteach.exceptions import DataError, QueryRefused, SettingError, listed
 from superteach.federated.box import MEMBER, Box, file_name, open_box
-from superteach.federated.documents import (
-    KEY,
-    MOST_BYTES,
-    MOST_BYTES_NONE,
-    NAME,
-    Document,
-    check_private,
-    own_key,
-    public_of,
-    read,
-    sign,
-)
+from superteach.federated.documents import KEY, MOST_BYTES, NAME, Document, own_key, public_of, read, read_own, sign
 from superteach.io.atomic import write_durably, write_text
 from superteach.io.labels import PositiveLabel
 from superteach.learner import Learner
@@ -68,7 +57,7 @@ def create_federation(folder: Path, sites: Sequence[str], box: str | None = None
         open_box(box)
         lines = [
             f"name = {json.dumps(folder.name)}",
-            f"box = {json.dumps(box)}",
+            f"box = {json.dumps(box, ensure_ascii=False)}",
             "",
             "# Every site's key, entered when it accepts its invitation. To replace a key write the new one here; to send a",
             '# site away write "revoked".',
@@ -81,6 +70,11 @@ def create_federation(folder: Path, sites: Sequence[str], box: str | None = None
         )
     coordinator = Coordinator(folder)
     for site in sites:
+        alike = [one for one in coordinator.invited() if one != site and one.casefold() == site.casefold()]
+        if alike:
+            raise SettingError(
+                f"--site {site!r} and the invited {alike[0]!r} are one name for some disks: take another"
+            )
         coordinator.invite(site)
     return coordinator
 
@@ -99,7 +93,6 @@ class Coordinator:
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SettingError(f"{str(self.folder / 'federation.toml')!r} cannot be read: {error}") from None
-        check_private(self.folder / "key")
         self.key = own_key(self.folder)
         self.public = public_of(self.key)
 
@@ -176,7 +169,7 @@ class LessonRecord:
         self.receipt: Document | None = None
         for path in sorted(folder.glob("*.json")) if folder else ():
             if path.name != "request.json":
-                self._remember(read(path.read_bytes(), MOST_BYTES_NONE))
+                self._remember(read_own(path))
 
     def _remember(self, document: Document) -> None:
         if document.kind == "reply":
@@ -310,13 +303,9 @@ def agree(
             )
     columns, target = _columns(said, features)
     classes = positive.last(_classes(said) if learner.loss.classifies else None)
-    return Terms(columns, target, classes, tuple(_seat(member) for member in members))
-
-
-def _seat(membership: Document) -> Json:
-    """Return a site's place in a roster."""
-    body = membership.body
-    return {"name": body["site"], "key": membership.author, "rows": body["rows"], "share": body["share"]}
+    roster = [(one.body["site"], one.author, one.body["rows"], one.body["share"]) for one in members]
+    seats = tuple(dict(zip(("name", "key", "rows", "share"), seat, strict=True)) for seat in roster)
+    return Terms(columns, target, classes, seats)
 
 
 def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[tuple[str, ...], str]:

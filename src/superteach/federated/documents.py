@@ -39,6 +39,8 @@ MOST_BYTES = 1 << 20
 """The longest document under "isolated" and "dp": the shares of 50 owners of 500 columns, or the moments of 200 columns."""
 MOST_BYTES_NONE = 1 << 28
 """The longest document where a policy accepts "none", whose replies hold rows."""
+MOST_ROWS = 1 << 40
+"""The largest number of rows that anybody can declare."""
 SKEW = timedelta(hours=1)
 """How far a clock may be ahead of ours."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
@@ -61,12 +63,24 @@ def _texts(value: Any) -> bool:
     return type(value) is list and all(type(one) is str for one in value)
 
 
+def _names(value: Any) -> bool:
+    return _texts(value) and 0 < len(value) == len(set(value))
+
+
+def _rows(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MOST_ROWS
+
+
+def _printable(value: Any) -> bool:
+    return type(value) is str and value.isprintable()
+
+
 def _labels(value: Any) -> bool:
     return value is None or (type(value) is list and all(type(one) in (str, int, float, bool) for one in value))
 
 
 def _seats(value: Any) -> bool:
-    seat = {"name": _fits(NAME), "key": _fits(KEY), "rows": _is(int), "share": _is(int, float)}
+    seat = {"name": _fits(NAME), "key": _fits(KEY), "rows": _rows, "share": _part}
     return type(value) is list and all(type(one) is dict and _agrees(one, seat) for one in value)
 
 
@@ -84,10 +98,10 @@ def _price(value: Any) -> bool:
 
 _QUESTION = {"number": _is(int), "to": _texts, "query": _is(dict)}
 KINDS: dict[str, dict[str, Check]] = {
-    "invitation": {"federation": _fits(NAME), "site": _fits(NAME), "box": _is(str), "secret": _fits(ID)},
-    "membership": {"site": _fits(NAME), "proof": _fits(ID), "version": _fits(RELEASE), "rows": _is(int), "columns": _texts,
+    "invitation": {"federation": _fits(NAME), "site": _fits(NAME), "box": _printable, "secret": _fits(ID)},
+    "membership": {"site": _fits(NAME), "proof": _fits(ID), "version": _fits(RELEASE), "rows": _rows, "columns": _names,
                    "target": _is(str), "labels": _labels, "privacy": _texts, "share": _part},
-    "order": {"nonce": _fits(ID), "version": _fits(RELEASE), "learner": _is(dict), "columns": _texts, "target": _is(str),
+    "order": {"nonce": _fits(ID), "version": _fits(RELEASE), "learner": _is(dict), "columns": _names, "target": _is(str),
               "classes": _labels, "roster": _seats, "privacy": _is(str), "size": _is(int), "price": _price, **_QUESTION},
     "question": _QUESTION,
     "reply": {"site": _fits(NAME), "number": _is(int), "status": lambda value: value in ("ok", "refused", "failed"),
@@ -206,13 +220,19 @@ def read(data: bytes, most: int = MOST_BYTES) -> Document:
     document = Document(content, data)
     try:
         _moment(content["issued"]), _moment(content["expires"])
-        raw = base64.b64decode(signature, validate=True)
-        if base64.b64encode(raw).decode() != signature:  # the last letter may spell the same bytes in several ways
-            raise ValueError(signature)
-        Ed25519PublicKey.from_public_bytes(base64.b64decode(document.author[8:])).verify(raw, canonical(content))
+        key = Ed25519PublicKey.from_public_bytes(_bytes_of(document.author[8:]))
+        key.verify(_bytes_of(signature), canonical(content))
     except (ValueError, TypeError, InvalidSignature):
         raise QueryRefused(f"a document of kind {document.kind} has dates or a signature that do not hold") from None
     return document
+
+
+def _bytes_of(text: str) -> bytes:
+    """Read base64 in its one spelling: the last letter may write the same bytes in several ways."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError(text)
+    return raw
 
 
 def _refuse_constant(text: str) -> float:
@@ -235,7 +255,12 @@ def public_of(key: Ed25519PrivateKey) -> str:
 def own_key(folder: Path) -> Ed25519PrivateKey:
     """Read the private key of a folder, made when it is first asked for; it never leaves its folder."""
     path = folder / "key"
-    check_private(path)
+    if os.stat(folder).st_mode & 0o002:
+        raise SettingError(f"{str(folder)!r} can be changed by everybody on this machine: run  chmod o-w {folder}")
+    if path.is_symlink():
+        raise SettingError(f"{str(path)!r} is a symbolic link, which could lead anywhere: put the real thing there")
+    if path.exists() and os.stat(path).st_mode & 0o077:
+        raise SettingError(f"{str(path)!r} can be read by others than its owner: run  chmod 600 {path}")
     if not path.exists():
         write_bytes(path, base64.b64encode(secrets.token_bytes(32)) + b"\n", private=True)
     try:
@@ -244,12 +269,12 @@ def own_key(folder: Path) -> Ed25519PrivateKey:
         raise SettingError(f"{str(path)!r} holds no key: put back a copy, or remove it and a new one is made") from None
 
 
-def check_private(path: Path) -> None:
-    """Refuse a file that others may read, and a link in its place."""
-    if path.is_symlink():
-        raise SettingError(f"{str(path)!r} is a symbolic link, which could lead anywhere: put the real thing there")
-    if path.exists() and os.stat(path).st_mode & 0o077:
-        raise SettingError(f"{str(path)!r} can be read by others than its owner: run  chmod 600 {path}")
+def read_own(path: Path) -> Document:
+    """Read a document from a folder of one's own, where a file that is none is damage."""
+    try:
+        return read(path.read_bytes(), MOST_BYTES_NONE)
+    except (OSError, QueryRefused) as error:
+        raise SettingError(f"{str(path)!r} is damaged, put back a copy: {error}") from None
 
 
 def shown(text: object, most: int = 500) -> str:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from superteach.engines.base import add_up
-from superteach.exceptions import BadReply, QueryRefused, TeacherLost, TeachingError, reason_of
-from superteach.federated.box import FILE, Box, Pause, file_name
+from superteach.exceptions import BadReply, QueryRefused, SettingError, TeacherLost, TeachingError, reason_of
+from superteach.federated.box import FILE, Box, Pause, Retries, file_name
 from superteach.federated.coordinator import LessonRecord, Terms
 from superteach.federated.documents import MOST_BYTES, MOST_BYTES_NONE, Document, canonical, read, shown, sign
 from superteach.privacy.accounting import Mode
@@ -25,6 +25,8 @@ SOON = 1.5
 """Seconds of waiting after which it is said for whom."""
 AGAIN = 30.0
 """Seconds after which it is said again."""
+ROOM, WRITTEN = 1 << 16, 25
+"""Bytes of a document beside its numbers, and of a number at most."""
 GRACE = 1.0
 """Seconds for which other replies are waited for after a refusal, so that it can be said who has paid."""
 
@@ -61,6 +63,7 @@ class DocumentEngine:
         self._most = MOST_BYTES_NONE if privacy == "none" else MOST_BYTES
         self._posted: dict[int, tuple[Document, Query[object]]] = {}
         self._seen: set[str] = set()
+        self._retries = Retries()
 
     def keep(self, mode: Mode) -> None:
         """Nothing to do: the order names the mode, and sites keep to it."""
@@ -92,6 +95,12 @@ class DocumentEngine:
         lesson, written = self._lesson, query_as_json(query)
         document = lesson.questions.get(number)
         if document is None:
+            length = max(len(canonical(written)) + ROOM, 0 if query.varies else WRITTEN * query.reply_length)
+            if length > self._most:
+                raise SettingError(
+                    f"a document of {query.name} would have {length:,} bytes, and {self._most:,} are the most: teach with "
+                    f"fewer columns than {self.features}, or with fewer sites than {len(self.names)}"
+                )
             body = {"number": number, "to": list(names), "query": json.loads(canonical(written))}
             if lesson.order is None:
                 document = sign(
@@ -159,6 +168,8 @@ class DocumentEngine:
                 continue
             question = asked[match[3]]
             if int(match[1]) != question.body["number"]:
+                continue
+            if not self._retries.due(file):
                 continue
             try:
                 reply = read(self._box.get(f"{folder}/{file}", self._most), self._most)

@@ -53,9 +53,10 @@ class Shelf:
             names += [f"lessons/{lesson}/{name}" for name in self.box.list(f"lessons/{lesson}")]
         return [name for name in names if is_document(name)]
 
-    def missing(self, names: list[str]) -> dict[str, bytes]:
-        """Return documents that the other side, which has `names`, lacks."""
-        files, size, there = {}, 0, set(names)
+    def missing(self, names: object) -> dict[str, bytes]:
+        """Return documents that the other side lacks, which says that it has `names`."""
+        there = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+        files, size = {}, 0
         for name in self.names():
             if name not in there and size < MOST:
                 files[name] = self.box.get(name, MOST)
@@ -99,7 +100,7 @@ class DocumentController(Controller):  # type: ignore[misc]
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Exchange documents with all clients, over and over."""
         shelf, engine = Shelf(Path(self.box)), fl_ctx.get_engine()
-        theirs: dict[str, list[str]] = {}
+        theirs: dict[str, object] = {}
         ends = time.monotonic() + self.seconds
         while not abort_signal.triggered and time.monotonic() < ends:
             news = 0
@@ -109,7 +110,7 @@ class DocumentController(Controller):  # type: ignore[misc]
                 replies: Any = engine.send_aux_request([name], TOPIC, request, SECONDS, fl_ctx, optional=True)
                 reply = (replies or {}).get(name)
                 if reply is not None and reply.get_return_code() == ReturnCode.OK:
-                    theirs[name] = list(reply.get("names", []))
+                    theirs[name] = reply.get("names")
                     news += len(request["files"]) + shelf.store(reply.get("files"))
             time.sleep(BUSY if news else IDLE)
 
@@ -135,7 +136,7 @@ class DocumentExecutor(Executor):  # type: ignore[misc]
     def _exchange(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
         self._shelf.store(request.get("files"))
         reply = make_reply(ReturnCode.OK)
-        reply["names"], reply["files"] = self._shelf.names(), self._shelf.missing(list(request.get("names", [])))
+        reply["names"], reply["files"] = self._shelf.names(), self._shelf.missing(request.get("names"))
         return reply
 
 

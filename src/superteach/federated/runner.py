@@ -11,7 +11,6 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach.exceptions import DataError, InputError, QueryRefused, SettingError, SuperteachError
-from superteach.federated.box import file_name
 from superteach.federated.rows import SiteTable, read_table
 from superteach.federated.site import Site, SiteLesson
 from superteach.io.atomic import stamp, write_durably
@@ -115,9 +114,10 @@ class Runner:
         try:
             lesson.questions[number].check_dates()
             with self._controller.limit(limits=1):
-                query, numbers = self._answer(lesson, number)
+                query, numbers, review = self._answer(lesson, number)
             noisy = isinstance(query, Private)
-            self.site.reply(lesson, number, "ok", numbers, "", lesson.order.body["price"] if noisy else None)
+            paid = lesson.order.body["price"] if noisy else None
+            self.site.reply(lesson, number, "ok", numbers, paid=paid, review=review)
             # After the reply is kept and before anybody sees it: see `_SiteAccount`.
             self.audit.add({**facts, "query": query.name, **({"released": lesson.order.id} if noisy else {})})
         except QueryRefused as error:
@@ -135,24 +135,26 @@ class Runner:
             self.audit.add({**facts, "verdict": f"{status}: {reason}"})
         except QueryRefused as error:
             self.site.notice(str(error))
-        self.site.reply(lesson, number, status, [], reason, None)
+        self.site.reply(lesson, number, status, reason=reason)
 
-    def _answer(self, lesson: SiteLesson, number: int) -> tuple[Query[object], list[object]]:
+    def _answer(self, lesson: SiteLesson, number: int) -> tuple[Query[object], list[object], bool]:
+        """Return the query, the numbers of its reply, and whether a person is to see it first."""
         session = self._session(lesson)
+        review = session.guard.policy.review
         query = query_from_json(lesson.questions[number].body["query"])
-        self._check(lesson, session, query)
+        self._check(lesson, session, number, query)
         if query.silent:  # the reply depends on no row, so it goes first
             sealed = session.guard.release(query, np.zeros(0), self.site.name)
             write_durably(lesson.folder / "choose", str(number).encode())
-            return query, numbers_as_json(sealed.values.tolist())
+            return query, numbers_as_json(sealed.values.tolist()), review
         self._catch_up(lesson, session, number)
         assert session.teacher is not None
         turn = Turn(number, session.position, session.teachers)
         session.state, sealed = session.teacher.answer(query, session.state, turn)
         session.answered.add(number)
-        return query, numbers_as_json(sealed.values.tolist())
+        return query, numbers_as_json(sealed.values.tolist()), review
 
-    def _check(self, lesson: SiteLesson, session: _Session, query: Query[object]) -> None:
+    def _check(self, lesson: SiteLesson, session: _Session, number: int, query: Query[object]) -> None:
         """Refuse a query that does not fit the lesson or the policy, before anything is computed or spent."""
         body, policy = lesson.order.body, session.guard.policy
         columns = len(body["columns"])
@@ -160,6 +162,12 @@ class Runner:
         if odd := query.misfit(columns, columns + bool(session.learner.column), session.teachers):
             raise QueryRefused(f"{query.name} does not fit this lesson: {odd}")
         if query.silent:
+            for other, question in lesson.questions.items():
+                answered = other != number and other in lesson.replies and lesson.replies[other].body["status"] == "ok"
+                if answered and question.body["query"]["name"] == query.name:
+                    raise QueryRefused(
+                        f"question {other} of this lesson had rows chosen already; a lesson does so once"
+                    )
             rows, most = vars(query)["rows"][session.position], body["roster"][session.position]["rows"]
             allowed = min(int(policy.share * body["size"] + 1e-9), most)
             if not 0 <= rows <= allowed:
@@ -183,6 +191,8 @@ class Runner:
             mode = Mode(body["privacy"], **price)
         except InputError as error:
             raise QueryRefused(f"this lesson cannot be taught: {error}") from None
+        if (mode.name == "dp") != bool(price):
+            raise QueryRefused("the order names a price, which lessons under 'dp' have and no others")
         position = self._place(body, policy, learner)
         account = None
         if mode.name == "dp":
@@ -207,12 +217,14 @@ class Runner:
 
     def _charge(self, lesson: SiteLesson) -> None:
         """Enter a lesson whose reply left from a newer copy of this folder than the one that was put back."""
-        policy, price = self.policy(), lesson.order.body["price"]
+        marker = lesson.folder / "charge"
         try:
+            policy, price = self.policy(), lesson.order.body["price"]
             if price:
-                mode = Mode(lesson.order.body["privacy"], **price)
-                self.ledger(policy).pay(lesson.order.id, policy.rows_per_person * mode.mu, {"restored": True})
-            (lesson.folder / "charge").unlink()
+                mode, ledger = Mode(lesson.order.body["privacy"], **price), self.ledger(policy)
+                for name in (lesson.order.id, *(f"{lesson.order.id} {word}" for word in marker.read_text().split())):
+                    ledger.enter(name, policy.rows_per_person * mode.mu, {"restored": True})
+            marker.unlink()
         except SuperteachError as error:
             self.site.notice(f"lesson {lesson.name} left this site before, and cannot be charged: {error}")
 
@@ -321,19 +333,3 @@ def _reason(error: Exception) -> str:
         return "its policy or its file has a fault; its own status says which"
     kind = type(error).__name__
     return f"{kind if isinstance(error, SuperteachError) else f'an unexpected {kind}'}; its own status says more"
-
-
-def respond(site: Site, data: bytes, runner: Runner | None = None) -> list[bytes]:
-    """Take one document in and give the documents that answer it: all that a carrier, or a person with mail, needs."""
-    site.take(data)
-    runner = runner or Runner(site)
-    runner.work()
-    replies = [
-        reply.data
-        for lesson in site.lessons.values()
-        for reply in lesson.replies.values()
-        if lesson.questions[reply.body["number"]].data == data
-        and not (site.folder / "outbox" / file_name(reply)).exists()
-    ]
-    runner.finish()
-    return replies

@@ -18,9 +18,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import time
+import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,16 +28,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from superteach.exceptions import QueryRefused, SettingError
-from superteach.federated.box import FILE, LAST, Box, file_name
+from superteach.federated.box import FILE, LAST, Box, Retries, file_name
 from superteach.federated.documents import (
     ID,
     MOST_BYTES,
     MOST_BYTES_NONE,
     Document,
-    check_private,
     own_key,
     public_of,
     read,
+    read_own,
     shown,
     sign,
 )
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from superteach.types import Json
 
 PARTS = ("lessons", "outbox", "ledger", "chosen")
-MOST_TRIES = 12
-"""Looks at a file that is no document, each twice as late as the one before: a carrier may still be writing it."""
 MOST_NOTICES = 20
+LEAST_FREE = 1 << 20
+"""Bytes on a disk below which it counts as full."""
 
 
 @dataclass
@@ -86,20 +86,24 @@ class Site:
                 )
         for name in PARTS[:2]:
             (self.folder / name).mkdir(mode=0o700, exist_ok=True)
-        self.settings = tomllib.loads((self.folder / "site.toml").read_text("utf-8"))
-        self.name = str(self.settings["name"])
-        check_private(self.folder / "key")
+        try:
+            self.settings = tomllib.loads((self.folder / "site.toml").read_text("utf-8"))
+            self.name = str(self.settings["name"])
+        except (OSError, ValueError, KeyError) as error:
+            raise SettingError(f"{str(self.folder / 'site.toml')!r} cannot be read: {error}") from None
         self.key = own_key(self.folder)
         self.public = public_of(self.key)
-        self.invitation = read((self.folder / "invitation.json").read_bytes())
+        self.invitation = read_own(self.folder / "invitation.json")
         self.lessons: dict[str, SiteLesson] = {}
         self.over: set[str] = set()
         """Lessons that are over, or not this site's."""
-        self.notices = self._old_notices()
+        self.notices: list[str] = []
+        with suppress(OSError):
+            self.notices = (self.folder / "notices.log").read_text("utf-8").splitlines()[-MOST_NOTICES:]
         self.on_notice: Callable[[str], None] = lambda text: None
         """Called with every new notice."""
         self._seen: set[str] = set()
-        self._tries: dict[str, tuple[int, float]] = {}
+        self._retries = Retries()
         self._policy: tuple[object, Json] = (None, {})
         for lesson in sorted((self.folder / "lessons").iterdir()):
             if (lesson / "done").exists():
@@ -108,7 +112,7 @@ class Site:
                 self._load(lesson)
 
     def _load(self, place: Path) -> None:
-        documents = [read(path.read_bytes(), MOST_BYTES_NONE) for path in sorted(place.glob("*.json"))]
+        documents = [read_own(path) for path in sorted(place.glob("*.json"))]
         order = next((one for one in documents if one.kind == "order"), None)
         if order is None:  # killed before the order was kept: it is in the box still
             return
@@ -116,8 +120,9 @@ class Site:
         for one in documents:
             if one.kind == "receipt":
                 lesson.receipt = one
-            elif one.kind == "reply":
-                lesson.replies[one.body["number"]] = one
+            elif one.kind == "reply":  # a kill may leave a refusal beside the answer that came after it
+                if one.body["status"] == "ok" or one.body["number"] not in lesson.replies:
+                    lesson.replies[one.body["number"]] = one
             else:
                 lesson.questions[one.body["number"]] = one
 
@@ -126,7 +131,7 @@ class Site:
         path = self.folder / "policy.toml"
         now = stamp(path)
         if self._policy[0] != now:
-            self._tries.clear()
+            self._retries.forget()
             try:
                 self._policy = now, tomllib.loads(path.read_text("utf-8"))
             except (OSError, ValueError) as error:
@@ -138,10 +143,14 @@ class Site:
         """Tell whether the policy lists a coordinator by its key."""
         return author in self.rules().get("coordinators", ())
 
-    @property
-    def conditions(self) -> str:
-        """Digest of what a refusal may depend on: policy and file of rows."""
-        facts = [stamp(self.folder / "policy.toml"), stamp(Path(str(self.settings["data"])))]
+    def _conditions(self, question: Document) -> str:
+        """Digest of what a refusal may depend on: policy, file of rows, ledger, clock, and room on the disk."""
+        places = (self.folder / "policy.toml", Path(str(self.settings["data"])), self.folder / "ledger" / "ledger")
+        facts: list[object] = [stamp(place) for place in places]
+        facts.append(shutil.disk_usage(self.folder).free > LEAST_FREE)
+        with suppress(QueryRefused):
+            question.check_dates()
+            facts.append("in time")
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     @property
@@ -160,17 +169,8 @@ class Site:
         with suppress(OSError), (self.folder / "notices.log").open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
-    def _old_notices(self) -> list[str]:
-        with suppress(OSError):
-            return (self.folder / "notices.log").read_text("utf-8").splitlines()[-MOST_NOTICES:]
-        return []
-
-    def take(self, data: bytes) -> bool:
+    def take(self, document: Document) -> bool:
         """Take a document in; False: it belongs to an order that has not come yet. Refuse what this site does not take."""
-        return self.take_document(read(data, self.most_bytes))
-
-    def take_document(self, document: Document) -> bool:
-        """Take in what `take` has read."""
         if document.kind not in ("order", "question", "receipt"):
             raise QueryRefused(f"a site takes no document of kind {document.kind}")
         if not self.listed(document.author):
@@ -217,20 +217,20 @@ class Site:
             raise QueryRefused(f"there is no question number {document.body['number']}")
 
     def pending(self) -> list[tuple[SiteLesson, int]]:
-        """List questions that wait for a reply, in order; refusals wait again once policy or rows have changed."""
+        """List questions that wait for a reply, in order; refusals wait again once what they may depend on has changed."""
         return [
             (lesson, number)
             for lesson in self.lessons.values()
             for number in sorted(lesson.questions)
-            if lesson.receipt is None and (number not in lesson.replies or self.mended(lesson, lesson.replies[number]))
+            if lesson.receipt is None and (number not in lesson.replies or self._mended(lesson, number))
         ]
 
-    def mended(self, lesson: SiteLesson, reply: Document) -> bool:
+    def _mended(self, lesson: SiteLesson, number: int) -> bool:
         """Tell whether a refusal may no longer hold."""
-        if reply.body["status"] == "ok":
+        if lesson.replies[number].body["status"] == "ok":
             return False
         with suppress(OSError):
-            return (lesson.folder / "refused").read_text() != self.conditions
+            return (lesson.folder / "refused").read_text() != self._conditions(lesson.questions[number])
         return True
 
     def unfinished(self) -> list[SiteLesson]:
@@ -238,23 +238,26 @@ class Site:
         return [one for one in self.lessons.values() if one.receipt is not None or (one.folder / "choose").exists()]
 
     def reply(
-        self, lesson: SiteLesson, number: int, status: str, numbers: list[object], reason: str, paid: Json | None
+        self,
+        lesson: SiteLesson,
+        number: int,
+        status: str,
+        numbers: Sequence[object] = (),
+        reason: str = "",
+        paid: Json | None = None,
+        review: bool = False,
     ) -> None:
-        """Sign a reply and keep it, before anybody sees it; under review it goes to the outbox."""
-        body = {
-            "site": self.name,
-            "number": number,
-            "status": status,
-            "numbers": numbers,
-            "reason": reason,
-            "paid": paid,
-        }
-        document = sign(self.key, "reply", body, lesson.questions[number].id, days=3650)
+        """Sign a reply and keep it, before anybody sees it; for review it goes to the outbox."""
+        body: Json = {"site": self.name, "number": number, "status": status, "numbers": list(numbers)}
+        body |= {"reason": reason, "paid": paid}
+        old, question = lesson.replies.get(number), lesson.questions[number]
         if status != "ok":
-            (lesson.folder / "refused").write_text(self.conditions)
-        elif self.rules().get("review", False):
+            (lesson.folder / "refused").write_text(self._conditions(question))
+            if old is not None and old.body == body:
+                return  # a second one would tell when rows, policy or ledger have changed
+        document = sign(self.key, "reply", body, question.id, days=3650)
+        if review and status == "ok":
             write_durably(self.folder / "outbox" / file_name(document), document.data)
-        old = lesson.replies.get(number)
         write_durably(lesson.folder / file_name(document), document.data)
         lesson.replies[number] = document
         if old is not None:  # a refusal that no longer holds
@@ -276,7 +279,10 @@ class Site:
                 f"the box holds a reply of this site to lesson {lesson.name} that its folder does not know, so an older "
                 "copy of the folder was put back; the reply was taken over, and what it cost is charged"
             )
-            write_durably(lesson.folder / "charge", b"")
+            # Two replies to one question are two releases: the second has an entry of its own in the ledger.
+            again = kept is not None and kept.body["status"] == "ok"
+            if again or not (lesson.folder / "charge").exists():
+                write_durably(lesson.folder / "charge", b"again" if again else b"")
             write_durably(lesson.folder / file_name(document), document.data)
             lesson.replies[number] = document
         return True
@@ -315,12 +321,17 @@ class Site:
 
     def sync(self, box: Box) -> bool:
         """Take in what the box has, put there what it lacks; tell whether there was anything."""
-        news = False
+        news, failure = False, None
         if self.rules().get("coordinators") and "declared" in self.rules():
             self._join(box)
         for identity in box.list("lessons"):
             if ID.fullmatch(identity) and identity not in self.over:
-                news |= self._sync_lesson(box, identity)
+                try:
+                    news |= self._sync_lesson(box, identity)
+                except OSError as error:  # anybody can put a folder there that cannot be read: the others go on
+                    failure = error
+        if failure is not None and not news:
+            raise failure
         return news
 
     def _join(self, box: Box) -> None:
@@ -342,22 +353,20 @@ class Site:
             if not match or f"{identity}/{file}" in self._seen or (match[3] or self.name) != self.name:
                 continue
             path = f"{folder}/{file}"
-            tries, due = self._tries.get(path, (0, 0.0))
-            if time.monotonic() < due or tries > MOST_TRIES:
+            if not self._retries.due(path):
                 continue
-            self._tries[path] = tries + 1, time.monotonic() + 0.25 * 2.0**tries
             try:
                 document = read(box.get(path, self.most_bytes), self.most_bytes)
             except QueryRefused as error:
-                if tries:
+                if self._retries.again(path):
                     self.notice(f"{path}: {error}")
                 continue
             try:
-                taken = self.adopt(document) if match[3] else self.take_document(document)
+                taken = self.adopt(document) if match[3] else self.take(document)
             except QueryRefused as error:
                 self.notice(f"{path}: {error}")
                 continue
-            del self._tries[path]
+            self._retries.forget(path)
             if taken:
                 news = True
                 self._seen.add(f"{identity}/{file}")
@@ -374,7 +383,9 @@ class Site:
         """Let replies in the outbox go whose lesson or file begins with `name` ("all": every one); return how many."""
         waiting = self.waiting()
         chosen = [
-            one for one in waiting if name == "all" or one.answers.startswith(name) or file_name(one).startswith(name)
+            one
+            for one in waiting
+            if name and (name == "all" or one.answers.startswith(name) or file_name(one).startswith(name))
         ]
         if not chosen:
             listed = ", ".join(file_name(one) for one in waiting) or "none"
@@ -385,7 +396,7 @@ class Site:
 
     def waiting(self) -> list[Document]:
         """List replies that wait for a person."""
-        return [read(path.read_bytes(), MOST_BYTES_NONE) for path in sorted((self.folder / "outbox").glob("*.json"))]
+        return [read_own(path) for path in sorted((self.folder / "outbox").glob("*.json"))]
 
     def status(self) -> Json:
         """Say how this site stands, for its owner."""

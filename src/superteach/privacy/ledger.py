@@ -43,10 +43,12 @@ class AuditLog:
     def add(self, facts: Mapping[str, object]) -> None:
         """Add one line at the end; without a record there is no answer."""
         line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
-        data = line.encode() + b"\n"
         try:
-            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             try:
+                size = os.fstat(handle).st_size
+                cut = size > 0 and os.pread(handle, 1, size - 1) != b"\n"  # by a full disk: what follows stays readable
+                data = b"\n" * cut + line.encode() + b"\n"
                 written = os.write(handle, data)
             finally:
                 os.close(handle)
@@ -120,10 +122,18 @@ class Ledger:
         False says that a lesson of this name was paid for before. Its replies may have left, and a second draw of noise
         would be a second release.
         """
+        return self._enter(lesson, mu, facts, checked=True)
+
+    def enter(self, lesson: str, mu: float, facts: Mapping[str, object]) -> None:
+        """Enter a lesson whose replies have left already, whatever budget there is for it."""
+        self._enter(lesson, mu, facts, checked=False)
+
+    def _enter(self, lesson: str, mu: float, facts: Mapping[str, object], checked: bool) -> bool:
         with self._locked() as entries:
             if any(entry["lesson"] == lesson for entry in entries):
                 return False
-            self._check(entries, lesson, mu)
+            if checked:
+                self._check(entries, lesson, mu)
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             cost = {"mu": mu, "epsilon": epsilon_of(mu, self.delta), "delta": self.delta, "lifetime": self.epsilon}
             self._write([*entries, {"time": now, "lesson": lesson, **cost, "facts": dict(facts)}])

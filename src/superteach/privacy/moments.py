@@ -269,21 +269,23 @@ def split(
     columns, owned = len(target), np.asarray(sizes, dtype=np.int64)
     weighed: Mask = weights > 0.0
     limit = limits(owned, lesson, most)
-    asked = np.flatnonzero(limit > 0)
     rows = deal_rows(owned.astype(np.float64), owned, limit, columns, lesson)
     targets = rows[:, None] / max(lesson, 1) * target
+    fair = Split(rows, targets)
     if not weighed.any() or not lesson:
-        return Split(rows, targets)
-    aim = (weights * target)[weighed]
-    owners = Owners.read([released[int(place)] for place in asked], owned[asked], weights, noise)
-    if owners is None or owners.strains(rows[asked], aim / lesson).max() <= EASY:
-        return Split(rows, targets)
-    wanted = np.zeros(len(owned))
-    wanted[asked] = owners.counts(aim, lesson)
-    rows = deal_rows(wanted, owned, limit, columns, lesson)
-    rows[asked] = _carriers(owners, rows[asked], wanted[asked], limit[asked], aim, lesson)
-    targets = rows[:, None] / lesson * target
-    targets[np.ix_(asked, weighed)] = owners.targets(rows[asked].astype(np.float64), aim) / weights[weighed]
-    return Split(
-        rows, targets + rows[:, None] / lesson * (target - targets.sum(axis=0))
-    )  # what rounding of doubles leaves
+        return fair
+    asked, aim = np.flatnonzero(limit > 0), (weights * target)[weighed]
+    try:
+        owners = Owners.read([released[int(place)] for place in asked], owned[asked], weights, noise)
+        if owners is None or owners.strains(rows[asked], aim / lesson).max() <= EASY:
+            return fair
+        wanted = np.zeros(len(owned))
+        wanted[asked] = owners.counts(aim, lesson)
+        rows = deal_rows(wanted, owned, limit, columns, lesson)
+        rows[asked] = _carriers(owners, rows[asked], wanted[asked], limit[asked], aim, lesson)
+        targets = rows[:, None] / lesson * target
+        targets[np.ix_(asked, weighed)] = owners.targets(rows[asked].astype(np.float64), aim) / weights[weighed]
+    except np.linalg.LinAlgError:  # somebody released numbers that no rows have
+        return fair
+    targets += rows[:, None] / lesson * (target - targets.sum(axis=0))  # what rounding of doubles leaves
+    return Split(rows, targets) if np.isfinite(targets).all() else fair

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from superteach.privacy.accounting import Release
 from superteach.privacy.moments import OCTAVES
 from superteach.protocol.queries.common import Announced, Query, Sensitivity
-from superteach.types import Array
+from superteach.types import Array, Mask
 
 __all__ = ["ChooseShare", "CountMagnitudes", "Private", "SecondMoments"]
 
 MAGNITUDES = 0.1
 """Part of the budget for magnitudes of columns; moments have the rest."""
+LARGEST = 1e30
+"""Size that no honest number reaches, noise and all."""
 
 
 class Private(Query[Array]):
@@ -34,6 +38,9 @@ class Private(Query[Array]):
 
     def read(self, total: Array) -> Array:
         return total
+
+    def wrong(self, reply: Array) -> Mask:
+        return ~(np.abs(reply) <= LARGEST)
 
 
 class CountMagnitudes(Private):
