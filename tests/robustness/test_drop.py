@@ -17,8 +17,6 @@ from superteach.robustness import regions
 from superteach.robustness.intervals import IntervalBound
 from superteach.robustness.regression import Regression
 
-NONE = np.zeros(0, dtype=np.int64)
-
 
 def pool(kind, seed, rows=20, width=2):
     rng = np.random.default_rng(seed)
@@ -76,10 +74,10 @@ def test_intervals_never_claim_too_much(kind, width):
     penalty = np.append(np.full(width, 1.0 if kind == "logistic" else 0.1), 0.0)
     loss = Logistic() if kind == "logistic" else Squared()
     regression = Regression.of(np.column_stack([features, np.ones(count)]), signed, loss, penalty)
-    model = regression.fit(NONE, np.zeros(regression.width))
+    model = regression.model
     before = estimator.fit(features, target).coef_.ravel()
     assert (regression.basis @ model)[:-1] == pytest.approx(before, abs=1e-5)
-    bound = IntervalBound(regression, model)
+    bound = IntervalBound(regression)
     for place in range(2):
         direction = regression.direction(np.eye(width + 1)[place])
 
@@ -100,9 +98,8 @@ def test_linear_programmes_agree_with_cvxpy(kind):
     penalty = {"linear": 0.0, "ridge": 0.1, "logistic": 1.0}[kind] * np.array([1.0, 1.0, 0.0])
     loss = Logistic() if kind == "logistic" else Squared()
     regression = Regression.of(np.column_stack([features, np.ones(60)]), signed, loss, penalty)
-    model = regression.fit(NONE, np.zeros(regression.width))
     direction = regression.direction(np.eye(3)[0])
-    what = regions.Slice(regression, direction, 0.0, model)
+    what = regions.Slice(regression, direction, 0.0)
     for point in (np.zeros(2), np.array([0.3, -0.2])):
         value, weights, multiplier = what.programme(point)
         cheap = what.bound(point[None, :], what.multiplier(point))
@@ -128,8 +125,7 @@ def test_a_bound_on_a_simplex_holds_inside_it():
         loss = Logistic() if kind == "logistic" else Squared()
         penalty = np.array([1.0, 1.0, 0.0]) if kind == "logistic" else np.zeros(3)
         regression = Regression.of(np.column_stack([features, np.ones(50)]), signed, loss, penalty)
-        model = regression.fit(NONE, np.zeros(3))
-        what = regions.Slice(regression, regression.direction(np.eye(3)[0]), 0.0, model)
+        what = regions.Slice(regression, regression.direction(np.eye(3)[0]), 0.0)
         for _ in range(20):
             corners = rng.uniform(-2.0, 2.0, 2) + rng.uniform(0.1, 1.0) * rng.standard_normal((3, 2))
             inside = rng.dirichlet(np.ones(3)) @ corners

@@ -11,8 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 from superteach import drop
 from superteach.losses.scalar import Logistic, Squared
-from superteach.robustness.regression import Regression
-from superteach.robustness.statistics import STANDARD_ERRORS, Significance
+from superteach.robustness.regression import STANDARD_ERRORS, Regression, Significance
 
 NONE = np.zeros(0, dtype=np.int64)
 

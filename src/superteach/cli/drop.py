@@ -17,8 +17,7 @@ from superteach.io.tables import read_columns, read_pool
 from superteach.learner import Learner
 from superteach.lesson import to_json
 from superteach.report.robustness import page_of_robustness
-from superteach.robustness.drop import drop
-from superteach.robustness.result import PROOFS, Robustness
+from superteach.robustness.drop import PROOFS, Robustness, drop
 from superteach.types import Foreign, Raw
 
 LINEAR = "linear"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from superteach.report.markup import code, strong
 from superteach.report.page import Page
 from superteach.report.plots import LIGHT, SERIES, Plot, round_ticks
-from superteach.robustness.result import PROOFS, Robustness
+from superteach.robustness.drop import PROOFS, Robustness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
