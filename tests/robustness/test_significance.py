@@ -121,6 +121,15 @@ def test_what_is_found_is_not_significant(errors):
     assert before[0] == pytest.approx(result.before)
 
 
+def test_one_group_alone_is_no_answer():
+    """Clustered errors of a single group are undefined: no set of rows that leaves one group counts as found."""
+    features, target, _ = table(3, rows=40, slope=1.0)
+    groups = np.repeat([0, 1], [38, 2])
+    given = {"significance": 0.05, "standard_errors": "clustered", "groups": groups}
+    result = drop(features, target, LinearRegression(), coefficient=0, **given)
+    assert all(len(np.unique(np.delete(groups, step.rows))) == 2 for step in result.path)
+
+
 @pytest.mark.parametrize("errors", ["HC0", "HC1"])
 @pytest.mark.parametrize("seed", range(3))
 def test_robust_bounds_never_claim_too_much(errors, seed):

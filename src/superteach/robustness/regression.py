@@ -264,8 +264,9 @@ class _Variance:
         self.freedom = max(count - regression.width, 1)
         if what.errors == "clustered" and what.groups is not None:
             self.sums = np.bincount(what.groups, self.score)
-            groups = max(int((np.bincount(what.groups, kept) > 0).sum()), 2)
-            self.factor = groups / (groups - 1) * (count - 1) / self.freedom
+            groups = int((np.bincount(what.groups, kept) > 0).sum())
+            # One group alone has no such errors.
+            self.factor = groups / (groups - 1) * (count - 1) / self.freedom if groups > 1 else np.nan
         else:
             self.factor = count / self.freedom if what.errors == "HC1" else 1.0
 
