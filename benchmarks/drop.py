@@ -20,7 +20,7 @@ import superteach
 from benchmarks.table import Measurements
 from superteach.exceptions import GoalError
 from superteach.io.tables import read_columns
-from superteach.robustness.statistics import StandardErrors
+from superteach.robustness.regression import StandardErrors
 from superteach.types import Array, Raw
 from superteach_lab.rivals import removal
 

@@ -144,6 +144,19 @@ def test_what_is_changed_in_a_lesson_is_noticed(change, lesson, tmp_path):
     assert not (out / "check.html").exists()
 
 
+def test_a_page_states_no_more_than_was_confirmed(lesson, tmp_path):
+    """A bound that is a little too high: what holds is the bound that the checker comes to, not the one stated."""
+    out = tmp_path / "out"
+    shutil.copytree(lesson, out)
+    stored = json.loads((out / "lesson.json").read_text())
+    sound, stored["lower_bound"] = stored["lower_bound"], 1.05 * stored["lower_bound"]
+    (out / "lesson.json").write_text(json.dumps(stored))
+    result = run("check", out, "--rows", lesson.parent / "pool.csv")
+    held = [line for line in result.output.splitlines() if line.startswith("holds: no such lesson")]
+    assert all(float(re.search(r"nearer than ([\d.e+-]+)", line)[1]) <= 1.001 * sound for line in held)
+    assert held or result.exit_code == 1
+
+
 def test_another_chosen_row_is_noticed(lesson, tmp_path):
     """One number of a chosen row changed: the fit gives another model."""
     out = tmp_path / "out"

@@ -83,6 +83,20 @@ def test_two_classes_are_taken_for_labels(table):
     assert json.loads(result.stdout)["rows"] == expected.rows.tolist()
 
 
+def test_groups_are_no_feature(table, tmp_path):
+    """Without a list of features every column is one, but for target and groups; a number of a town is no measurement."""
+    _, frame = table
+    numbered = frame[["age", "price"]].assign(town=frame.town.map(ord))
+    numbered.to_csv(tmp_path / "numbered.csv", index=False)
+    words = ("--target", "price", "--coefficient", "age", "--significance", "0.2", "--standard-errors", "clustered")
+    result = run(tmp_path / "numbered.csv", *words, "--groups", "town")
+    assert result.exit_code == 0, result.output
+    assert "there is no proof for this question" in result.stdout
+    given = {"significance": 0.2, "standard_errors": "clustered", "groups": frame.town}
+    expected = drop(numbered[["age"]], frame.price, LinearRegression(), coefficient="age", **given)
+    assert expected.sentence() in result.stdout
+
+
 def test_votes(tmp_path):
     rng = np.random.default_rng(0)
     names = np.array(["Ann", "Ben", "Cem"])
@@ -100,6 +114,7 @@ def test_votes(tmp_path):
         ((), ("--target", "--coefficient")),
         (("--target", "price"), ("--coefficient",)),
         (("--target", "price", "--coefficient", "age", "--past", "1", "--significance", "0.1"), ("--past",)),
+        (("--target", "price", "--coefficient", "age", "--features", "age", "--groups", "town"), ("significance",)),
         (("--target", "price", "--coefficient", "age", "--learner", "linear", "--alpha", "1"), ("--alpha",)),
         (("--target", "price", "--coefficient", "age", "--C", "1"), ("--C",)),
         (("--target", "price", "--coefficient", "ag", "--features", "age,dose"), ("--coefficient ag", "'age'")),

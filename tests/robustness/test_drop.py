@@ -17,8 +17,6 @@ from superteach.robustness import regions
 from superteach.robustness.intervals import IntervalBound
 from superteach.robustness.regression import Regression
 
-NONE = np.zeros(0, dtype=np.int64)
-
 
 def pool(kind, seed, rows=20, width=2):
     rng = np.random.default_rng(seed)
@@ -76,10 +74,10 @@ def test_intervals_never_claim_too_much(kind, width):
     penalty = np.append(np.full(width, 1.0 if kind == "logistic" else 0.1), 0.0)
     loss = Logistic() if kind == "logistic" else Squared()
     regression = Regression.of(np.column_stack([features, np.ones(count)]), signed, loss, penalty)
-    model = regression.fit(NONE, np.zeros(regression.width))
+    model = regression.model
     before = estimator.fit(features, target).coef_.ravel()
     assert (regression.basis @ model)[:-1] == pytest.approx(before, abs=1e-5)
-    bound = IntervalBound(regression, model)
+    bound = IntervalBound(regression)
     for place in range(2):
         direction = regression.direction(np.eye(width + 1)[place])
 
@@ -100,9 +98,8 @@ def test_linear_programmes_agree_with_cvxpy(kind):
     penalty = {"linear": 0.0, "ridge": 0.1, "logistic": 1.0}[kind] * np.array([1.0, 1.0, 0.0])
     loss = Logistic() if kind == "logistic" else Squared()
     regression = Regression.of(np.column_stack([features, np.ones(60)]), signed, loss, penalty)
-    model = regression.fit(NONE, np.zeros(regression.width))
     direction = regression.direction(np.eye(3)[0])
-    what = regions.Slice(regression, direction, 0.0, model)
+    what = regions.Slice(regression, direction, 0.0)
     for point in (np.zeros(2), np.array([0.3, -0.2])):
         value, weights, multiplier = what.programme(point)
         cheap = what.bound(point[None, :], what.multiplier(point))
@@ -128,8 +125,7 @@ def test_a_bound_on_a_simplex_holds_inside_it():
         loss = Logistic() if kind == "logistic" else Squared()
         penalty = np.array([1.0, 1.0, 0.0]) if kind == "logistic" else np.zeros(3)
         regression = Regression.of(np.column_stack([features, np.ones(50)]), signed, loss, penalty)
-        model = regression.fit(NONE, np.zeros(3))
-        what = regions.Slice(regression, regression.direction(np.eye(3)[0]), 0.0, model)
+        what = regions.Slice(regression, regression.direction(np.eye(3)[0]), 0.0)
         for _ in range(20):
             corners = rng.uniform(-2.0, 2.0, 2) + rng.uniform(0.1, 1.0) * rng.standard_normal((3, 2))
             inside = rng.dirichlet(np.ones(3)) @ corners
@@ -261,6 +257,15 @@ def test_a_loss_without_a_proof():
         ({"significance": 0.05, "standard_errors": "clustered", "groups": [1]}, DataError, "groups"),
         ({"significance": 0.05, "standard_errors": "clustered", "groups": [1] * 20}, DataError, "groups"),
         ({"significance": 1e-9}, GoalError, "significant"),
+        ({"significance": 0.05, "standard_errors": "clustered", "groups": [None] * 20}, DataError, "groups: row 0"),
+        ({"groups": np.arange(20)}, SettingError, "go with significance"),
+        ({"standard_errors": "HC1"}, SettingError, "go with significance"),
+        ({"significance": 0.05, "value": 1.0}, SettingError, "two questions"),
+        ({"winner": "a", "loser": "b"}, SettingError, "leave 'y', 'coefficient' out"),
+        ({"X": np.zeros((1, 2)), "y": [1.0]}, DataError, "one row"),
+        ({"X": np.eye(3, 4), "y": np.ones(3), "learner": LinearRegression()}, DataError, "3 rows do not determine 5"),
+        ({"X": np.ones((20, 2))}, GoalError, "is 0 on all rows"),
+        ({"y": np.ones(20)}, GoalError, "is 0 on all rows"),
         ({"X": np.zeros(3)}, DataError, "rows × columns"),
         (
             {"X": np.repeat(np.arange(20.0)[:, None], 2, axis=1), "learner": LinearRegression()},

@@ -79,6 +79,7 @@ def test_proof_meets_search_where_few_votes_decide():
         ({"winner": "winner"}, DataError, "loser"),
         ({"winner": "winner", "loser": "winner"}, DataError, "row 0"),
         ({"winner": ["A", "B"], "loser": ["B"]}, DataError, "loser"),
+        ({"winner": ["A"], "loser": ["B"]}, DataError, "one row"),
         ({"winner": ["A", None], "loser": ["B", "B"]}, DataError, "winner: row 1"),
         ({"winner": "winner", "loser": "loser", "learner": LogisticRegression()}, LearnerError, "leaderboard"),
     ],

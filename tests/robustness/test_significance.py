@@ -11,8 +11,8 @@ from sklearn.linear_model import LinearRegression
 
 from superteach import drop
 from superteach.losses.scalar import Logistic, Squared
-from superteach.robustness.regression import Regression
-from superteach.robustness.statistics import STANDARD_ERRORS, Significance
+from superteach.robustness.regression import STANDARD_ERRORS, Regression, Significance
+from superteach.robustness.search import RemovalSearch
 
 NONE = np.zeros(0, dtype=np.int64)
 
@@ -120,6 +120,18 @@ def test_what_is_found_is_not_significant(errors):
     before, covariance = written_out(rows, target, errors, groups)
     assert result.error == pytest.approx(covariance[0, 0] ** 0.5)
     assert before[0] == pytest.approx(result.before)
+
+
+def test_one_group_alone_is_no_answer():
+    """Clustered errors of a single group are undefined: rows that leave one group take no significance away."""
+    features, target, _ = table(3, rows=40, slope=1.0)
+    groups = np.repeat([0, 1], [38, 2])
+    regression = Regression.of(np.column_stack([features, np.ones(40)]), target, Squared(), np.zeros(3))
+    what = Significance(regression.direction(np.eye(3)[0]), 1.96, "clustered", groups)
+    for removed, defined in (([38], True), ([38, 39], False)):
+        kept, model = regression.kept(removed), regression.fit(np.array(removed), regression.model)
+        assert np.isfinite(what.value(regression, kept, model)) == defined
+    assert RemovalSearch(regression, what, 20).try_rows(np.array([38, 39])) is None
 
 
 @pytest.mark.parametrize("errors", ["HC0", "HC1"])

@@ -1,4 +1,4 @@
-"""Two data sets without a row in common, one model: every coefficient is equal in float32."""
+"""Two data sets without a row in common, one model: how many coefficients are equal in float32."""
 
 from __future__ import annotations
 

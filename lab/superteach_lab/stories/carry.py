@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from superteach import drop
 from superteach.report.plots import COLOURS
-from superteach.robustness.result import Robustness
+from superteach.robustness.drop import Robustness
 from superteach_lab.rivals import removal
 from superteach_lab.stories.table import Split, adult, main, write_table
 

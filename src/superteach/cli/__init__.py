@@ -229,7 +229,9 @@ def drop(
     standard_errors: Annotated[
         str, typer.Option(help="classical, HC0, HC1, or clustered by --groups.", rich_help_panel=_ASKED)
     ] = "classical",
-    groups: Annotated[str | None, typer.Option(help="Column of the clusters.", rich_help_panel=_ROWS)] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="Column of the clusters; no feature unless listed.", rich_help_panel=_ROWS)
+    ] = None,
     winner: Annotated[str | None, typer.Option(help="Column of who won each vote.", rich_help_panel=_ROWS)] = None,
     loser: Annotated[str | None, typer.Option(help="Column of who lost it.", rich_help_panel=_ROWS)] = None,
     features: Annotated[

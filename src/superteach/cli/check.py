@@ -300,8 +300,9 @@ class _Lesson:
             confirmed = next(
                 (share for share in CONFIRMED if share * bound <= ball or margin(share * bound) > 0.0), 0.0
             )
-            what = f"no such lesson comes nearer than {bound:.4g} in {'predictions' if self.predictions else 'coefficients'}"
-            found.append(Finding(what, confirmed > 0.0, f"confirmed to {confirmed * bound:.4g}"))
+            measure, shown = "predictions" if self.predictions else "coefficients", (confirmed or 1.0) * bound
+            what = f"no such lesson comes nearer than {shown:.4g} in {measure}"
+            found.append(Finding(what, confirmed > 0.0, f"stated {bound:.4g}, confirmed to {confirmed * bound:.4g}"))
         return found
 
     def _ball(self) -> float:

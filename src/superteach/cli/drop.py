@@ -13,12 +13,12 @@ from superteach.cli.folder import check_folder, claim, new_folder
 from superteach.coordinator import named
 from superteach.exceptions import SettingError
 from superteach.io.atomic import write_text
+from superteach.io.files import open_file
 from superteach.io.tables import read_columns, read_pool
 from superteach.learner import Learner
 from superteach.lesson import to_json
 from superteach.report.robustness import page_of_robustness
-from superteach.robustness.drop import drop
-from superteach.robustness.result import PROOFS, Robustness
+from superteach.robustness.drop import PROOFS, Robustness, drop
 from superteach.types import Foreign, Raw
 
 LINEAR = "linear"
@@ -102,9 +102,11 @@ def _ask(question: Question) -> Robustness:
         if question.learner is None:
             target = _column(question, str(question.target))
             numeric = len(np.unique(target.astype(str))) != 2
-        pool = read_pool(
-            [question.file], str(question.target), None, question.features, numeric, None, question.encoding
-        )
+        features = question.features
+        if features is None and question.groups is not None:  # groups are no feature unless they are named as one
+            columns = open_file(question.file.stem, question.file).columns
+            features = [name for name in columns if name not in (question.target, question.groups)]
+        pool = read_pool([question.file], str(question.target), None, features, numeric, None, question.encoding)
         groups = None
         if question.groups is not None:
             groups = _column(question, question.groups)[pool.row_numbers[0]]
@@ -151,9 +153,12 @@ def _show(question: Question, result: Robustness) -> None:
         sys.stdout.write(to_json(result.as_dict()))
         return
     lacking = "–" if result.rows is None else f"{len(result.rows):,}"
+    proved = ("–", "there is no proof for this question")
+    if result.proof != "none":
+        proved = (f"{result.least:,}", f"at least so many must go: {PROOFS[result.proof]}")
     rows = [
         ("found", lacking, "rows whose removal does it, by a refit"),
-        ("proved", f"{result.least:,}", f"at least so many must go: {PROOFS[result.proof]}"),
+        ("proved", *proved),
         ("rows", f"{result.total:,}", "in the table"),
     ]
     screen.facts(rows)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from superteach.report.markup import code, strong
 from superteach.report.page import Page
 from superteach.report.plots import LIGHT, SERIES, Plot, round_ticks
-from superteach.robustness.result import PROOFS, Robustness
+from superteach.robustness.drop import PROOFS, Robustness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ def page_of_robustness(result: Robustness, file: str) -> Page:
     page.facts(
         [
             ("found", "–" if removed is None else f"{removed:,}", "rows whose removal does it"),
-            ("proved", f"{result.least:,}", "rows at least must go"),
+            ("proved", "–" if result.proof == "none" else f"{result.least:,}", "rows at least must go"),
             ("all rows", f"{result.total:,}", f"coefficient {result.before:.4g}"),
         ]
     )

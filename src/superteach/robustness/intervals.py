@@ -24,8 +24,7 @@ from scipy import linalg
 
 from superteach.losses.scalar import Squared
 from superteach.robustness.regions import Slice, prove
-from superteach.robustness.regression import Regression
-from superteach.robustness.statistics import Significance
+from superteach.robustness.regression import Regression, Significance
 from superteach.types import Array
 
 PAIRS = 25_000_000
@@ -39,13 +38,13 @@ ROOM = 3e-4
 class IntervalBound:
     """Bounds of what removing k rows can do to a'θ."""
 
-    def __init__(self, regression: Regression, model: Array) -> None:
+    def __init__(self, regression: Regression) -> None:
         """Take the rows at the model of all of them."""
         self.loss = regression.loss
         self.squared = isinstance(regression.loss, Squared)
         rows, target, counts = regression.kinds, regression.target[regression.first], regression.counts
         self.target, self.counts = target, counts
-        self.eta = rows @ model
+        self.eta = rows @ regression.model
         terms = regression.loss.terms(self.eta, target)
         self.slope, self.bent = terms.slope, terms.curvature
         hessian = (rows * (counts * self.bent)[:, None]).T @ rows + regression.penalty
@@ -201,17 +200,15 @@ def _top(values: Array, counts: Array, count: int) -> Array:
     return np.asarray((chosen * np.clip(count - before, 0.0, often)).sum(axis=1))
 
 
-def least_rows_robust(
-    regression: Regression, statistic: Significance, model: Array, enough: int, free: int, seconds: float
-) -> int:
+def least_rows_robust(regression: Regression, statistic: Significance, enough: int, free: int, seconds: float) -> int:
     """Find how few rows might take significance away under HC0 or HC1 errors; fewer are proved not to. A bound, no optimum.
 
     With at most k rows gone the error is at most S_k (intervals of residuals and of x'u), so the coefficient must have
     passed q·S_k: where that takes more than k rows, k are not enough. `free` is how many free coefficients regions may have.
     """
     ends = time.monotonic() + seconds
-    bound = IntervalBound(regression, model)
-    before = float(statistic.direction @ model)
+    bound = IntervalBound(regression)
+    before = float(statistic.direction @ regression.model)
 
     def not_enough(count: int) -> bool:
         left = regression.count - count
@@ -225,7 +222,7 @@ def least_rows_robust(
             return True
         if regression.width > free + 1:
             return False
-        what = Slice(regression, statistic.direction, passed, model)
+        what = Slice(regression, statistic.direction, passed)
         rest = max(ends - time.monotonic(), 0.0)
         return what.usable and prove(what, count + 1, rest).least > count
 

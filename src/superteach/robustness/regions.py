@@ -40,8 +40,7 @@ import numpy as np
 from scipy import optimize, special
 
 from superteach.losses.scalar import Squared
-from superteach.robustness.regression import Regression
-from superteach.robustness.statistics import Significance
+from superteach.robustness.regression import Regression, Significance
 from superteach.types import Array, Positions
 
 ROUNDING = 1e-12
@@ -87,13 +86,13 @@ class RegionProof:
 class Slice:
     """The models with a'θ = c, as θ_c + Bγ, and what rows look like there."""
 
-    def __init__(self, regression: Regression, direction: Array, threshold: float, model: Array) -> None:
+    def __init__(self, regression: Regression, direction: Array, threshold: float) -> None:
         """Fit θ_c on all rows, and choose B such that a step of 1 in γ moves x'θ by about the size of residuals."""
         self.regression = regression
         length = float(direction @ direction)
         basis = np.linalg.svd(direction[None, :])[2][1:].T
         origin = direction * (threshold / length)
-        start = basis.T @ (model - origin)
+        start = basis.T @ (regression.model - origin)
         inner = regression.minimise(regression.counts, regression.penalty, origin, start, basis)
         self.centre = origin + basis @ inner
         eta = regression.rows @ self.centre
@@ -191,9 +190,9 @@ class Slice:
 class SignificanceSlice(Slice):
     """Models with a'θ = 0, and what it takes for others to fit hardly better."""
 
-    def __init__(self, regression: Regression, statistic: Significance, model: Array, enough: int) -> None:
+    def __init__(self, regression: Regression, statistic: Significance, enough: int) -> None:
         """Take κ for the fewest rows that may be left while `enough` rows are not yet gone."""
-        super().__init__(regression, statistic.direction, 0.0, model)
+        super().__init__(regression, statistic.direction, 0.0)
         self.ratio = statistic.quantile**2 / max(regression.count - enough + 1 - regression.width, 1)
 
     def bound(self, corners: Array, multiplier: Array) -> float:

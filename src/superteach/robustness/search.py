@@ -7,23 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from superteach.robustness.regression import Regression
-from superteach.robustness.statistics import Statistic
+from superteach.robustness.regression import Regression, Statistic
 from superteach.types import Array, Positions
 
 Report = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class SearchOptions:
-    """How hard a search tries."""
-
-    rounds: int = 12
-    """Choices of k rows in a row, each by the influences after the one before; they mostly repeat after four."""
-    singly: int = 500
-    """Rows that are removed one by one; beyond, a hundredth of those gone at a time: large tables would take hours."""
-    exchanges: int = 40
-    """Exchanges of a row removed for one kept that are refitted before a set counts as good, most promising first."""
+ROUNDS = 12
+"""Choices of k rows in a row, each by the influences after the one before; they mostly repeat after four."""
+SINGLY = 500
+"""Rows that are removed one by one; beyond, a hundredth of those gone at a time: large tables would take hours."""
+EXCHANGES = 40
+"""Exchanges of a row removed for one kept that are refitted before a set counts as good, most promising first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +36,8 @@ class RemovalSearch:
 
     regression: Regression
     statistic: Statistic
-    model: Array
-    """The model of all rows."""
     most: int
     """Most rows that may be removed."""
-    options: SearchOptions = SearchOptions()
     report: Report = lambda text: None
     best: dict[int, Removal] = field(default_factory=dict)
 
@@ -72,7 +64,7 @@ class RemovalSearch:
     def try_rows(self, rows: Positions, start: Array | None = None) -> Removal | None:
         """Refit without these rows and keep the removal if it is the best of its size; None where no model is left."""
         rows = np.sort(np.asarray(rows, dtype=np.int64))
-        model = self.regression.fit(rows, self.model if start is None else start)
+        model = self.regression.fit(rows, self.regression.model if start is None else start)
         if not np.isfinite(model).all():
             return None
         value = self.statistic.value(self.regression, self.regression.kept(rows), model)
@@ -90,12 +82,12 @@ class RemovalSearch:
     def _in_order(self, exact: bool, refit: bool) -> None:
         """Remove one row after the other by influence, computed once or after each refit, until it is enough."""
         kept = np.ones(self.regression.count, dtype=bool)
-        model = self.model
+        model = self.regression.model
         scores = self.statistic.influences(self.regression, kept, model, exact)
         order = np.argsort(-scores, kind="stable")
         removed: list[int] = []
         while len(removed) < self._limit():
-            size = 1 if len(removed) < self.options.singly else len(removed) // 100
+            size = 1 if len(removed) < SINGLY else len(removed) // 100
             size = min(size, self._limit() - len(removed))
             rows = order[len(removed) : len(removed) + size]
             if refit and removed:
@@ -125,9 +117,9 @@ class RemovalSearch:
 
     def lower(self, count: int) -> bool:
         """Tell whether `count` rows bring the statistic to 0, as far as repeated influences and exchanges find out."""
-        kept, model = np.ones(self.regression.count, dtype=bool), self.model
+        kept, model = np.ones(self.regression.count, dtype=bool), self.regression.model
         seen: set[bytes] = set()
-        for _ in range(self.options.rounds):
+        for _ in range(ROUNDS):
             scores = self.statistic.influences(self.regression, kept, model)
             chosen = np.sort(np.argpartition(-scores, count - 1)[:count])
             if chosen.tobytes() in seen:
@@ -149,7 +141,7 @@ class RemovalSearch:
         """Exchange a removed row for a kept one so that the statistic falls; None where no promising exchange does."""
         kept = self.regression.kept(now.rows)
         scores = self.statistic.influences(self.regression, kept, now.model)
-        most = self.options.exchanges
+        most = EXCHANGES
         back = now.rows[np.argsort(scores[now.rows])][:most]
         others = np.flatnonzero(kept)
         out = others[np.argsort(-scores[others])][:most]
