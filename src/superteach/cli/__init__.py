@@ -19,9 +19,9 @@ from typer.core import TyperGroup
 
 from superteach import packages
 from superteach.cli import federation, site
-from superteach.cli.lines import warn
+from superteach.cli.lines import say, warn
 from superteach.cli.request import Question, Request, with_options
-from superteach.exceptions import InputError, Setting, SettingError, SuperteachError
+from superteach.exceptions import InputError, Setting, SettingError, SuperteachError, counted, reason_of
 
 
 class _Group(TyperGroup):
@@ -198,10 +198,19 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Lesson report",
 ) -> None:
-    """Hand the folders over."""
-    from superteach.cli.report import run
+    """Read the lessons, write report.html and the figures beside the first."""
+    from superteach.cli.folder import page_of_stored, read_lesson
 
-    run(folder, against or [], title)
+    stored, lesson = read_lesson(folder)
+    page = page_of_stored(stored, lesson, title=title, against=[read_lesson(place)[1] for place in against or []])
+    try:
+        page.write(folder / "report.html")
+        files = page.write_figures(folder / "figures")
+    except OSError as error:
+        raise SettingError(
+            f"{str(folder)!r} cannot be written: {reason_of(error)}; copy the folder to a place of your own"
+        ) from None
+    say(f"Written: {folder / 'report.html'} and {counted(len(files), 'figures')} in {folder / 'figures'}.")
 
 
 _ABOUT_DROP = (

@@ -56,8 +56,8 @@ def _ask(question: Question) -> tuple[Robustness, Label | None]:
     with screen.activity("read the table") as say:
         if question.winner is not None:
             names = [_column(question, str(column)) for column in (question.winner, question.loser)]
-            limits = {"most": question.most, "seconds": question.seconds}
-            return drop(None, winner=names[0], loser=names[1], report=say, **limits), None
+            most, seconds = question.most, question.seconds
+            return drop(None, winner=names[0], loser=names[1], most=most, seconds=seconds, report=say), None
         kind = question.learner
         if kind is None:
             target = _column(question, str(question.target))
