@@ -85,6 +85,9 @@ def _status_of(command: Callable[[], object], given: Sequence[str] = ()) -> int:
             return 1
         return _fail(str(error), 1)
     except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group of commands without one: its message is the help
+            sys.stdout.write(f"{error.format_message()}\n")  # type: ignore[attr-defined]
+            return 2
         # Typer's own usage errors, known by what they offer: the class has moved between versions.
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             return _fail(_usage(error, given), int(error.exit_code))

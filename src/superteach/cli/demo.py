@@ -69,13 +69,10 @@ def _run(rows: int, teachers: int, seed: int, out: Path, place: Path) -> None:
         return local.teach(PerturbedFit(seed), settings, watch).lesson
 
     screen.say(f"{counted(teachers, 'teachers hold', 'teacher holds')} {rows:,} rows, all in this process.")
-    with screen.stage_table("the paper's method") as watch:
-        paper = teach("dual", "best", watch)
     size = max(round(_SHARE * rows), 2 * (len(columns) + 1))  # a small pool's 4 % say too little
-    with screen.stage_table("match") as watch:
+    with screen.progress("the paper's method") as (watch, _), new_folder(place) as folder:
+        paper = teach("dual", "best", watch)
         exact = teach("match", size, watch)
-
-    with screen.progress("other lessons") as (watch, _), new_folder(place) as folder:
         short = teach("match", paper.size, watch)
         drawn = teach("random", paper.size, watch)
         everything = teach("random", rows, watch)
