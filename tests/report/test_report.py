@@ -20,7 +20,8 @@ import superteach as st
 from superteach.exceptions import SettingError
 from superteach.goals import PerturbedFit
 from superteach.report import Page, Plot, page_of
-from superteach.report.markup import clean, code, short
+from superteach.report.page import code
+from superteach.report.words import clean, short
 from tests.limits import files_up_to
 
 SLOW = {"oblivious-minlp": pytest.mark.slow}

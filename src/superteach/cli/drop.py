@@ -14,8 +14,7 @@ from superteach.coordinator import named
 from superteach.io.atomic import write_text
 from superteach.io.tables import read_columns, read_pool
 from superteach.lesson import to_json
-from superteach.report.markup import code, strong
-from superteach.report.page import Page
+from superteach.report.page import Page, code, strong
 from superteach.report.plots import LIGHT, SERIES, Plot, round_ticks
 from superteach.robustness.drop import drop
 from superteach.robustness.result import PROOFS, Robustness

@@ -21,7 +21,7 @@ from superteach.exceptions import InputError, SettingError, TeachingError, reaso
 from superteach.io.atomic import hold, unmasked
 from superteach.lesson import Lesson, Taught
 from superteach.report import Page, page_of
-from superteach.report.markup import unlike
+from superteach.report.words import unlike
 from superteach.types import Json, Positions
 
 if TYPE_CHECKING:

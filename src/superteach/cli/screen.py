@@ -26,8 +26,7 @@ from superteach.cli.lines import say as say
 from superteach.exceptions import counted
 from superteach.lesson import Entry, Lesson
 from superteach.privacy import PRIVACY
-from superteach.report.markup import decimals, percent_of, size_text
-from superteach.report.words import STAGES
+from superteach.report.words import STAGES, decimals, percent_of, size_text
 from superteach.types import Label
 
 Watch = Callable[[Entry], None]

@@ -33,8 +33,7 @@ from superteach.learner import Learner
 from superteach.lesson import Entry, Taught, to_json, versions, write_lesson, write_measured
 from superteach.local import LocalTeachers, refuse_private
 from superteach.privacy import PRIVACY
-from superteach.report.markup import size_text
-from superteach.report.words import exposure
+from superteach.report.words import exposure, size_text
 from superteach.settings import Budget, Settings
 from superteach.teacher.large import LargePool, ParquetTable, is_large, parquet_files
 from superteach.types import Array, Json, Label, Raw

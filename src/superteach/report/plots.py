@@ -17,7 +17,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from superteach.io.atomic import write_bytes
-from superteach.report.markup import clean, percent_text, power, short
+from superteach.report.words import clean, percent_text, power, short
 from superteach.types import Array
 
 if TYPE_CHECKING:
