@@ -153,3 +153,18 @@ def test_the_encoding_holds_for_every_column(table, tmp_path):
     result = run(*words, "--encoding", "latin-1")
     assert result.exit_code == 0, result.output
     assert "não" in result.stdout
+
+
+def test_groups_are_no_feature(table):
+    """Clusters by a column of text, without a list of features."""
+    path, frame = table
+    words = (path, "--target", "price", "--coefficient", "age", "--groups", "town", "--significance", "0.2")
+    place = path.parent / "numbers.csv"
+    frame.drop(columns="sold").to_csv(place, index=False)
+    result = run(place, *words[1:], "--standard-errors", "clustered", "--json", "--seconds", "0")
+    assert result.exit_code == 0, result.output
+    expected = drop(
+        frame[["age", "dose"]], frame.price, LinearRegression(), coefficient="age", significance=0.2,
+        standard_errors="clustered", groups=frame.town, seconds=0.0,
+    )  # fmt: skip
+    assert json.loads(result.stdout)["rows"] == expected.rows.tolist()

@@ -12,6 +12,7 @@ from superteach.cli.folder import check_folder, claim, new_folder
 from superteach.cli.request import LINEAR, Question, listed_in
 from superteach.coordinator import named
 from superteach.io.atomic import write_text
+from superteach.io.files import open_file
 from superteach.io.tables import read_columns, read_pool
 from superteach.lesson import to_json
 from superteach.report.page import Page, code, strong
@@ -63,6 +64,9 @@ def _ask(question: Question) -> tuple[Robustness, Label | None]:
             kind = "logistic" if len(np.unique(target.astype(str))) == 2 else LINEAR
         labels = kind in named.INVERSE
         features = listed_in(question.features)
+        if features is None and question.groups is not None:  # groups are no feature unless they are named as one
+            columns = open_file(question.file.stem, question.file, question.encoding).columns
+            features = [name for name in columns if name not in (question.target, question.groups)]
         pool = read_pool([question.file], str(question.target), None, features, not labels, encoding=question.encoding)
         groups = None
         if question.groups is not None:
@@ -108,9 +112,12 @@ def _show(question: Question, result: Robustness, positive: Label | None) -> Non
         sys.stdout.write(to_json(_stored(question, result, positive)))
         return
     lacking = "–" if result.rows is None else f"{len(result.rows):,}"
+    proved = ("–", "there is no proof for this question")
+    if result.proof != "none":
+        proved = (f"{result.least:,}", f"at least so many must go: {PROOFS[result.proof]}")
     rows = [
         ("found", lacking, "rows whose removal does it, by a refit"),
-        ("proved", f"{result.least:,}", f"at least so many must go: {PROOFS[result.proof]}"),
+        ("proved", *proved),
         ("rows", f"{result.total:,}", "in the table"),
     ]
     screen.facts([*rows, *([] if positive is None else [screen.positive_fact(positive)])])
@@ -134,7 +141,7 @@ def page_of(result: Robustness, file: str, positive: Label | None) -> Page:
     page.facts(
         [
             ("found", "–" if removed is None else f"{removed:,}", "rows whose removal does it"),
-            ("proved", f"{result.least:,}", "rows at least must go"),
+            ("proved", "–" if result.proof == "none" else f"{result.least:,}", "rows at least must go"),
             ("all rows", f"{result.total:,}", f"coefficient {result.before:.4g}"),
             *([] if positive is None else [screen.positive_fact(positive)]),
         ]

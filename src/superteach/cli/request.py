@@ -70,7 +70,9 @@ class Request:
             "MODEL",
         ),
     ]
-    positive: Annotated[str | None, _usual("Label that scores above 0 predict (default: the larger).", "LABEL")] = None
+    positive: Annotated[
+        str | None, _usual("Label that scores above 0 predict (default: the last, sorted).", "LABEL")
+    ] = None
     C: Annotated[float | None, _other("Inverse penalty of logistic and svc (default 1).", "--C")] = None
     alpha: Annotated[float | None, _other("Penalty of ridge, poisson and huber (default 1).")] = None
     intercept: Annotated[bool, _other("Fit an intercept (default: yes).", "--intercept/--no-intercept")] = True
