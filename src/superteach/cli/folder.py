@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from superteach.teacher.large import LargePool, ParquetTable
 
 WRITTEN: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        ("lesson.json", "model.json", "chosen.parquet", "report.html", "check.html", "figure.png", "figure.svg"), ()
-    ),
-    **dict.fromkeys(("drop.json", "rows.csv"), ()),
+    **dict.fromkeys(("lesson.json", "model.json", "measured.json", "report.html", "check.html", "chosen.parquet"), ()),
+    **dict.fromkeys(("drop.json", "rows.csv", "figure.png", "figure.svg"), ()),
     "chosen": (".csv", ".parquet"),
     "mask": (".parquet",),
     "figures": (".svg", ".png"),

@@ -80,14 +80,17 @@ def run(request: Request, place: Path) -> None:
         if text and not request.as_json:
             screen.say(text)
 
-    def show(stored: Json, taught: Taught, *where: str) -> None:
+    def show(stored: Json, taught: Taught, copied: str = "") -> None:
         if request.as_json:
             sys.stdout.write(to_json(stored | {"out": str(request.out)}))
             return
         screen.result(taught.lesson, [len(rows) for rows in taught.chosen])
         say_unsaid(taught.lesson.positive)
-        for text in (screen.sentence(taught.lesson), *where):
-            screen.say(text)
+        screen.say(screen.sentence(taught.lesson))
+        what = "Model, chosen rows" if taught.lesson.delivered else "Chosen rows"
+        screen.say(f"{what}, ledger and a report to read (report.html) are in {request.out}.")
+        if copied:
+            screen.say(copied)
         if request.measured and taught.measured is not None:
             screen.say(
                 f"Measured from all rows, in measured.json, covered by no privacy mode: {taught.measured.verdict}."
@@ -105,8 +108,7 @@ def run(request: Request, place: Path) -> None:
     if request.spark is not None:
         from_table, rows = teach_spark(request, student, goal_of, features, positive)
         stored = write(from_table.taught, from_table.columns, rows)
-        where_it_is = f"Model, chosen rows (chosen/rows.parquet), ledger and report.html are in {request.out}."
-        show(stored, from_table.taught, where_it_is)
+        show(stored, from_table.taught)
         return
     if not request.files or request.target is None:
         raise SettingError("name the teachers' files and the --target column, or a --box")
@@ -121,7 +123,6 @@ def run(request: Request, place: Path) -> None:
         if given is not None:
             raise SettingError(f"{option} goes with --box; files are not lost on the way, and every file is a teacher")
 
-    where_it_is = f"Model, chosen rows, ledger and a report to read (report.html) are in {request.out}."
     if table is not None:
         settings = request.check_settings(rounding="alone")
         refuse_private(settings)
@@ -137,7 +138,7 @@ def run(request: Request, place: Path) -> None:
                 stored = write(taught, large.columns, partial(write_large, taught=taught, pool=large))
         kind, size = table.kind.__name__, size_text(large.store.size)
         copied = f"Rows stayed on disk; their copy ({size}, {kind}) in {large.store.folder} is removed."
-        show(stored, taught, where_it_is, copied)
+        show(stored, taught, copied)
         return
     with screen.progress() as (watch, _):
         pool = read_pool(
@@ -151,7 +152,7 @@ def run(request: Request, place: Path) -> None:
         dry_run(names, pool.columns, sum(part.count for part in pool.parts), teachers.classes)
         return
     chosen = partial(write_chosen, taught=taught, pool=pool, encoding=request.encoding)
-    show(write(taught, pool.columns, chosen), taught, where_it_is)
+    show(write(taught, pool.columns, chosen), taught)
 
 
 def find_table(request: Request, features: list[str] | None, numeric: bool) -> ParquetTable | None:

@@ -282,7 +282,7 @@ def _rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def sizes_plot(lessons: Mapping[str, Lesson]) -> Plot | None:
-    """Draw the distance to the goal by size of the lesson, the chosen size ringed; None where only one size was looked at."""
+    """Draw the distance to the goal by size of the lesson, that chosen ringed; None where only one was looked at."""
     if sum(len(lesson.path) for lesson in lessons.values()) < 2:
         return None
     own = next(iter(lessons.values()))
