@@ -235,7 +235,7 @@ def test_a_lesson_at_a_glance(taught, tmp_path):
     assert escape(lesson.verdict) in shown
     figure = lesson.plot()
     figure.savefig(tmp_path / "lesson.png")
-    assert [axes.get_xlabel() for axes in figure.axes] == ["rows in the lesson, |S|/N", "coefficient"]
+    assert [axes.get_xlabel() for axes in figure.axes] == ["rows in the lesson, share of all", "coefficient"]
     coefficients = lesson.to_frame()
     np.testing.assert_array_equal(coefficients["taught"], lesson.model)
     np.testing.assert_array_equal(coefficients["all_rows"], lesson.pool_model)

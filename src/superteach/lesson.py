@@ -18,7 +18,7 @@ from superteach.exceptions import DataError, LearnerError, MissingExtra, Setting
 from superteach.io.atomic import write_text
 from superteach.packages import VERSION, version_of
 from superteach.report import page_of, plots
-from superteach.report.lesson_page import notebook_html
+from superteach.report.page import notebook_html
 from superteach.report.words import agreements, coefficients, verdict
 from superteach.types import Array, Foreign, Json, Label, Labels, Positions, Raw
 

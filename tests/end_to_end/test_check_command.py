@@ -196,3 +196,16 @@ def test_other_rows_are_refused_with_a_sentence(lesson, tmp_path):
 def test_verdicts_have_one_word():
     """What could not be looked at neither holds nor fails."""
     assert [Finding("", holds, "").word for holds in (True, False, None)] == ["holds", "FAILS", "not checked"]
+
+
+def test_files_in_another_encoding_are_read_as_they_were_taught(tmp_path):
+    """Labels of Latin-1 are known again, and the positive one is said."""
+    table = rows_of("labels").replace({"y": {"yes": "já", "no": "não"}})
+    table.to_csv(tmp_path / "pool.csv", index=False, encoding="latin-1")
+    order = ["teach", tmp_path / "pool.csv", "--target", "y", "--owner", "owner", "--learner", "logistic"]
+    order += ["--goal", "perturbed", "--budget", "20", "--encoding", "latin-1", "--out", tmp_path / "out"]
+    assert run(*order).exit_code == 0
+    result = run("check", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "The positive label is 'não'" in result.output
+    assert "positive label" in (tmp_path / "out" / "check.html").read_text()

@@ -418,3 +418,29 @@ def test_figures_in_both_formats_without_global_state(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
     assert "matplotlib.pyplot" not in sys.modules
+
+
+@pytest.mark.parametrize("group", ["lessons", "federation", "site"])
+def test_a_group_without_a_command_shows_its_help(group: str) -> None:
+    result = run(group)
+    assert result.exit_code == 2
+    assert result.stderr == ""
+    assert re.match(rf"Usage: \w+ {group} ", result.stdout)
+    assert "\n\nCommands:\n" in result.stdout
+
+
+def test_lines_in_a_pipe_end_with_their_last_word(pool: Path, tmp_path: Path) -> None:
+    result = run("teach", *files_of(pool), *USUAL, "--budget", "40", "--out", tmp_path / "out")
+    assert [line for line in result.stdout.splitlines() if line != line.rstrip()] == []
+
+
+def test_a_private_lesson_names_no_model_and_is_replaced_with_its_measurements(pool: Path, tmp_path: Path) -> None:
+    (tmp_path / "goal.json").write_text("[1.0, -1.0, 0.5, 0.2]")
+    order = ["teach", *files_of(pool), *USUAL, "--goal", tmp_path / "goal.json", "--budget", "40"]
+    order += ["--privacy", "isolated", "--measured", "--out", tmp_path / "out"]
+    for more in ([], ["--overwrite"]):
+        result = run(*order, *more)
+        assert result.exit_code == 0, result.output
+        assert "\nChosen rows, ledger and a report to read" in result.stdout
+    written = set(os.listdir(tmp_path / "out"))
+    assert written == {"chosen", "lesson.json", "measured.json", "report.html"}

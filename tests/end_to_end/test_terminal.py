@@ -43,7 +43,7 @@ def test_the_demo_on_a_terminal(tmp_path: Path) -> None:
     order = command("demo", "--rows", "300", "--teachers", "2", "--out", "out")
     with Terminal(order, tmp_path) as person:
         assert person.status() == 0, person.text
-    for words in ("stage", "rounds", "full pool", "Trained on", "Written to out"):
+    for words in ("rounds", "full pool", "Trained on", "Written to out"):
         assert words in person.text
     # Sentences are broken between words, not by the terminal within one.
     assert max(map(len, person.text.splitlines())) <= 100

@@ -20,7 +20,8 @@ import superteach as st
 from superteach.exceptions import SettingError
 from superteach.goals import PerturbedFit
 from superteach.report import Page, Plot, page_of
-from superteach.report.markup import clean, code, short
+from superteach.report.page import code
+from superteach.report.words import clean, short
 from tests.limits import files_up_to
 
 SLOW = {"oblivious-minlp": pytest.mark.slow}
@@ -58,7 +59,7 @@ def test_every_number_is_the_lessons_own(case, taught, tmp_path):
     contributions = dict(zip(map(str, range(TEACHERS)), counts.tolist(), strict=True))
     reader = read(page_of(lesson, contributions=contributions).html())
 
-    path = reader.table("rows", "|S|/N", f"distance of {lesson.measure}", "risk", "")
+    path = reader.table("rows", "share", f"distance of {lesson.measure}", "risk", "")
     assert [[int(row[0]), *map(float, row[1:4])] for row in path] == [
         [point["size"], point["fraction"], point["distance"], point["risk"]] for point in stored["path"]
     ]

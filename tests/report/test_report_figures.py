@@ -125,7 +125,7 @@ def test_one_optimum_for_all_lessons_of_one_problem(rows):
     optimum = float(solved.objective[-1])
     np.testing.assert_allclose(above_optimum(rule, [solved, rule]), rule.objective - optimum, rtol=1e-6)
     html = page_of(solved, against=rule).html()
-    headings = ("lesson", "rows", "|S|/N", "agreement", "distance", "risk", "rounds", "bytes", "seconds")
+    headings = ("lesson", "rows", "share", "agreement", "distance", "risk", "rounds", "bytes", "seconds")
     names = {row[0] for row in read(html).table(*headings)}
     assert names == {"paper's method (dual)", "paper's rule (block)"}
     assert "The paper's own rule is not drawn" not in html

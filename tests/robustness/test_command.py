@@ -141,3 +141,49 @@ def test_a_file_that_is_not_there(tmp_path):
     result = run(tmp_path / "none.csv", "--target", "y", "--coefficient", "x")
     assert result.exit_code == 2
     assert "none.csv" in result.stderr
+
+
+def test_the_positive_label_is_said(table, tmp_path):
+    path, _ = table
+    words = (path, "--target", "sold", "--features", "age,dose", "--coefficient", "age", "--seconds", "0")
+    result = run(*words, "--out", tmp_path / "out")
+    assert "positive label" in result.stdout
+    assert "yes" in result.stdout
+    assert json.loads((tmp_path / "out" / "drop.json").read_text())["positive"] == "yes"
+    assert "positive label" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("target", ["price", "sold"])
+def test_no_intercept_holds_for_the_default_learner(table, target):
+    path, frame = table
+    words = (path, "--target", target, "--features", "age,dose", "--coefficient", "age", "--seconds", "0", "--json")
+    result = run(*words, "--no-intercept")
+    kind = LogisticRegression if target == "sold" else LinearRegression
+    learner = kind(fit_intercept=False)
+    expected = drop(frame[["age", "dose"]], frame[target], learner, coefficient="age", seconds=0.0)
+    assert json.loads(result.stdout)["before"] == pytest.approx(expected.before, rel=1e-9)
+
+
+def test_the_encoding_holds_for_every_column(table, tmp_path):
+    _, frame = table
+    path = tmp_path / "latin.csv"
+    frame.replace({"sold": {"yes": "já", "no": "não"}}).to_csv(path, index=False, encoding="latin-1")
+    words = (path, "--target", "sold", "--features", "age,dose", "--coefficient", "age", "--seconds", "0")
+    result = run(*words, "--encoding", "latin-1")
+    assert result.exit_code == 0, result.output
+    assert "não" in result.stdout
+
+
+def test_groups_are_no_feature(table):
+    """Clusters by a column of text, without a list of features."""
+    path, frame = table
+    words = (path, "--target", "price", "--coefficient", "age", "--groups", "town", "--significance", "0.2")
+    place = path.parent / "numbers.csv"
+    frame.drop(columns="sold").to_csv(place, index=False)
+    result = run(place, *words[1:], "--standard-errors", "clustered", "--json", "--seconds", "0")
+    assert result.exit_code == 0, result.output
+    expected = drop(
+        frame[["age", "dose"]], frame.price, LinearRegression(), coefficient="age", significance=0.2,
+        standard_errors="clustered", groups=frame.town, seconds=0.0,
+    )  # fmt: skip
+    assert json.loads(result.stdout)["rows"] == expected.rows.tolist()

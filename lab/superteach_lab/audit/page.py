@@ -5,7 +5,7 @@ from __future__ import annotations
 from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import Mode
 from superteach.report import Page
-from superteach.report.markup import code, number, strong
+from superteach.report.page import code, number, strong
 from superteach_lab.audit import attacks
 from superteach_lab.audit.run import Audit, EpsilonReport, ModeReport
 from superteach_lab.audit.subject import Finding

@@ -19,9 +19,9 @@ from typer.core import TyperGroup
 
 from superteach import packages
 from superteach.cli import federation, site
-from superteach.cli.lines import warn
-from superteach.cli.request import Request, with_options
-from superteach.exceptions import InputError, Setting, SettingError, SuperteachError
+from superteach.cli.lines import say, warn
+from superteach.cli.request import Question, Request, with_options
+from superteach.exceptions import InputError, Setting, SettingError, SuperteachError, counted, reason_of
 
 
 class _Group(TyperGroup):
@@ -85,6 +85,9 @@ def _status_of(command: Callable[[], object], given: Sequence[str] = ()) -> int:
             return 1
         return _fail(str(error), 1)
     except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group of commands without one: its message is the help
+            sys.stdout.write(f"{error.format_message()}\n")  # type: ignore[attr-defined]
+            return 2
         # Typer's own usage errors, known by what they offer: the class has moved between versions.
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             return _fail(_usage(error, given), int(error.exit_code))
@@ -198,10 +201,19 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Lesson report",
 ) -> None:
-    """Hand the folders over."""
-    from superteach.cli.report import run
+    """Read the lessons, write report.html and the figures beside the first."""
+    from superteach.cli.folder import page_of_stored, read_lesson
 
-    run(folder, against or [], title)
+    stored, lesson = read_lesson(folder)
+    page = page_of_stored(stored, lesson, title=title, against=[read_lesson(place)[1] for place in against or []])
+    try:
+        page.write(folder / "report.html")
+        files = page.write_figures(folder / "figures")
+    except OSError as error:
+        raise SettingError(
+            f"{str(folder)!r} cannot be written: {reason_of(error)}; copy the folder to a place of your own"
+        ) from None
+    say(f"Written: {folder / 'report.html'} and {counted(len(files), 'figures')} in {folder / 'figures'}.")
 
 
 _ABOUT_DROP = (
@@ -210,69 +222,18 @@ _ABOUT_DROP = (
     "A proof from below stands beside the search: with up to three columns the two mostly meet. The folder receives "
     "report.html, drop.json, rows.csv (the numbers of the rows) and figures/."
 )
-_ROWS, _ASKED, _RESULT = "Rows", "Question", "Result"
 
 
-@app.command(help=_ABOUT_DROP, short_help="Find the fewest rows that carry a finding.")
-def drop(
-    file: Annotated[Path, typer.Argument(help="CSV or Parquet file.", show_default=False)],
-    target: Annotated[str | None, typer.Option(help="Column to be predicted.", rich_help_panel=_ROWS)] = None,
-    coefficient: Annotated[
-        str | None, typer.Option(help="Column whose coefficient is asked about.", rich_help_panel=_ASKED)
-    ] = None,
-    past: Annotated[
-        float | None, typer.Option(help="Value the coefficient is to pass (default 0).", rich_help_panel=_ASKED)
-    ] = None,
-    significance: Annotated[
-        float | None, typer.Option(help="Take away significance at this level, such as 0.05.", rich_help_panel=_ASKED)
-    ] = None,
-    standard_errors: Annotated[
-        str, typer.Option(help="classical, HC0, HC1, or clustered by --groups.", rich_help_panel=_ASKED)
-    ] = "classical",
-    groups: Annotated[
-        str | None, typer.Option(help="Column of the clusters; no feature unless listed.", rich_help_panel=_ROWS)
-    ] = None,
-    winner: Annotated[str | None, typer.Option(help="Column of who won each vote.", rich_help_panel=_ROWS)] = None,
-    loser: Annotated[str | None, typer.Option(help="Column of who lost it.", rich_help_panel=_ROWS)] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(help="Feature columns, separated by commas (default: all others).", rich_help_panel=_ROWS),
-    ] = None,
-    learner: Annotated[
-        str | None,
-        typer.Option(
-            help="linear, ridge, logistic, svc, poisson or huber (default: logistic for two classes, else linear).",
-            rich_help_panel=_ASKED,
-        ),
-    ] = None,
-    C: Annotated[float | None, typer.Option("--C", help="Inverse penalty of logistic and svc (default 1).")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Penalty of ridge, poisson and huber (default 1).")] = None,
-    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.")] = True,
-    most: Annotated[
-        int | None, typer.Option(min=1, help="Most rows to remove (default: half).", rich_help_panel=_ASKED)
-    ] = None,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Time for the proof.", rich_help_panel=_ASKED)] = 60.0,
-    encoding: Annotated[str, typer.Option(help="How CSV is written.", rich_help_panel=_ROWS)] = "utf-8",
-    out: Annotated[Path | None, typer.Option(help="Folder for report and rows.", rich_help_panel=_RESULT)] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a result that is there.", rich_help_panel=_RESULT)
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON and nothing else.", rich_help_panel=_RESULT)
-    ] = False,
-) -> None:
+def _drop(question: Question) -> None:
     """Hand the question over."""
-    from superteach.cli.drop import Question, run
-    from superteach.cli.request import listed_in
+    from superteach.cli.drop import run
 
-    run(
-        Question(
-            file=file, target=target, coefficient=coefficient, learner=learner, features=listed_in(features), C=C,
-            alpha=alpha, intercept=intercept, past=past, significance=significance, standard_errors=standard_errors,
-            groups=groups, winner=winner, loser=loser, most=most, seconds=seconds, out=out, overwrite=overwrite,
-            as_json=as_json, encoding=encoding,
-        )
-    )  # fmt: skip
+    run(question)
+
+
+app.command("drop", help=_ABOUT_DROP, short_help="Find the fewest rows that carry a finding.")(
+    with_options(Question, _drop)
+)
 
 
 @app.command(help=_ABOUT_CHECK, short_help="Verify a lesson without trusting what made it.")

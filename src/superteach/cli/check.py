@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from superteach import checker
+from superteach.cli.folder import read_lesson
 from superteach.cli.lines import say
-from superteach.cli.report import read_lesson
 from superteach.exceptions import DataError, SettingError, counted, listed, reason_of
 from superteach.types import Array, Json, Raw
 
@@ -54,6 +54,8 @@ def run(folder: Path, files: Sequence[Path], page: Path | None) -> bool:
     write_page(place, folder, stored, findings)
     for one in findings:
         say(f"{one.word}: {one.what} ({one.seen})", 2)
+    if stored.get("positive") is not None:
+        say(_positive(stored))
     failed = sum(one.holds is False for one in findings)
     held = sum(one.holds is True for one in findings)
     say(
@@ -95,7 +97,7 @@ def read_rows(folder: Path, stored: Json, files: Sequence[Path]) -> tuple[Array,
             f"--rows names {seen}, and the lesson was taught from {listed(named)}; give one file for {missing!r}"
         )
     columns, target = list(stored["columns"]), str(stored["target"])
-    tables = {name: _read(by_name[Path(name).name], columns, target) for name in named}
+    tables = {name: _read(by_name[Path(name).name], columns, target, stored.get("encoding", "utf-8")) for name in named}
     starts = dict(zip(named, np.cumsum([0, *(len(tables[name][1]) for name in named)]).tolist(), strict=False))
     chosen = []
     for entry in stored["files"]:
@@ -114,14 +116,15 @@ def read_rows(folder: Path, stored: Json, files: Sequence[Path]) -> tuple[Array,
     return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts]), np.concatenate(chosen)
 
 
-def _read(path: Path, columns: list[str], target: str) -> tuple[Array, Raw]:
+def _read(path: Path, columns: list[str], target: str, encoding: str) -> tuple[Array, Raw]:
     """Features as numbers and the target as it is, by Arrow."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
     try:
-        table = parquet.read_table(path) if path.suffix.lower() == ".parquet" else csv.read_csv(path)
-    except (OSError, pa.ArrowException) as error:
+        options = csv.ReadOptions(encoding=encoding)
+        table = parquet.read_table(path) if path.suffix.lower() == ".parquet" else csv.read_csv(path, options)
+    except (OSError, LookupError, pa.ArrowException) as error:
         raise DataError(f"file {str(path)!r} cannot be read: {reason_of(error)}") from None
     if lacking := [name for name in (*columns, target) if name not in table.column_names]:
         raise DataError(
@@ -321,9 +324,10 @@ def write_page(place: Path, folder: Path, stored: Json, findings: Sequence[Findi
     from superteach.report.page import Page
 
     failed = any(one.holds is False for one in findings)
+    lede = f"{stored['size']:,} of {stored['pool_rows']:,} rows in {folder}, predicting {stored['target']}."
     page = Page(
         "Check of a lesson",
-        lede=f"{stored['size']:,} of {stored['pool_rows']:,} rows in {folder}, predicting {stored['target']}.",
+        lede=lede if stored.get("positive") is None else f"{lede} {_positive(stored)}",
         foot="Rows were read by Arrow, fitted by scikit-learn, and proofs were checked by superteach.checker, NumPy alone.",
     )
     page.answer("Some statements of this lesson FAIL." if failed else "All statements that were checked hold.")
@@ -335,3 +339,7 @@ def write_page(place: Path, folder: Path, stored: Json, findings: Sequence[Findi
         raise SettingError(
             f"{str(place)!r} cannot be written: {reason_of(error)}; name another file with --page"
         ) from None
+
+
+def _positive(stored: Json) -> str:
+    return f"The positive label is {stored['positive']!r}: scores above 0 predict it."

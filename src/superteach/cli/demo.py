@@ -15,7 +15,6 @@ from superteach.datasets import make_classification_pool
 from superteach.exceptions import SettingError, counted
 from superteach.goals import PerturbedFit
 from superteach.io.validation import Part
-from superteach.learner import Learner
 from superteach.lesson import Lesson, write_json
 from superteach.local import LocalTeachers
 from superteach.report import plots
@@ -63,20 +62,17 @@ def _run(rows: int, teachers: int, seed: int, out: Path, place: Path) -> None:
     members = [np.flatnonzero(owner == teacher) for teacher in range(teachers)]
     parts = [Part(f"teacher {number}", X[own], y[own], own) for number, own in enumerate(members, 1)]
     columns = [f"x{column}" for column in range(1, X.shape[1] + 1)]
-    local = LocalTeachers(parts, columns, Learner.of(named.build_learner("logistic", 1.0, None, intercept=False)))
+    local = LocalTeachers(parts, columns, named.build_student("logistic", 1.0, None, intercept=False))
 
     def teach(method: str, budget: Budget, watch: screen.Watch | None = None) -> Lesson:
         settings = Settings(method=method, budget=budget, measure="coefficients", random_state=seed)
         return local.teach(PerturbedFit(seed), settings, watch).lesson
 
     screen.say(f"{counted(teachers, 'teachers hold', 'teacher holds')} {rows:,} rows, all in this process.")
-    with screen.stage_table("the paper's method") as watch:
-        paper = teach("dual", "best", watch)
     size = max(round(_SHARE * rows), 2 * (len(columns) + 1))  # a small pool's 4 % say too little
-    with screen.stage_table("match") as watch:
+    with screen.progress("the paper's method") as (watch, _), new_folder(place) as folder:
+        paper = teach("dual", "best", watch)
         exact = teach("match", size, watch)
-
-    with screen.progress("other lessons") as (watch, _), new_folder(place) as folder:
         short = teach("match", paper.size, watch)
         drawn = teach("random", paper.size, watch)
         everything = teach("random", rows, watch)

@@ -3,118 +3,78 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from superteach.cli import screen
 from superteach.cli.folder import check_folder, claim, new_folder
+from superteach.cli.request import LINEAR, Question, listed_in
 from superteach.coordinator import named
-from superteach.exceptions import SettingError
 from superteach.io.atomic import write_text
 from superteach.io.files import open_file
 from superteach.io.tables import read_columns, read_pool
-from superteach.learner import Learner
 from superteach.lesson import to_json
-from superteach.report.robustness import page_of_robustness
+from superteach.report.page import Page, code, strong
+from superteach.report.plots import LIGHT, SERIES, Plot, round_ticks
 from superteach.robustness.drop import PROOFS, Robustness, drop
-from superteach.types import Foreign, Raw
+from superteach.types import Foreign, Json, Label, Raw
 
-LINEAR = "linear"
-CLASSIFIERS = ("logistic", "svc")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-
-@dataclass(frozen=True)
-class Question:
-    """What `superteach drop` is asked."""
-
-    file: Path
-    target: str | None
-    coefficient: str | None
-    learner: str | None
-    features: list[str] | None
-    C: float | None
-    alpha: float | None
-    intercept: bool
-    past: float | None
-    significance: float | None
-    standard_errors: str
-    groups: str | None
-    winner: str | None
-    loser: str | None
-    most: int | None
-    seconds: float
-    out: Path | None
-    overwrite: bool
-    as_json: bool
-    encoding: str
-
-    def check(self) -> None:
-        """Refuse options that do not go together, before the file is read."""
-        if (self.winner is None) != (self.loser is None):
-            raise SettingError("--winner and --loser go together; name both columns")
-        if self.winner is not None:
-            if self.target is not None or self.coefficient is not None or self.significance is not None:
-                raise SettingError(
-                    "--winner and --loser ask about the first place; leave --target and --coefficient out"
-                )
-            return
-        if self.target is None or self.coefficient is None:
-            raise SettingError("name --target and --coefficient (or --winner and --loser, for a leaderboard)")
-        if self.past is not None and self.significance is not None:
-            raise SettingError("--past and --significance are two questions; give one of them")
-        if self.learner == LINEAR and not (self.C is None and self.alpha is None):
-            raise SettingError("--learner linear has no penalty; leave --C and --alpha out, or take ridge")
-        if self.learner is None and not (self.C is None and self.alpha is None):
-            raise SettingError("--C and --alpha go with --learner")
+LISTED = 1_000
+"""Row numbers that the page lists; the file rows.csv has all."""
 
 
 def run(question: Question) -> None:
     """Read the table, search and prove, show the result, write the folder."""
     question.check()
-    _learner(question)  # wrong names and penalties are refused before the file is read
+    if question.learner not in (None, LINEAR):  # wrong names and penalties are refused before the file is read
+        named.penalty_of(str(question.learner), question.C, question.alpha)
     if question.out is None:
-        _show(question, _ask(question))
+        _show(question, *_ask(question))
         return
     place = check_folder(question.out, question.overwrite)
     with claim(question.out, place):
-        result = _ask(question)
+        result, positive = _ask(question)
         with new_folder(place) as folder:
-            stored = result.as_dict() | {"file": str(question.file), "coefficient": question.coefficient}
-            write_text(folder / "drop.json", to_json(stored))
+            write_text(folder / "drop.json", to_json(_stored(question, result, positive)))
             if result.rows is not None:
                 write_text(folder / "rows.csv", "row\n" + "".join(f"{row}\n" for row in result.rows.tolist()))
-            page = page_of_robustness(result, question.file.name)
+            page = page_of(result, question.file.name, positive)
             page.write(folder / "report.html")
             page.write_figures(folder / "figures")
-        _show(question, result)
+        _show(question, result, positive)
         if not question.as_json:
             screen.say(f"Report, figure and the numbers of the rows (rows.csv) are in {question.out}.")
 
 
-def _ask(question: Question) -> Robustness:
+def _ask(question: Question) -> tuple[Robustness, Label | None]:
+    """Search and prove; return what is known, and of two labels the positive one."""
     with screen.activity("read the table") as say:
         if question.winner is not None:
             names = [_column(question, str(column)) for column in (question.winner, question.loser)]
-            return drop(None, winner=names[0], loser=names[1], most=question.most, seconds=question.seconds, report=say)
-        numeric = question.learner not in CLASSIFIERS
-        if question.learner is None:
+            most, seconds = question.most, question.seconds
+            return drop(None, winner=names[0], loser=names[1], most=most, seconds=seconds, report=say), None
+        kind = question.learner
+        if kind is None:
             target = _column(question, str(question.target))
-            numeric = len(np.unique(target.astype(str))) != 2
-        features = question.features
+            kind = "logistic" if len(np.unique(target.astype(str))) == 2 else LINEAR
+        labels = kind in named.INVERSE
+        features = listed_in(question.features)
         if features is None and question.groups is not None:  # groups are no feature unless they are named as one
-            columns = open_file(question.file.stem, question.file).columns
+            columns = open_file(question.file.stem, question.file, question.encoding).columns
             features = [name for name in columns if name not in (question.target, question.groups)]
-        pool = read_pool([question.file], str(question.target), None, features, numeric, None, question.encoding)
+        pool = read_pool([question.file], str(question.target), None, features, not labels, encoding=question.encoding)
         groups = None
         if question.groups is not None:
             groups = _column(question, question.groups)[pool.row_numbers[0]]
         part = pool.parts[0]
-        return drop(
+        result = drop(
             _with_names(part.features, pool.columns),
             part.target,
-            _learner(question),
+            _learner(question, kind),
             coefficient=question.coefficient,
             value=0.0 if question.past is None else question.past,
             significance=question.significance,
@@ -124,6 +84,7 @@ def _ask(question: Question) -> Robustness:
             seconds=question.seconds,
             report=say,
         )
+    return result, np.unique(part.target).tolist()[-1] if labels else None
 
 
 def _with_names(features: Foreign, columns: tuple[str, ...]) -> Foreign:
@@ -134,23 +95,20 @@ def _with_names(features: Foreign, columns: tuple[str, ...]) -> Foreign:
 
 
 def _column(question: Question, name: str) -> Raw:
-    return read_columns(question.file.stem, question.file, name)[name]
+    return read_columns(question.file.stem, question.file, name, question.encoding)[name]
 
 
-def _learner(question: Question) -> Foreign:
-    if question.learner is None:
-        return None
-    if question.learner == LINEAR:
+def _learner(question: Question, kind: str) -> Foreign:
+    if kind == LINEAR:
         from sklearn.linear_model import LinearRegression
 
         return LinearRegression(fit_intercept=question.intercept)
-    built: Learner | Foreign = named.build_learner(question.learner, question.C, question.alpha, question.intercept)
-    return built
+    return named.build_student(kind, question.C, question.alpha, question.intercept)
 
 
-def _show(question: Question, result: Robustness) -> None:
+def _show(question: Question, result: Robustness, positive: Label | None) -> None:
     if question.as_json:
-        sys.stdout.write(to_json(result.as_dict()))
+        sys.stdout.write(to_json(_stored(question, result, positive)))
         return
     lacking = "–" if result.rows is None else f"{len(result.rows):,}"
     proved = ("–", "there is no proof for this question")
@@ -161,8 +119,65 @@ def _show(question: Question, result: Robustness) -> None:
         ("proved", *proved),
         ("rows", f"{result.total:,}", "in the table"),
     ]
-    screen.facts(rows)
+    screen.facts([*rows, *([] if positive is None else [screen.positive_fact(positive)])])
     screen.say(result.sentence())
     if result.rows is not None:
         shown = ", ".join(map(str, result.rows[:20].tolist()))
         screen.say(f"Rows removed (the first is 0): {shown}{', …' if len(result.rows) > 20 else ''}.")
+
+
+def _stored(question: Question, result: Robustness, positive: Label | None) -> Json:
+    """Return what drop.json holds."""
+    stored = result.as_dict() | {"file": str(question.file), "coefficient": question.coefficient}
+    return stored if positive is None else stored | {"positive": positive}
+
+
+def page_of(result: Robustness, file: str, positive: Label | None) -> Page:
+    """Make the page: the answer, the coefficient along the removals, the rows, and what is proved."""
+    page = Page("How few rows carry a finding", f"Rows of {file}.")
+    page.answer(strong(result.sentence()))
+    removed = None if result.rows is None else len(result.rows)
+    page.facts(
+        [
+            ("found", "–" if removed is None else f"{removed:,}", "rows whose removal does it"),
+            ("proved", "–" if result.proof == "none" else f"{result.least:,}", "rows at least must go"),
+            ("all rows", f"{result.total:,}", f"coefficient {result.before:.4g}"),
+            *([] if positive is None else [screen.positive_fact(positive)]),
+        ]
+    )
+    if result.path:
+        section = page.section("Along the removals")
+        section.figure(_plot(result), "Each point is a refit without the best removal of that size that was found.")
+    section = page.section("What is proved, and what is found")
+    section.prose(f"Proof: {PROOFS[result.proof]}.")
+    if result.exact:
+        section.prose("The rows found are the fewest there are: every smaller removal leaves the finding as it is.")
+    elif result.least > 1:
+        section.prose(
+            f"No removal of fewer than {result.least:,} rows is enough. Between the two numbers nothing is known."
+        )
+    section.note(
+        "The proof is about the learner and the columns named, on these rows. It says nothing about how the rows came to be."
+    )
+    if result.rows is not None:
+        section = page.section("The rows")
+        shown = ", ".join(map(str, result.rows[:LISTED].tolist()))
+        section.prose("Numbers of the rows in the file, the first being 0: ", code(shown), ".")
+    return page
+
+
+def _plot(result: Robustness) -> Plot:
+    def draw(axes: Axes) -> None:
+        counts = [0, *(step.count for step in result.path)]
+        axes.plot(counts, [result.before, *(step.coefficient for step in result.path)], "o-", color=SERIES[0], ms=4.5)
+        if result.rows is not None and result.after is not None:
+            axes.plot([len(result.rows)], [result.after], "o", ms=12.0, mfc="none", mec=SERIES[0], mew=1.8)
+        low, high = axes.get_ylim()
+        if low <= 0.0 <= high:
+            axes.axhline(0.0, color=LIGHT["soft"], lw=1.4, ls="--")
+        axes.set_xlabel("rows removed")
+        axes.set_ylabel("distance from the rival" if result.names else "coefficient")
+        round_ticks(axes.xaxis, integer=True)
+        round_ticks(axes.yaxis)
+
+    return Plot("path", "Coefficient without the rows found", draw, 300.0, f"{len(result.path)} removals.")

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from superteach.cli import screen
-from superteach.cli.folder import new_folder
+from superteach.cli.folder import new_folder, page_of_stored
 from superteach.cli.goal import FROM_DATA, check_goal_name, is_file, load_goal, make_goal, positive_unsaid
 from superteach.cli.lines import warn
-from superteach.cli.report import page_of_stored
 from superteach.cli.request import Request, listed_in
 from superteach.coordinator import named, shares
 from superteach.coordinator.federation import Federation
@@ -236,12 +235,12 @@ def _counted(engine: DocumentEngine, result: Lesson) -> dict[str, int]:
 
 def _rehearse(request: Request, terms: Terms, student: Learner, settings: Settings) -> None:
     """Say what the lesson will take; nobody is asked anything."""
-    from superteach.cli import rehearsal
+    from superteach.cli.teach import rehearse, show_rehearsal
 
     wanted = _goal(request, _asked(request, settings), terms, student, settings)
     rows = sum(seat["rows"] for seat in terms.roster)
-    facts = rehearsal.rehearse(terms.names, len(terms.columns), rows, student, wanted, replace(settings), ROUND)
-    rehearsal.show(facts, request.as_json)
+    facts = rehearse(terms.names, len(terms.columns), rows, student, wanted, replace(settings), ROUND)
+    show_rehearsal(facts, request.as_json)
 
 
 def _show(request: Request, stored: Json, result: Lesson, lesson: LessonRecord) -> None:

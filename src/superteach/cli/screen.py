@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich import box
 from rich.console import Console
-from rich.live import Live
 from rich.progress import (
     BarColumn,
     Progress,
@@ -28,8 +26,7 @@ from superteach.cli.lines import say as say
 from superteach.exceptions import counted
 from superteach.lesson import Entry, Lesson
 from superteach.privacy import PRIVACY
-from superteach.report.markup import decimals, percent_of, size_text
-from superteach.report.words import STAGES
+from superteach.report.words import STAGES, decimals, percent_of, size_text
 from superteach.types import Label
 
 Watch = Callable[[Entry], None]
@@ -91,47 +88,12 @@ def activity(first: str) -> Iterator[Callable[[str], None]]:
         yield lambda words: bar.update(task, description=words)
 
 
-@contextmanager
-def stage_table(title: str) -> Iterator[Watch | None]:
-    """Show a table on a terminal that grows by stage, with rounds, bytes and seconds; nothing in a pipe."""
-    console = Console()
-    if not console.is_terminal:
-        yield None
-        return
-    stages: dict[str, list[float]] = {}
-    started = time.perf_counter()
-
-    def render() -> Table:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-        table.add_column("stage")
-        for heading in ("rounds", "sent", "received", "seconds"):
-            table.add_column(heading, justify="right")
-        for stage, (rounds, sent, received, seconds) in stages.items():
-            table.add_row(
-                STAGES.get(stage, stage), f"{rounds:.0f}", size_text(sent), size_text(received), f"{seconds:.2f}"
-            )
-        return table
-
-    with Live(render(), console=console, refresh_per_second=12) as live:
-
-        def watch(entry: Entry) -> None:
-            nonlocal started
-            now = time.perf_counter()
-            sums = stages.setdefault(entry.stage, [0.0, 0.0, 0.0, 0.0])
-            added = (1.0, entry.bytes_out, entry.bytes_in, now - started)
-            stages[entry.stage] = [have + more for have, more in zip(sums, added, strict=True)]
-            started = now
-            live.update(render())
-
-        yield watch
-
-
 def compare(lessons: dict[str, Lesson]) -> None:
     """Show lessons in a table, one line for each."""
     table = _table()
     table.padding = (0, 0 if sys.stdout.isatty() else 2, 0, 0)  # a terminal of eighty columns is enough
     table.add_column("", no_wrap=True)
-    for heading in ("rows", "|S|/N", "risk", "agreement", "rounds", "bytes", "seconds"):
+    for heading in ("rows", "share", "agreement", "risk", "rounds", "bytes", "seconds"):
         table.add_column(heading, justify="right")
     least = min(lesson.risk for lesson in lessons.values())
     for name, lesson in lessons.items():
@@ -139,8 +101,8 @@ def compare(lessons: dict[str, Lesson]) -> None:
             name,
             f"{lesson.size:,}",
             percent(lesson.fraction),
-            Text(f"{lesson.risk:.4g}", style="bold green" if lesson.risk == least else ""),
             f"{lesson.agreement:.4f}",
+            Text(f"{lesson.risk:.4g}", style="bold green" if lesson.risk == least else ""),
             f"{lesson.rounds:,}",
             size_text(lesson.bytes),
             f"{lesson.seconds:.2f}",
@@ -209,8 +171,13 @@ def _table(show_header: bool = True) -> Table:
 
 
 def _print(table: Table) -> None:
-    # A pipe has no width to fit into: columns are never cut there.
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    if sys.stdout.isatty():
+        Console().print(table)
+        return
+    console = Console(width=200)  # a pipe has no width to fit into: columns are never cut there
+    with console.capture() as text:
+        console.print(table)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in text.get().splitlines())
 
 
 def percent(share: float) -> str:

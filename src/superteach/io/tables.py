@@ -63,9 +63,9 @@ def read_pool(
     return Pool(tuple(parts), columns, tuple(files), tuple(numbers))
 
 
-def read_columns(name: str, path: Path, column: str | None = None) -> dict[str, Raw]:
+def read_columns(name: str, path: Path, column: str | None = None, encoding: str = "utf-8") -> dict[str, Raw]:
     """Read every column of a teacher's file as it is there, or the one named `column`."""
-    source = open_file(name, path)
+    source = open_file(name, path, encoding)
     if column is not None and column not in source.columns:
         raise DataError(f"{source.called} has no column {column!r}; it has {listed(list(source.columns))}")
     table = source.read(source.columns if column is None else [column])

@@ -1,4 +1,4 @@
-"""Pages: a template filled with sections, tables and figures, in one HTML file that needs nothing else.
+"""Pages, that of a lesson among them: a template filled with text, tables and figures, in one HTML file that needs no other.
 
     page = Page("Two methods", lede="Ten trials each.")
     section = page.section("Risk")
@@ -13,21 +13,29 @@ Jinja escapes all text; numbers are shown short and kept exactly in <data value=
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from superteach.exceptions import counted
+from superteach.exceptions import SettingError, counted, shorten
 from superteach.io.atomic import write_text
-from superteach.report import markup
+from superteach.privacy import PRIVACY
+from superteach.report import plots, words
 from superteach.report.plots import DARK, LIGHT, Plot
-from superteach.types import is_number
+from superteach.report.words import clean, decimals, percent_of, percent_text, short, size_text, unlike
+from superteach.types import Foreign, is_number
+
+if TYPE_CHECKING:
+    from superteach.lesson import Lesson
 
 
 @dataclass
@@ -127,7 +135,7 @@ class Page:
 
 def render(template: str, **context: object) -> str:
     """Fill a template of this package."""
-    return markup.clean(_environment().get_template(template).render(context))
+    return clean(_environment().get_template(template).render(context))
 
 
 @cache
@@ -140,7 +148,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    written = (markup.agreement, markup.code, markup.name, markup.number, markup.percent, markup.setting, markup.size)
+    written = (agreement, code, name, number, percent, setting, size)
     for write in (*written, counted, cell, kinds):
         environment.filters[write.__name__] = write
     return environment
@@ -148,7 +156,7 @@ def _environment() -> Environment:
 
 def cell(value: object) -> object:
     """Write a cell of a table: numbers short, with the exact one behind."""
-    return markup.number(value) if value is None or is_number(value) else value
+    return number(value) if value is None or is_number(value) else value
 
 
 def kinds(rows: Sequence[Sequence[object]]) -> list[str]:
@@ -175,4 +183,166 @@ def _style() -> Markup:
 
 def _unique(words: str, default: str, taken: Sequence[str]) -> str:
     """Make a name of letters, digits and hyphens that is not `taken` yet."""
-    return markup.unlike(re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-") or default, taken)
+    return unlike(re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-") or default, taken)
+
+
+# Text as HTML ----------------------------------------------------------------------------------------------------------
+
+
+def strong(text: object) -> Markup:
+    """Stress a phrase."""
+    return Markup("<strong>{}</strong>").format(text)
+
+
+def code(text: object) -> Markup:
+    """Write what is to be typed, or stands in a file."""
+    return Markup("<code>{}</code>").format(text)
+
+
+def name(text: object) -> Markup:
+    """Write a name that somebody else chose: it cannot turn the direction of the text around it."""
+    return Markup("<bdi>{}</bdi>").format(text)
+
+
+def _data(text: str, value: float | int) -> Markup:
+    return Markup('<data value="{}">{}</data>').format(repr(value), text)
+
+
+def number(value: float | int | None, digits: int = 4) -> Markup:
+    """Write a number to read, with the exact one behind it: <data value="0.12345678">0.1235</data>."""
+    if value is None or not math.isfinite(value):
+        return Markup("–")
+    exact: float = value.item() if isinstance(value, np.generic) else value
+    return _data(short(exact, digits), exact)
+
+
+def percent(share: float, digits: int = 3) -> Markup:
+    """Write a share as a percentage, with the exact share behind it."""
+    return _data(percent_text(share, digits), float(share))
+
+
+def agreement(share: float, classifies: bool) -> Markup:
+    """Write how much of the goal's predictions a model shares: 100 % of labels, or r² of 1, mean all."""
+    if not math.isfinite(share):
+        return Markup("–")
+    text = percent_of(share) if classifies else decimals(share)
+    return _data(text.replace(" ", "\u202f").replace("-", "\u2212"), float(share))
+
+
+def size(count: int) -> Markup:
+    """Write a count of bytes, with the exact count behind it."""
+    return _data(size_text(count).replace(" ", "\u202f"), int(count))
+
+
+def setting(value: object) -> object:
+    """Write the value of a setting."""
+    if value is None:
+        return "default"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return " to ".join(short(end, 6) for end in value)
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) < 10_000_000):  # longer ones are seeds
+        return number(value, 6)
+    return str(value)
+
+
+# The page of a lesson --------------------------------------------------------------------------------------------------
+
+
+def page_of(
+    lesson: Lesson,
+    *,
+    title: str = "Lesson report",
+    against: Foreign = None,
+    columns: Sequence[str] | None = None,
+    target: str | None = None,
+    contributions: Mapping[str, int] | None = None,
+    held: Mapping[str, int] | None = None,
+) -> Page:
+    """Everything a colleague needs to judge a lesson, and to repeat it.
+
+    `against` sets other lessons beside it: one, several, or by name. `contributions`, chosen rows by teacher, and `held`,
+    rows by teacher, are shown where the caller has them: the lesson itself has only sums.
+    """
+    names = _columns(lesson, columns)
+    chosen = _counts(lesson, contributions, "contributions")
+    owned = _counts(lesson, held, "held")
+    lessons = _beside(lesson, against)
+    about = f"Predicting {target}. " if target else ""
+    made = lesson.versions.get("superteach", "")
+    page = Page(
+        title,
+        f"{about}Rows chosen from private data, so that a learner trained on them alone learns a given model.",
+        f"Made by superteach {made}. This file is complete: it loads nothing and runs nothing.",
+        "lesson.html.j2",
+    )
+    spread = lesson.spread_of_coefficients
+    drawn: dict[str, plots.Plot | None] = {}
+    if lesson.delivered:
+        drawn = {
+            "sizes": plots.sizes_plot(lessons),
+            "objective": plots.objective_plot(lessons),
+            "approach": plots.approach_plot(lessons),
+            "coefficients": plots.coefficients_plot(lesson, names),
+            "standardised": plots.coefficients_plot(lesson, names, spread) if np.isfinite(spread).any() else None,
+        }
+    drawn["teachers"] = None if chosen is None else plots.teachers_plot(lesson.teachers, chosen, owned)
+    page.context = {
+        "lesson": lesson,
+        "lessons": lessons,
+        "names": names,
+        "chosen": chosen,
+        "held": owned,
+        "spread": spread,
+        "shown": plots.farthest(lesson) if lesson.delivered else [],
+        "plots": {key: page.add(plot) for key, plot in drawn.items() if plot is not None},
+        "words": words,
+        "privacy_means": PRIVACY.get(lesson.privacy, ""),
+    }
+    return page
+
+
+def notebook_html(lesson: Lesson) -> str:
+    """Write what a notebook shows of a lesson: its verdict, and its model beside the others."""
+    return render("notebook.html.j2", lesson=lesson)
+
+
+def _columns(lesson: Lesson, columns: Sequence[str] | None) -> list[str]:
+    width = lesson.coef.shape[-1]
+    if isinstance(columns, str):
+        raise SettingError(f"columns={columns!r} is a text; give a list with a name for each of {width} columns")
+    named = [f"x{place}" for place in range(1, width + 1)] if columns is None else [str(one) for one in columns]
+    if len(named) != width:
+        raise SettingError(f"columns names {counted(len(named), 'columns')}, the lesson has {width}; name each of them")
+    return words.coefficients(lesson, named)
+
+
+def _counts(lesson: Lesson, counts: Mapping[str, int] | None, what: str) -> list[int] | None:
+    if counts is None:
+        return None
+    missing = [teacher for teacher in lesson.teachers if teacher not in counts]
+    if missing or len(counts) != len(set(lesson.teachers)):
+        seen = f"has nothing for {missing[0]!r}" if missing else f"names {counted(len(counts), 'teachers')}"
+        raise SettingError(f"{what} {seen}; give one count for each of {counted(len(lesson.teachers), 'teachers')}")
+    listed = [int(counts[teacher]) for teacher in lesson.teachers]
+    whole = {"contributions": lesson.size, "held": lesson.pool_rows}[what]
+    if sum(listed) != whole:
+        raise SettingError(
+            f"{what} add up to {counted(sum(listed), 'rows')}, the lesson has {whole}; give this lesson's counts"
+        )
+    return listed
+
+
+def _beside(lesson: Lesson, against: Foreign) -> dict[str, Lesson]:
+    """Name the lesson, then the lessons it is set against, each by words of its own."""
+    alone = isinstance(against, type(lesson) | str) or not isinstance(against, Iterable)
+    several = [] if against is None else [against] if alone else against
+    pairs = several.items() if isinstance(several, Mapping) else [(None, other) for other in several]
+    named = {lesson.words.label: lesson}
+    for label, other in pairs:
+        if not isinstance(other, type(lesson)):
+            seen = shorten(repr(against), 60)
+            raise SettingError(f"against={seen} must be a Lesson, a list of them, or a dict by name")
+        named[unlike(other.words.label if label is None else str(label), named, "{}, {}")] = other
+    return named

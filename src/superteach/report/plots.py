@@ -17,7 +17,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from superteach.io.atomic import write_bytes
-from superteach.report.markup import clean, percent_text, power, short
+from superteach.report.words import clean, percent_text, power, short
 from superteach.types import Array
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def _rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def sizes_plot(lessons: Mapping[str, Lesson]) -> Plot | None:
-    """Draw the distance to the goal along |S|/N, the chosen size ringed; None where only one size was looked at."""
+    """Draw the distance to the goal by size of the lesson, that chosen ringed; None where only one was looked at."""
     if sum(len(lesson.path) for lesson in lessons.values()) < 2:
         return None
     own = next(iter(lessons.values()))
@@ -312,7 +312,7 @@ def sizes_plot(lessons: Mapping[str, Lesson]) -> Plot | None:
                     max(value, _LEAST), color=LIGHT["soft"], lw=1.4, ls=dashes, label=f"{name}: {short(value, 3)}"
                 )
         axes.set_xlim(right=1.15)
-        _lines(axes, "rows in the lesson, |S|/N", f"distance of {measure}", percent=True)
+        _lines(axes, "rows in the lesson, share of all", f"distance of {measure}", percent=True)
 
     about = f"{len(own.path)} sizes, from {percent_text(own.path[0].fraction)} of the rows on."
     return Plot("sizes", "Distance to the goal by size of the lesson", draw, 320.0 + 18.0 * len(lessons), about)

@@ -1,9 +1,11 @@
-"""A lesson in plain sentences."""
+"""A lesson in plain sentences, and numbers, shares and names as people read them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +13,6 @@ import numpy as np
 from superteach.exceptions import counted
 from superteach.losses.multioutput import EVERY_LOSS
 from superteach.protocol.queries import QUERIES, AskMoments, AskValues
-from superteach.report.markup import decimals, percent_of, percent_text
 from superteach.types import Array, Json
 
 if TYPE_CHECKING:
@@ -218,3 +219,73 @@ def recipe(lesson: Lesson) -> str:
         f"teacher = SuperTeacher(\n{lines})\n"
         "teacher.fit(X, y, groups=owner)  # the rows, their targets, and who owns each\n"
     )
+
+
+# Numbers and names -----------------------------------------------------------------------------------------------------
+
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Characters that HTML, XML or UTF-8 cannot hold."""
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def short(value: float | int, digits: int = 4) -> str:
+    """Write a number as a person does: 1,234, 0.1235, 8.1 × 10⁻⁷."""
+    if isinstance(value, int):
+        return f"{value:,}".replace("-", "\u2212")
+    if value == 0.0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e6:
+        return power(value, digits)
+    # Significant digits: whole numbers keep all of theirs.
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return text.replace("-", "\u2212")
+
+
+def power(value: float, digits: int = 3) -> str:
+    """Write a number with a power of ten; 10⁻³ where the mantissa is 1."""
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    if "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    raised = f"10{str(int(exponent)).translate(_RAISED)}"
+    sign, mantissa = ("\u2212", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    return sign + (raised if mantissa == "1" else f"{mantissa}\u202f×\u202f{raised}")
+
+
+def percent_text(share: float, digits: int = 3) -> str:
+    """Write a share as a percentage."""
+    return f"{100.0 * share:.{digits}g}\u202f%"
+
+
+def decimals(share: float, scale: float = 1.0) -> str:
+    """Write a number near 1 with as many digits as tell it from 1."""
+    if not math.isfinite(share):
+        return "–"
+    miss = scale * abs(1.0 - share)
+    digits = max(2 if scale == 1.0 else 1, -math.floor(math.log10(miss))) if miss else 0
+    return f"{round(scale * share, digits) + 0.0:.{digits}f}"
+
+
+def percent_of(share: float) -> str:
+    """Write a share as a percentage; 100 % means all."""
+    return f"{decimals(share, 100.0)} %"
+
+
+def size_text(count: float) -> str:
+    """Write a count of bytes in B, kB, MB or GB."""
+    power = min(int(math.log10(max(count, 1.0)) / 3.0), 3)
+    return f"{count / 1000.0**power:.{min(power, 1)}f} {('B', 'kB', 'MB', 'GB')[power]}"
+
+
+def clean(text: str) -> str:
+    """Replace characters that HTML, XML or UTF-8 cannot hold."""
+    return _UNSEEN.sub("\ufffd", text)
+
+
+def unlike(name: str, taken: Container[str], form: str = "{}-{}") -> str:
+    """Return a name that is not `taken`: itself, or with the first number from 2 on that makes it one."""
+    if name not in taken:
+        return name
+    return next(other for number in count(2) if (other := form.format(name, number)) not in taken)
