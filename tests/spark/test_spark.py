@@ -114,7 +114,7 @@ def test_a_killed_process_changes_nothing(who, frame, oracle, processes, caplog)
     killed = []
 
     def kill(entry):
-        if entry.query == "Include" and not killed:
+        if entry.query == "Thin" and not killed:
             ids = processes()
             assert len(ids) == 2
             killed.append(ids[0][0 if who == "worker" else 1])

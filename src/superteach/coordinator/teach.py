@@ -114,8 +114,7 @@ def _with_sums(
     given, unseen = raw_goal, 0
     if not isinstance(wanted, MovableGoal):
         raw_goal, unseen = _as_learned(problem, raw_goal)
-    # Curvatures of several outputs are dear, and a fit from a goal nearby needs few of them.
-    pool = problem.fit_pool(problem.scaling.inside(raw_goal) if student.outputs > 1 else None)
+    pool = problem.fit_pool(problem.scaling.inside(raw_goal))
     check_length(raw_goal, problem)
 
     def walked(goal: Array) -> tuple[Chooser, path.Walk]:

@@ -160,20 +160,29 @@ def _odds(
 
 def include(teacher: Teacher, query: queries.Include, state: State, turn: Turn) -> Answer:
     """Give rows their inclusion probabilities."""
+    chance = _probabilities(state, query.dual)
+    return replace(state, probabilities=chance), np.array([float(chance.sum())])
+
+
+def _probabilities(state: State, dual: Array) -> PerRow:
+    """b_j of the rows sampled at dual variables."""
     sample: Sample = known(state.sample, "rows sampled")
     chance = sample.rows.empty(sample.rows.count)
     for where, block in sample.rows.blocks(state.scaling):
         lifted = LiftedBlock(block, sample.slope[..., where])
-        chance[where] = sigmoid(sample.odds[where] + lifted.times(query.dual))
-    return replace(state, probabilities=chance, undecided=None), np.array([float(chance.sum())])
+        chance[where] = sigmoid(sample.odds[where] + lifted.times(dual))
+    return chance
 
 
 def candidates(teacher: Teacher, query: queries.Candidates, state: State, turn: Turn) -> Answer:
     """Show the rows that the probabilities leave undecided."""
     most = query.most // turn.teachers
-    rest, vectors, chance, total = _undecided(teacher, state, query.metric, query.idle, query.thin, most, query.seed)
+    chance = _probabilities(state, query.dual)
+    rest, vectors, likely, total = _undecided(
+        teacher, state, chance, query.metric, query.idle, query.thin, most, query.seed
+    )
     header = np.concatenate([[len(rest.certain), len(rest.idle)], total])
-    reply = np.concatenate([header, np.column_stack([vectors, chance]).ravel()])
+    reply = np.concatenate([header, np.column_stack([vectors, likely]).ravel()])
     return replace(state, undecided=rest), reply
 
 
@@ -206,7 +215,7 @@ def select(teacher: Teacher, query: queries.Select, state: State, turn: Turn) ->
 
 def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn: Turn) -> Answer:
     """Round to this teacher's own sum of probabilities, without a word to anybody."""
-    chance = known(state.probabilities, "inclusion probabilities")
+    chance = _probabilities(state, query.dual)
     sample: Sample = known(state.sample, "rows sampled")
     everywhere = known(state.gradients, "gradients").bins
     bins = everywhere if sample.index is None else everywhere[sample.index]
@@ -215,7 +224,7 @@ def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn:
     counted = rounding.counted(aside, float((chance * (1.0 - chance)).sum()))
     limit = rounding.most_candidates(query.metric)
     rest, vectors, likely, certain = _undecided(
-        teacher, state, query.metric, idle, rounding.thinning(size), limit, query.seed
+        teacher, state, chance, query.metric, idle, rounding.thinning(size), limit, query.seed
     )
     target = _sum_of(sample, state, query.metric, None, chance)
     chosen = round_own(query, turn, vectors, likely, target - certain, size, rest, counted)
@@ -261,10 +270,9 @@ def envelope(teacher: Teacher, query: queries.Envelope, state: State, turn: Turn
 
 
 def _undecided(
-    teacher: Teacher, state: State, metric: Array, idle: int, thinning: float, most: int, seed: int
+    teacher: Teacher, state: State, chance: PerRow, metric: Array, idle: int, thinning: float, most: int, seed: int
 ) -> tuple[Undecided, Matrix, Array, Array]:
     """Rows that the probabilities leave undecided, thinned; their vectors and probabilities; Σ M g_j over certain rows."""
-    chance = known(state.probabilities, "inclusion probabilities")
     sample: Sample = known(state.sample, "rows sampled")
     everywhere = known(state.gradients, "gradients").bins
     bins, xp = everywhere if sample.index is None else everywhere[sample.index], namespace(chance)

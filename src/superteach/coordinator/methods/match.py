@@ -185,9 +185,8 @@ class Matcher(Search):
         federation.stage = "relaxation"
         relaxed = self._relax(self._goal, self._target(self._goal, size), self._metric(size), size, seed, thin=True)
         proof = None if relaxed.choice.met else self._proof(relaxed, size)
-        if not relaxed.choice.met and proof is None and relaxed.choice.freedom <= len(relaxed.metric) + 1:
-            relaxed, proof = self._harder(relaxed, size, seed)
-        self._include(relaxed, size)
+        if not relaxed.choice.met:
+            self._include(relaxed, size)
         if near and proof is not None and not problem.wide:
             federation.stage = "approach"
             relaxed, risks = self._approach(relaxed, size, seed)
@@ -218,28 +217,19 @@ class Matcher(Search):
         size: int,
         seed: int,
         thin: bool | None = False,
-        options: relaxation.RelaxationOptions = relaxation.DEFAULT,
     ) -> Relaxed:
         """Solve the relaxed problem for gradients at a model."""
-        solver: Newton | LBFGS = Newton(max_steps=options.steps)
+        steps = relaxation.DEFAULT.steps
+        solver: Newton | LBFGS = Newton(max_steps=steps)
         wide, curved = self._problem.wide, isinstance(self._problem.solver, Curved)
         if curved:
-            solver = Curved(max_steps=(3 if wide else 4) * options.steps)
+            solver = Curved(max_steps=(3 if wide else 4) * steps)
         elif wide:
-            solver = LBFGS(max_steps=10 * options.steps)
+            solver = LBFGS(max_steps=10 * steps)
         outputs = self._problem.learner.outputs if curved and wide else 1
         rows = FederatedRows(self._problem.federation, model, metric, seed, outputs, sketched=curved)
         rough = curved and outputs == 1
-        return Relaxed(relax(rows, metric, target, size, solver, thin, rough, options), metric)
-
-    def _harder(self, relaxed: Relaxed, size: int, seed: int) -> tuple[Relaxed, Proof | None]:
-        """Few rows leave little freedom: harder levels may prove, or meet, what softer ones do not."""
-        target, metric = self._target(self._goal, size), relaxed.metric
-        hard = replace(relaxation.DEFAULT, freedom=0.0)
-        harder = self._relax(self._goal, target, metric, size, seed, False, hard)
-        if harder.choice.met:
-            return harder, None
-        return self._relax(self._goal, target, metric, size, seed), self._proof(harder, size)
+        return Relaxed(relax(rows, metric, target, size, solver, thin, rough), metric)
 
     def _include(self, relaxed: Relaxed, size: int) -> None:
         """Give rows their probabilities; the last dual variable is put right where these do not add up to `size`."""
@@ -284,9 +274,9 @@ class Matcher(Search):
     def _proof(self, relaxed: Relaxed, size: int) -> Proof | None:
         """A proof that no lesson of this size teaches the goal, nor any model within a radius; None: there is none."""
         if size not in self._proofs:  # it is there where another search with other random numbers found it
-            unseen = self._problem.without_unseen
-            points = [np.append(unseen(dual[:-1]), dual[-1]) for dual in reversed(relaxed.choice.duals)]
-            proof = proofs.prove(self._problem, self._goal, size, points, relaxed.metric, search=True)
+            dual = relaxed.choice.dual
+            point = np.append(self._problem.without_unseen(dual[:-1]), dual[-1])
+            proof = proofs.prove(self._problem, self._goal, size, point, relaxed.metric, search=True)
             if proof is None:
                 return None
             self._proofs[size] = proof
@@ -360,11 +350,11 @@ class Matcher(Search):
         choice, metric = relaxed
         federation = self._problem.federation
         if not self._together or metric.ndim == 1:
-            return federation.sum(queries.RoundAlone(metric, seed))
+            return federation.sum(queries.RoundAlone(metric, choice.dual, seed))
         # A search that is repeated shall not find the same rows again: fewer take part, other ones each time.
         thin = rounding.THIN if again else rounding.thinning(size)
         most = rounding.most_candidates(metric)
-        shown = federation.gather(queries.Candidates(metric, choice.idle, thin, most, seed))
+        shown = federation.gather(queries.Candidates(metric, choice.dual, choice.idle, thin, most, seed))
         vectors = np.concatenate([one.vectors for one in shown])
         chance = np.concatenate([one.probabilities for one in shown])
         idle = tuple(one.idle for one in shown)

@@ -48,14 +48,14 @@ class Thin(Number):
 
 
 class Include(Number):
-    """Give row j the inclusion probability b_j = σ(z_j + u'(g_j, 1))."""
+    """Give row j the inclusion probability b_j = σ(z_j + u'(g_j, 1)), by which sums over "likely" rows are weighted."""
 
     dual: Array
     """u."""
     broadcast = "d + 1 dual variables"
     exposure = "the sum of the inclusion probabilities of the rows sampled"
     over = "sampled"
-    changes = ("probabilities", "undecided")
+    changes = ("probabilities",)
     sensitivity = Sensitivity(1.0, "a probability is at most 1")
 
 
@@ -74,9 +74,11 @@ class CandidateRows(NamedTuple):
 
 
 class Candidates(Query[CandidateRows]):
-    """Show the rows that their probabilities leave undecided, thinned: each as (M g_j, b_j)."""
+    """Show the rows that probabilities σ(z_j + u'(g_j, 1)) leave undecided, thinned: each as (M g_j, b_j)."""
 
     metric: Array
+    dual: Array
+    """u."""
     idle: int
     """Rows of lower bins stay out: their gradients are nothing."""
     thin: float
@@ -84,7 +86,7 @@ class Candidates(Query[CandidateRows]):
     most: int
     """Candidates of all teachers together, at most."""
     seed: int
-    broadcast = "a d × d matrix, a length, a seed"
+    broadcast = "a d × d matrix, d + 1 dual variables, a length, a seed"
     reply = "2 + d sums, and 1 + d numbers per candidate"
     exposure = "gradient and probability of every candidate: the row, to whoever knows the goal"
     over = "sampled"
@@ -144,11 +146,13 @@ class Select(Sized):
 
 
 class RoundAlone(Sized):
-    """Round your own rows to your own sum of probabilities, by yourself."""
+    """Round your own rows to your own sum of probabilities σ(z_j + u'(g_j, 1)), by yourself."""
 
     metric: Array
+    dual: Array
+    """u."""
     seed: int
-    broadcast = "a d × d matrix or its diagonal, a seed"
+    broadcast = "a d × d matrix or its diagonal, d + 1 dual variables, a seed"
     sensitivity = ENTANGLED
 
 
