@@ -16,7 +16,7 @@ from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Squared
 from superteach.optim import Newton
 from superteach.optim.problem import DualProblem
-from superteach.protocol.queries import BlockRound, BlockSums, Prepare
+from superteach.protocol.queries import BlockRound, Offers, Prepare
 from superteach.types import Array
 from superteach_lab.fit import fitted
 
@@ -98,7 +98,7 @@ class ErrataPool:
         for _ in range(rounds):
             beta = (1.0,) * len(self.engine.names)
             query = BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, beta)
-            sums: BlockSums = self.told.sum(query)
+            sums: Offers = self.told.sum(query)
             values.append(sums.objective + problem.pull(sums.aggregate / problem.ridge))
             alpha = np.concatenate([state.alpha for state in self.engine.states() if state.alpha is not None])
             model = reduce(model, sums.aggregate, alpha)

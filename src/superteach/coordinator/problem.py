@@ -32,13 +32,11 @@ from superteach.types import Array
 
 NEWTON_WIDTH = 500
 """Models wider than this, all outputs together, are solved by L-BFGS, unless a solver is given. On digits (650 coefficients)
-Newton takes 25 times as long as L-BFGS, and its lessons are no nearer."""
+Newton takes 25 times as long as L-BFGS, and its lessons are no nearer. Of several outputs, up to this width each, L-BFGS
+begins at a curvature: on digits lessons take half the time that they take by L-BFGS alone."""
 ONE_OUTPUT = 1_000
 """The same for models of one output. With 681 columns, most of them dummies, L-BFGS ends below random rows in 50 s; Newton
 in 6 s, above them."""
-CURVED_WIDTH = 500
-"""Up to this width of one output, models of several are solved by L-BFGS that begins at a curvature: a matrix for each
-output, as large as Newton's largest. On digits lessons take half the time that they take by L-BFGS alone."""
 DEPENDENT = 1e-11
 """Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
 CANCELLED = 1e-10
@@ -215,6 +213,7 @@ class FederatedProblem:
         """g'H⁻¹g of the learner's objective on all rows: twice what Newton's step from a point promises to lower it by."""
         penalty = ridge_penalty(self.learner.penalty(self.rows), self.width, self.learner.free_intercept)
         sums = self.losses.moments(point, 2)
+        assert sums.curvature is not None
         gradient = metric_of(sums.curvature + np.diag(penalty.diagonal)) @ (sums.gradient + penalty.gradient(point))
         return float(gradient @ gradient)
 
@@ -280,7 +279,7 @@ def setup(federation: Federation, learner: Learner, solver: object, standardize:
     check(prepared.size)
     problem = FederatedProblem(federation, learner, scaling, rows, LBFGS(), prepared.squares / rows, prepared.costs)
     problem.solver = solver if isinstance(solver, LBFGS) else LBFGS() if problem.wide else Newton()
-    if solver is None and learner.outputs > 1 and learner.ridge and problem.width <= CURVED_WIDTH * learner.outputs:
+    if solver is None and learner.outputs > 1 and learner.ridge and problem.width <= NEWTON_WIDTH * learner.outputs:
         problem.solver = Curved(apart=problem.wide)
     if not learner.ridge:
         if problem.wide:

@@ -14,9 +14,6 @@ from superteach.selection import certificate
 from superteach.selection.certificate import Ball, Envelope, Envelopes
 from superteach.types import Array
 
-FARTHEST = 2.0
-"""Lengths of the goal up to which a radius is looked for."""
-
 
 class Proof(NamedTuple):
     """A unit direction (v, c), by how much it proves the goal out of reach, and the radius around it that it proves."""
@@ -73,7 +70,8 @@ def prove(problem: FederatedProblem, goal: Array, size: int, point: Array, basis
     own = certificate.margin(plain, direction, ask)
     if own <= 0.0:
         return None
-    most = FARTHEST * problem.distance(0.0 * goal, goal) if ball is not None else 0.0
+    # No radius is looked for beyond the model 0, near which rows that all but fit it end.
+    most = problem.distance(0.0 * goal, goal) if ball is not None else 0.0
     if not most:
         return Proof(direction, own, 0.0)
     best = Proof(direction, own, certificate.radius(plain, direction, ask, 0.0, most))

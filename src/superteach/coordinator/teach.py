@@ -28,7 +28,7 @@ from superteach.goals import (
 )
 from superteach.learner import Learner
 from superteach.lesson import Lesson
-from superteach.protocol.queries import ChosenCost, Recall, Sample, Size
+from superteach.protocol.queries import Census, Recall, Sample, Size
 from superteach.settings import Settings, SettingsDict
 from superteach.types import Array
 
@@ -147,7 +147,7 @@ def _with_sums(
             agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
             reason = "no search came nearer than as many random rows, which are the lesson"
             outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0), optimal=False)
-    cost: float | None = federation.sum(ChosenCost()) if problem.costs else None
+    cost = federation.sum(Census("chosen", costs=True)).cost if problem.costs else None
     return replace(
         _unmeasured(federation, student, raw_goal, walk.point.size, problem.rows, outcome, settings, started),
         model=student.shaped(problem.scaling.raw(walk.model)),

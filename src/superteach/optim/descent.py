@@ -15,9 +15,7 @@ from superteach.types import Array, is_number, is_whole
 Direction = Callable[[Array, Moments], Array]
 
 _STEPS = 2.0 ** -np.arange(-2.0, 9.0)
-"""Step lengths of the first line search, 4 down to 2⁻⁸, all asked for in one round."""
-_NEARBY = 2.0 ** -np.arange(-3.0, 2.0)
-"""Later ones, as multiples of the last: lengths seldom change by more from step to step."""
+"""Step lengths of a line search, 4 down to 2⁻⁸, all asked for in one round."""
 _ARMIJO = 1e-4
 """Share of the decrease along the slope that a step must reach."""
 _FLOOR = "float64 allows no further step"
@@ -59,7 +57,6 @@ def descend(
     # Whether a full step may be tried without a search. Newton's first one nearly always holds, but not in the
     # paper's dual, where the way from 0 is long.
     trusted = (order == 2 or curved) and not function.cautious
-    steps = _STEPS
     for step in range(max_steps + 1):
         reason = stop(point, sums, here)
         if reason:
@@ -75,14 +72,13 @@ def descend(
             if _holds(here, there, slope):
                 point, sums, here = point + direction, next_sums, there
                 continue
-        length = _search(function, point, direction, here.value, slope, steps)
+        length = _search(function, point, direction, here.value, slope)
         if length is None:
             return Solution(point, sums, step, False, _FLOOR)
         next_sums, there = function.moments(point + abs(length) * direction, order)
         if length < 0.0 and not _flatter(here, there):
             return Solution(point, sums, step, False, _FLOOR)
         trusted = abs(length) >= 0.5
-        steps = np.minimum(abs(length), 0.25) * _NEARBY
         point, sums, here = point + abs(length) * direction, next_sums, there
     return Solution(point, sums, max_steps, False, f"the limit of {max_steps} steps was reached")
 
@@ -106,7 +102,7 @@ def _flatter(here: Moments, there: Moments) -> bool:
     return bool(np.linalg.norm(there.gradient) < np.linalg.norm(here.gradient))
 
 
-def _search(function: Smooth, point: Array, direction: Array, value: float, slope: float, first: Array) -> float | None:
+def _search(function: Smooth, point: Array, direction: Array, value: float, slope: float) -> float | None:
     """Return the best of a batch of step lengths; try shorter batches if none of the first will do.
 
     At the bottom of float64 values no longer tell one step from another; then the full step is returned
@@ -114,7 +110,7 @@ def _search(function: Smooth, point: Array, direction: Array, value: float, slop
     """
     if not _tells(slope, value):
         return -1.0
-    steps = first
+    steps = _STEPS
     for _ in range(4):
         values = function.values(point, direction, steps)
         values = np.where(np.isfinite(values), values, np.inf)

@@ -40,7 +40,8 @@ def _newton_direction(point: Array, here: Moments) -> Array:
         )
     # Scaled to a diagonal of ones, so that the units of columns do not matter.
     spread = np.sqrt(np.maximum(np.diag(curvature), 0.0))
-    scale = np.where(spread > 0.0, 1.0 / np.where(spread > 0.0, spread, 1.0), 1.0)
+    curved = spread > 1e-150  # below, squares of scales overflow
+    scale = np.where(curved, 1.0 / np.where(curved, spread, 1.0), 1.0)
     scaled, gradient = curvature * np.outer(scale, scale), here.gradient * scale
     # LAPACK by hand: on a matrix this small SciPy's checks, done above, cost ten times the factorisation.
     factor, failed = linalg.lapack.dpotrf(scaled)

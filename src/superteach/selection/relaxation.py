@@ -37,9 +37,9 @@ DIGITS = 40
 class RelaxationOptions:
     """Numbers that decide the relaxed choice. What each is worth is in the ablation table of the docs."""
 
-    softness: float = 1e-8
-    """δ, in units in which a usual row has the length 1/√n. A path of four levels down to 1e-10 asked two rounds more, and
-    ended no nearer."""
+    softness: tuple[float, ...] = (1e-8, 1e-4)
+    """δ, in units in which a usual row has the length 1/√n: next to none, which meets the goal or proves that it is out of
+    reach; then one that leaves rounding some freedom. A path of four levels asked two rounds more, and ended no nearer."""
     met: float = 0.01
     """Part of a usual row's length that probabilities may leave: rounding absorbs it."""
     thin: float = 0.125
@@ -85,6 +85,8 @@ class Relaxation:
 
     dual: Array
     """u, in units of (g_j, 1)."""
+    direction: Array
+    """u at the least δ: what proves a goal out of reach."""
     met: bool
     """Whether probabilities meet the target."""
     target: Array
@@ -186,11 +188,12 @@ def relax(
     rough: bool = False,
     options: RelaxationOptions = DEFAULT,
     start: Array | None = None,
+    reachable: bool = True,
 ) -> Relaxation:
     """Find probabilities for `size` rows with gradients that add up to `target` (in units of g), or come near it.
 
     `metric` is M, or its diagonal. With `thin` rows of small probability are sampled first, and all rows take part where
-    those do not meet the target (None: not even then).
+    those do not meet the target (None: not even then). Of a target that is not `reachable` the last softness alone is asked.
     """
     counts = rows.lengths()
     odds = prior(counts, size, len(metric) + 1, options.ladder)
@@ -202,25 +205,31 @@ def relax(
     few = thin is not False and stay < 0.5 * counts.sum()
     thinned = rows.thin(odds, options.thin if few else 0.0) < counts.sum()
     unit = 1.0 / (usual * np.sqrt(size))
-    function = _Scaled(rows.sums(rough), metric, target, size, unit, options.softness)
-    enough, wanted = options.met / np.sqrt(size), function.wanted
+    sums_of_rows, enough = rows.sums(rough), options.met / np.sqrt(size)
+    direction: Array | None = None
+    for softness in options.softness if reachable else options.softness[-1:]:
+        function = _Scaled(sums_of_rows, metric, target, size, unit, softness)
 
-    def stop(here: Array, sums: Moments, whole: Moments) -> str | None:
-        left = float(np.linalg.norm(whole.gradient))
-        return "near" if left <= max(0.1 * options.softness * np.linalg.norm(here[:-1]), 0.5 * enough) else None
+        def stop(here: Array, sums: Moments, whole: Moments, softness: float = softness) -> str | None:
+            left = float(np.linalg.norm(whole.gradient))
+            return "near" if left <= max(0.1 * softness * np.linalg.norm(here[:-1]), 0.5 * enough) else None
 
-    solution = solver.minimise(function, np.zeros(len(metric) + 1) if start is None else start, stop)
-    point, sums = solution.point, solution.sums
-    if sums.curvature is None and rough and metric.ndim == 2:
-        sums = function.moments(point, 2)[0]
-    met = bool(np.linalg.norm(sums.gradient - wanted) <= enough)
-    if not met and thinned and thin:  # rows left out by sampling may make up for what these cannot
-        begun = point if solver.gradients_only else None
-        return relax(rows, metric, target, size, solver, False, rough, options, begun)
-    dual, total = function.dual(point), sums.gradient[:-1] / unit
+        solution = solver.minimise(function, np.zeros(len(metric) + 1) if start is None else start, stop)
+        point, sums = solution.point, solution.sums
+        if sums.curvature is None and rough and metric.ndim == 2:
+            sums = function.moments(point, 2)[0]
+        dual, wanted = function.dual(point), function.wanted
+        direction = dual if direction is None else direction
+        met = bool(np.linalg.norm(sums.gradient - wanted) <= enough)
+        if met:
+            break
+        if thinned and thin:  # rows left out by sampling may make up for what these cannot
+            begun = point if solver.gradients_only else None
+            return relax(rows, metric, target, size, solver, False, rough, options, begun)
+    assert direction is not None
     freedom = np.inf if sums.curvature is None else float(sums.curvature[-1, -1]) * size
     aside = float((counts * expit(odds + dual[-1]))[:idle].sum())
-    return Relaxation(dual, met, wanted[:-1] / unit, total, idle, aside, freedom)
+    return Relaxation(dual, direction, met, wanted[:-1] / unit, sums.gradient[:-1] / unit, idle, aside, freedom)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,11 +26,6 @@ class ShareOptions:
     ended a hundred times farther away."""
     seen: float = 1e-6
     """Part that rows must have in the curvature of a direction, beside the penalty, for a choice to change it."""
-    again: int = 3
-    """Roundings, each in the metric of the rows that the last one chose: where few rows hold a direction these may leave it
-    without any, and then what is missing there weighs more."""
-    remembered: float = 0.05
-    """Part of the curvature before that such a metric keeps."""
     long: float = 3.0
     """Usual lengths from which on rows are not thinned before rounding: on tables with rare columns few rows hold a
     direction, and samples lost them (49 owners: 99.55 % of the goal's labels, without 99.92 %)."""
@@ -70,22 +65,10 @@ def choose_rows(
         return Choice(np.zeros(0, dtype=np.int64), missing, missing == 0.0)
     metric = _seen(curvature(np.full(rows, size / rows)), penalty, options)
     chance, met = _relaxed(gradients @ metric.T, metric @ target, size, draw, options)
-    hessian, best = curvature(chance), Choice(np.zeros(0, dtype=np.int64), np.inf, met)
-    for _ in range(options.again):
-        metric = _seen(hessian, penalty, options)
-        vectors, wanted = gradients @ metric.T, metric @ target
-        chosen = _rounded(vectors, chance, wanted, size, draw, options)
-        planned = float(np.linalg.norm(wanted - vectors[chosen].sum(axis=0)))
-        taken = np.zeros(rows)
-        taken[chosen] = 1.0
-        held = curvature(taken) + options.remembered * hessian
-        missing = float(np.linalg.norm(_seen(held, penalty, options) @ (target - gradients[chosen].sum(axis=0))))
-        if missing < best.missing:
-            best = Choice(chosen, missing, met)
-        if missing <= 2.0 * planned:
-            break
-        hessian = held
-    return best
+    metric = _seen(curvature(chance), penalty, options)
+    vectors, wanted = gradients @ metric.T, metric @ target
+    chosen = _rounded(vectors, chance, wanted, size, draw, options)
+    return Choice(chosen, float(np.linalg.norm(wanted - vectors[chosen].sum(axis=0))), met)
 
 
 def _seen(curvature: Array, penalty: Array, options: ShareOptions) -> Array:

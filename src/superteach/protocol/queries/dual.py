@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from superteach.optim.block import BlockSums, Offers
-from superteach.protocol.queries.common import COUNTED, Query, Read
+from superteach.optim.block import Offers
+from superteach.protocol.queries.common import COUNTED, Query
 from superteach.types import Array, Mask
 
-__all__ = ["BlockOffer", "BlockRound", "BlockSums", "Offers", "Weigh"]
+__all__ = ["BlockRound", "Offers", "Weigh"]
 
 
 class Weigh(Query[int]):
@@ -26,43 +26,34 @@ class Weigh(Query[int]):
         return round(float(total[0]))
 
 
-class _Block(Query[Read]):
-    """What rounds of Algorithm 1 share: what a block is solved for, and a first number, Σh* there, that may overflow."""
+class BlockRound(Query[Offers]):
+    """One round of the paper's Algorithm 1: solve your own block, move by β_i/K, answer Σ α_j x_j.
+
+    In an asynchronous round the coordinator says later how far to move: take your share of your last offer, then solve your
+    block for a new one.
+    """
 
     model: Array
     goal: Array
     ridge: float
     goal_weight: float
+    beta: tuple[float, ...] = ()
+    taken: tuple[float, ...] = ()
+    broadcast = "model, goal, Λ, λ_θ, β or how much of its last offer to take"
+    reply = "3 + 2d sums"
+    exposure = "Σ α_j x_j over this teacher's rows, now and as it offers; a block with one non-zero α shows that row"
+    changes = ("alpha", "offer", "local_point")
+    length = (3, "model", "model")
+
+    @property
+    def name(self) -> str:
+        return "BlockRound" if self.beta else "BlockOffer"
 
     def wrong(self, reply: Array) -> Mask:
+        """Let the first number overflow: Σh* at the model that was sent."""
         odd = ~np.isfinite(reply)
         odd[0] &= not np.isinf(reply[0])
         return odd
-
-
-class BlockRound(_Block[BlockSums]):
-    """One round of the paper's Algorithm 1: solve your own block, move by β_i/K, answer Σ α_j x_j."""
-
-    beta: tuple[float, ...]
-    broadcast = "model, goal, Λ, λ_θ, β"
-    reply = "2 + d sums"
-    exposure = "Σ α_j x_j over this teacher's rows; a block with one non-zero α shows that row"
-    changes = ("alpha", "local_point")
-    length = (2, "model")
-
-    def read(self, total: Array) -> BlockSums:
-        return BlockSums(float(total[0]), float(total[1]), total[2:])
-
-
-class BlockOffer(_Block[Offers]):
-    """An asynchronous step of Algorithm 1: take your share of your last offer, then solve your block for a new one."""
-
-    taken: tuple[float, ...]
-    broadcast = "model, goal, Λ, λ_θ, how much of its last offer to take"
-    reply = "3 + 2d sums"
-    exposure = "Σ α_j x_j over this teacher's rows alone, now and as it offers"
-    changes = ("alpha", "offer", "local_point")
-    length = (3, "model", "model")
 
     def read(self, total: Array) -> Offers:
         return Offers(total[0], total[1], total[2], *np.split(total[3:], 2))
