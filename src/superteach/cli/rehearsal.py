@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from superteach.cli import screen
-from superteach.coordinator.budget import lesson_sizes
 from superteach.coordinator.federation import Federation
+from superteach.coordinator.methods.base import lesson_sizes
 from superteach.coordinator.teach import teach
 from superteach.engines.threads import Threads
 from superteach.exceptions import counted

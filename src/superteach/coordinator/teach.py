@@ -11,9 +11,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from superteach.coordinator import budget, methods, metrics, path, shares
+from superteach.coordinator import methods, metrics, path, shares
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.base import Chooser, Outcome
+from superteach.coordinator.methods.base import Chooser, Outcome, check_least
 from superteach.coordinator.problem import FederatedProblem, setup
 from superteach.exceptions import BudgetError, NotConverged, Setting, SettingError, TeachingError
 from superteach.goals import (
@@ -105,7 +105,7 @@ def _with_sums(
     problem.measure = settings.measure
     problem.deadline = np.inf if settings.seconds is None else started + settings.seconds
     sizes = method.sizes(settings, problem)
-    budget.check_least(sizes, settings.budget, problem.rows, problem.width, student)
+    check_least(sizes, settings.budget, problem.rows, problem.width, student)
     if isinstance(wanted, np.ndarray):
         raw_goal = wanted
     else:

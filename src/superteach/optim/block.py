@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from superteach.exceptions import SettingError
-from superteach.optim.descent import Solution, check_limits
 from superteach.optim.function import Moments
+from superteach.optim.newton import Solution, check_limits
 from superteach.optim.problem import Certified, DualProblem
 from superteach.types import Array
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from superteach.optim.descent import Solution, check_limits, descend
 from superteach.optim.function import Moments, Smooth, Stop
+from superteach.optim.newton import Solution, check_limits, descend
 from superteach.types import Array
 
 FLAT = 1e-9

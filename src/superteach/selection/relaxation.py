@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from superteach.optim.descent import Solution
 from superteach.optim.function import Blocks, Moments, Smooth, Stop, Sums, with_quadratic
+from superteach.optim.newton import Solution
 from superteach.optim.problem import Quadratic
 from superteach.types import Array
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, minres
 
-from superteach.coordinator.budget import PATH_FRACTIONS
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.base import Method, Outcome
+from superteach.coordinator.methods.base import PATH_FRACTIONS, Method, Outcome
 from superteach.coordinator.path import Ranked
 from superteach.coordinator.problem import FederatedProblem
 from superteach.learner import Learner

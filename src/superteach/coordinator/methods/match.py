@@ -16,9 +16,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach.coordinator import metrics, proofs
-from superteach.coordinator.budget import lesson_sizes
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.base import Method, Outcome, Search
+from superteach.coordinator.methods.base import Method, Outcome, Search, lesson_sizes
 from superteach.coordinator.path import last_ranks
 from superteach.coordinator.problem import FederatedProblem
 from superteach.coordinator.proofs import Proof
