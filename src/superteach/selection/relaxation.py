@@ -40,7 +40,7 @@ class RelaxationOptions:
     softness: tuple[float, ...] = (1e-8, 1e-4)
     """δ, in units in which a usual row has the length 1/√n: next to none, which meets the goal or proves that it is out of
     reach; then one that leaves rounding some freedom. A path of four levels asked two rounds more, and ended no nearer."""
-    met: float = 0.01
+    met: float = 0.1
     """Part of a usual row's length that probabilities may leave: rounding absorbs it."""
     thin: float = 0.125
     """Rows of a smaller probability are sampled first, with this one, so that at most n/thin rows take part."""

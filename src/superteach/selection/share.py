@@ -67,7 +67,8 @@ def choose_rows(
     chance, met = _relaxed(gradients @ metric.T, metric @ target, size, draw, options)
     metric = _seen(curvature(chance), penalty, options)
     vectors, wanted = gradients @ metric.T, metric @ target
-    chosen = _rounded(vectors, chance, wanted, size, draw, options)
+    aim = wanted if met else chance @ vectors
+    chosen = _rounded(vectors, chance, aim, wanted - aim, size, draw, options)
     return Choice(chosen, float(np.linalg.norm(wanted - vectors[chosen].sum(axis=0))), met)
 
 
@@ -92,13 +93,18 @@ def _relaxed(
 
 
 def _rounded(
-    vectors: Array, chance: Array, target: Array, size: int, draw: np.random.Generator, options: ShareOptions
+    vectors: Array,
+    chance: Array,
+    target: Array,
+    beyond: Array,
+    size: int,
+    draw: np.random.Generator,
+    options: ShareOptions,
 ) -> Positions:
     """Thin rows of usual length, then round: what thinning leaves, rounding makes up for."""
-    total = chance @ vectors
     thin, lengths = rounding.thinning(size), np.linalg.norm(vectors, axis=1)
     usual = lengths <= options.long * float(np.sqrt(chance @ np.square(lengths) / chance.sum()))
     kept = np.flatnonzero(np.where(usual, draw.random(len(chance)) * thin < chance, chance > rounding.EDGE))
     likely = np.where(usual[kept], np.maximum(chance[kept], thin), chance[kept])
-    taken = rounding.round_rows(vectors[kept], likely, total, size, size, draw, target - total)
+    taken = rounding.round_rows(vectors[kept], likely, target, size, size, draw, beyond)
     return np.asarray(kept[taken], dtype=np.int64)
