@@ -242,7 +242,7 @@ class Census(Sized):
     classes: int = 0
     costs: bool = False
     broadcast = "which rows, how many classes there are, whether costs are asked for"
-    reply = "2 counts, 1 count per class, 1 sum of costs"
+    reply = "2 counts, 1 count per class, 1 sum for costs"
     exposure = "rows; rows with a positive label or target; rows of each class; what they cost together"
     over = "as asked"
     changes = ()
