@@ -56,32 +56,29 @@ CASES_OF = {
 }  # fmt: skip
 """Cases that the numbers of a module are tried on; numbers of all others on most of them."""
 FLOATING = {
-    "UNIT", "SAFETY", "FIT_SAFETY", "STILL", "REGULAR", "FLAT", "EDGE", "DIGITS", "MOST", "DEPENDENT", "_ROUNDING",
-    "_GOLDEN", "SHIFTED", "LARGEST", "HALVINGS",
+    "UNIT", "SAFETY", "STILL", "REGULAR", "FLAT", "EDGE", "DIGITS", "MOST", "DEPENDENT", "_ROUNDING", "_GOLDEN",
+    "SHIFTED", "SHORTER", "CANCELLED", "ROUNDINGS", "_ARMIJO",
 }  # fmt: skip
 """What floating-point numbers can tell apart, or constants of mathematics: not chosen by trying."""
 MEMORY = {
-    "AT_ONCE", "OUTER", "BLOCK", "FITTED", "_PIECE", "_VALUES_AT_ONCE", "BINS", "SHORTEST", "CANDIDATES", "GRAM", "WORK",
+    "AT_ONCE", "OUTER", "BLOCK", "FITTED", "_VALUES_AT_ONCE", "BINS", "SHORTEST", "CANDIDATES", "GRAM", "WORK", "RADII",
+    "SAMPLE", "EVERY", "MOST_HALVES", "MOST_WORK", "NEARBY_WORK", "EVALUATIONS", "STEPS", "HALVINGS", "MOVES",
 }  # fmt: skip
-"""How much is worked on at once, or how much work or memory there may be: large pools alone feel these."""
+"""How much is worked on at once, or how much work or memory there may be: most pools end before."""
 OFF: dict[str, Any] = {
-    "levels": [1e-10], "freedom": 0.0, "slow": 0.0, "thin": 0.0, "ladder": 0.0, "tries": [1.0], "one_by_one": 0, "last": 0.0,
-    "starts": 1, "handful": 0.0, "polished": 0, "small": 0, "whole": 0, "approaches": 1, "gain": 0.0, "near": 0.0,
-    "shortest": 0.0, "close": 0.0, "unlucky": 0, "many": 10**9, "again": 1, "remembered": 0.0, "long": 1e9, "far": 1e9,
-    "enough": 0.0, "seen": 0.0, "FEW": 0, "NEARBY": [], "VAIN": 1, "TRIED": 1, "THIN": 1e-12, "AMPLE": 1, "MOVES": 0,
-    "LEAST_MOVE": 0.0, "RENEWED": 10**9,
-    "STARTS": 1, "GAIN": 0.0, "EXACT": [], "EVERY": 1, "RADII": 1, "ROUGH": 1, "COST": 0.0,
+    "softness": [1e-8], "relaxation:DEFAULT.thin": 0.0, "ladder": 0.0, "one_by_one": 0, "last": 0.0, "starts": 1,
+    "handful": 0.0, "polished": 0, "small": 0, "whole": 0, "approaches": 1, "gain": 0.0, "close": 0.0, "unlucky": 0,
+    "many": 10**9, "long": 1e9, "far": 1e9, "seen": 0.0, "few": 0, "nearby": [], "vain": 1, "tried": 1, "exact": [],
+    "rounding:DEFAULT.thin": 1e-12, "ample": 1, "STARTS": 1, "ROUGH": 1, "COST": 0.0,
 }  # fmt: skip
 """The value with which a number does nothing, where there is one."""
 
 
 INSTEAD: dict[str, dict[str, Any]] = {
-    "EXACT": {"½ ×": [[4, 26], [12, 20], [24, 16]], "2 ×": [[4, 34], [12, 28], [24, 24]]},  # 2²⁶ subsets, not 26
-    "NEARBY": {"½ ×": [16, 20, 24], "2 ×": [24, 28, 30]},
+    "exact": {"½ ×": [[4, 26], [12, 20], [24, 16]], "2 ×": [[4, 34], [12, 28], [24, 24]]},  # 2²⁶ subsets, not 26
+    "nearby": {"½ ×": [16, 20, 24], "2 ×": [24, 28, 30]},
     "GROWTH": {"½ ×": 1.1, "2 ×": 1.4},
-    "certificate:GAIN": {"½ ×": 1.01, "2 ×": 1.04, "off": 1.0},
     "_STEPS": {"½ ×": list(2.0 ** -np.arange(0.0, 7.0)), "2 ×": list(2.0 ** -np.arange(-3.0, 12.0))},
-    "_NEARBY": {"½ ×": [2.0, 1.0], "2 ×": list(2.0 ** -np.arange(-4.0, 4.0))},
 }
 """Variants of numbers that cannot be halved or doubled."""
 
@@ -103,8 +100,8 @@ class Number:
     def variants(self) -> dict[str, Any]:
         """Values to try, by what was done to the number."""
         found = {"½ ×": _times(self.value, 0.5), "2 ×": _times(self.value, 2.0)}
-        if self.last in OFF:
-            found["off"] = OFF[self.last]
+        off = [value for end, value in OFF.items() if end == self.last or (":" in end and self.name.endswith(end))]
+        found.update({"off": off[0]} if off else {})
         found.update(next((values for end, values in INSTEAD.items() if self.name.endswith(end)), {}))
         return {how: value for how, value in found.items() if value != _times(self.value, 1.0)}
 

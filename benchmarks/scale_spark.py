@@ -88,7 +88,7 @@ def run_killed(folder: Path, rows: int) -> Iterator[Measurements]:
     place, session, killed = _make(folder, rows), _session(), list[int]()
 
     def kill(entry: Entry) -> None:
-        if entry.query == "Include" and not killed:
+        if entry.query == "Thin" and not killed:
             killed.append(session.range(2).mapInArrow(_process, "worker long").first()[0])
             os.kill(killed[0], signal.SIGKILL)
 

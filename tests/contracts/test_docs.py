@@ -196,13 +196,14 @@ def length(said: str, query) -> int:
         "per radius": len(getattr(query, "radii", ())),
         "per octave": BINS,
         "per class": getattr(query, "classes", 0),
+        "for costs": getattr(query, "costs", 0),
         "per output": len(query.centre) if query.name == "Compare" else 0,
         "per model": len(query.models) if query.name == "Compare" else 0,
     }
     total = 0
     for part in said.split(", "):
         found = re.fullmatch(
-            r"(?:and )?(\S+(?: \+ \S+)*) (?:sums?|counts?|numbers?|(more for order 2)) ?(per \w+)?", part
+            r"(?:and )?(\S+(?: \+ \S+)*) (?:sums?|counts?|numbers?|(more for order 2)) ?((?:per|for) \w+)?", part
         )
         assert found, f"{query.name}: {part!r} is no number of sums or counts"
         if not found[2] or query.order == 2:

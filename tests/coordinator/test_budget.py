@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import superteach as st
-from superteach.coordinator.budget import PATH_FRACTIONS, lesson_sizes
+from superteach.coordinator.methods.base import PATH_FRACTIONS, lesson_sizes
 from superteach.coordinator.path import last_ranks
 from superteach.exceptions import BudgetError, QueryRefused, TeachingError
 from superteach.losses import Squared

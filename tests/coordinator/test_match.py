@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -15,10 +16,11 @@ from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import PerturbedFit
 from superteach.lesson import Words
 from superteach.losses import LOSSES, Squared
+from superteach.protocol import queries
 from superteach.protocol.queries import OPEN
 from superteach_lab.compare.task import Task
 from superteach_lab.rivals import by_name
-from tests.selection.oracle import can_be_met, gradients_of, margin_of
+from tests.selection.oracle import can_be_met, equations_of, gradients_of, margin_of
 
 SHARP = {"tol": 1e-12, "max_iter": 100_000}
 LEARNERS = {
@@ -161,13 +163,22 @@ def test_alone_means_a_teachers_own_sum(pool):
     """What each teacher's rows add up to is what its probabilities add up to, and as many rows, whatever the others do."""
     X, y = pool("squared", 3000, 4, 3)
     parts = np.array_split(np.random.default_rng(0).permutation(3000), 3)
-    engine = st.Threads([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
+    asked = []
+
+    class Watched(st.Threads):
+        def sum(self, query, number):
+            asked.append(query)
+            return super().sum(query, number)
+
+    engine = Watched([st.Teacher(f"t{i}", X[part], y[part], part) for i, part in enumerate(parts)])
     learner = st.Learner(Squared(), 1.0)
     lesson = st.teach(st.Federation(engine), learner, PerturbedFit(2), budget=150, method="match", rounding="alone")
     assert lesson.certificate is None
+    (dual,) = [query.dual for query in asked if isinstance(query, queries.RoundAlone)]
     for part, state in zip(parts, engine.states(), strict=True):
-        gradients, b = gradients_of("squared", X[part], y[part], lesson.goal), state.probabilities
+        gradients = gradients_of("squared", X[part], y[part], lesson.goal)
         index = np.arange(len(part)) if state.sample.index is None else state.sample.index
+        b = expit(state.sample.odds[:] + equations_of(gradients[index]).T @ dual)
         wanted, chosen = b @ gradients[index], gradients[state.chosen]
         assert len(state.chosen) == round(b.sum())
         at_random = np.sqrt((b * (1.0 - b)) @ np.square(gradients[index]))

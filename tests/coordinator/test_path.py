@@ -9,8 +9,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import superteach as st
-from superteach.coordinator.budget import PATH_FRACTIONS
 from superteach.coordinator.methods import find
+from superteach.coordinator.methods.base import PATH_FRACTIONS
 from superteach.exceptions import BudgetError, SettingError
 from superteach.goals import PerturbedFit
 from tests.selection.oracle import can_be_met, gradients_of

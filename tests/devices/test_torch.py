@@ -69,7 +69,7 @@ def test_scaled_rows_and_a_constant_column(kind, constant, pool):
         queries.AskMoments("relax", "sampled", np.append(point, 0.1), 2),
         queries.Envelope(np.append(point, 0.1), point, np.eye(width) + 0.1, np.array([0.0, 1.0])),
         queries.Include(np.append(point, 0.1)),
-        queries.RoundAlone(np.eye(width), 5),
+        queries.RoundAlone(np.eye(width), np.append(point, 0.1), 5),
     ):
         np.testing.assert_allclose(there.sum(query, 1), local.sum(query, 1), rtol=1e-11, atol=1e-11, err_msg=query.name)
 

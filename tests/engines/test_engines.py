@@ -8,13 +8,13 @@ import pytest
 import superteach as st
 from superteach.coordinator.teach import teach
 from superteach.engines.base import add_up
-from superteach.engines.replies import values_of
 from superteach.exceptions import BadReply
 from superteach.goals import PerturbedFit
 from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic
 from superteach.optim import Block
 from superteach.protocol import wire
+from superteach.protocol.wire import values_of
 from tests.delayed import Delayed
 from tests.protocol.test_queries import TALK, asked_of, talk_on
 

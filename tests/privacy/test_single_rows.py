@@ -39,7 +39,7 @@ def test_a_lesson_without_privacy_shows_rows(lesson):
     assert numbers_found(shown[0].tobytes(), X.ravel(), [])
     np.testing.assert_array_equal(np.concatenate([show.read(one) for one in shown])[:, :WIDTH], X)
     # A gradient is −ℓ'(x'θ) x, so its direction is the row's, and M is the coordinator's own.
-    candidates = Candidates(metric, 1, 0.25, 1000, 5)
+    candidates = Candidates(metric, np.zeros(WIDTH + 1), 1, 0.25, 1000, 5)
     parts = [candidates.read(one).vectors for one in engine.gather(candidates, 6)]
     gradients = np.concatenate(parts) @ np.linalg.inv(metric).T
     assert len(gradients) > 10

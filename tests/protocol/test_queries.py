@@ -25,7 +25,7 @@ GOAL = np.array([1.0, 0.5, -0.4])
 TURN = Turn(number=1, position=0, teachers=2)
 
 GRADIENTS = queries.Gradients(GOAL, np.eye(WIDTH))
-ANY_TIME = queries.Show | queries.ChosenCost | queries.Sample
+ANY_TIME = queries.Show | queries.Sample
 """Questions of the rows as they are."""
 
 # A full conversation in an order in which each question can be answered.
@@ -43,8 +43,8 @@ TALK: list[Query] = [
     queries.AskMoments("dual", "all", POINT, 2),
     queries.AskValues("dual", "all", POINT, GOAL, np.array([0.0, 0.5, 1.0])),
     queries.BlockRound(POINT, GOAL, 1.0, 2.0, (1.0, 0.5, 2.0)),
-    queries.BlockOffer(POINT, GOAL, 1.0, 2.0, (0.0,) * 7),
-    queries.BlockOffer(GOAL, GOAL, 1.0, 2.0, (0.3, 1.0, 0.5, 0.2, 0.1, 0.6, 0.7)),
+    queries.BlockRound(POINT, GOAL, 1.0, 2.0, taken=(0.0,) * 7),
+    queries.BlockRound(GOAL, GOAL, 1.0, 2.0, taken=(0.3, 1.0, 0.5, 0.2, 0.1, 0.6, 0.7)),
     queries.RankRows("block", POINT),
     queries.RankRows("random", seed=4),
     queries.RankRows("even", seed=4),
@@ -65,12 +65,12 @@ TALK: list[Query] = [
     queries.Include(np.append(POINT, 0.1)),
     queries.AskMoments("loss", "likely", POINT, 2),
     queries.AskValues("loss", "likely", POINT, GOAL, np.array([0.0, 1.0])),
-    queries.Candidates(np.eye(WIDTH), 1, 0.25, 1000, 5),
+    queries.Candidates(np.eye(WIDTH), np.append(POINT, 0.1), 1, 0.25, 1000, 5),
     queries.Select((2, 3), np.array([0.0, 2.0, 4.0]), (0, 0)),
-    queries.RoundAlone(np.eye(WIDTH), 5),
+    queries.RoundAlone(np.eye(WIDTH), np.append(POINT, 0.1), 5),
     queries.Show(WIDTH),
     queries.Select((2, 3), np.array([0.0, 1.0, 3.0]), (0, 0)),
-    queries.ChosenCost(),
+    queries.Census("chosen", costs=True),
     queries.Sample(0.4, 3),
     queries.Census("random"),
     queries.AskMoments("loss", "random", POINT, 1),
@@ -94,7 +94,7 @@ def suited(query: Query, states, places: int | None = None) -> Query:
     """The question as teachers in these states can be asked it: with a β and counts for each of them."""
     places = places or len(states)
     if isinstance(query, queries.BlockRound):
-        return replace(query, beta=(1.0,) * places)
+        return replace(query, beta=(1.0,) * places if query.beta else (), taken=query.taken[:places])
     if isinstance(query, queries.Select):
         shown = [0 if state.undecided is None else len(state.undecided.candidates) for state in states]
         counts = (*shown, *(3,) * (places - len(states)))  # those of teachers who are not here
@@ -204,8 +204,8 @@ def test_unlisted_queries_are_refused(pool):
         queries.AskMoments("loss", "all", POINT, 1),
         queries.AskMoments("dual", "all", POINT, 1),
         queries.BlockRound(POINT, GOAL, 1.0, 2.0, (1.0, 1.0)),
-        queries.BlockOffer(POINT, GOAL, 1.0, 2.0, (0.0, 0.0)),
-        queries.BlockOffer(POINT, GOAL, 1.0, 2.0, (0.5, 0.0)),
+        queries.BlockRound(POINT, GOAL, 1.0, 2.0, taken=(0.0, 0.0)),
+        queries.BlockRound(POINT, GOAL, 1.0, 2.0, taken=(0.5, 0.0)),
         queries.RankRows("dual", POINT),
         queries.CountRanks((b"",)),
         queries.Keep(b"\xff" * 16),
@@ -321,7 +321,7 @@ def test_a_refusal_leaves_no_entry(pool, federation_of):
     assert federation.ledger == ()
 
 
-OWN = queries.BlockRound | queries.BlockOffer | queries.RoundAlone | queries.Alone
+OWN = queries.BlockRound | queries.RoundAlone | queries.Alone
 """What a teacher works out for itself."""
 
 

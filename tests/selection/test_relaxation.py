@@ -47,7 +47,7 @@ class Question:
         self.found = relax(self.rows, self.metric, self.target[:-1], size, SOLVER, thin)
         self.proof = None
         if not self.found.met:
-            direction = self.found.dual / np.linalg.norm(self.found.dual)
+            direction = self.found.direction / np.linalg.norm(self.found.direction)
             margin = self.margin(direction)
             self.proof = (direction, margin) if margin > 0.0 else None
 
@@ -117,7 +117,7 @@ def test_probabilities_are_the_nearest_in_relative_entropy(seed):
     vectors = draw.normal(size=(40, 3))
     target = draw.uniform(0.2, 0.5, 40) @ vectors
     rows = OwnRows(vectors, draw)
-    sharp = RelaxationOptions(levels=(1e-4, 1e-8, 1e-12), met=1e-8, freedom=0.0)
+    sharp = RelaxationOptions(softness=(1e-12,), met=1e-8)
     found = relax(rows, np.ones(3), target, 14, Newton(max_steps=50), False, options=sharp)
     near = expit(rows.odds)
     b = cp.Variable(40)

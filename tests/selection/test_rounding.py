@@ -223,9 +223,8 @@ def test_rounding_takes_as_many_rows_as_it_may(seed, count, width, least, extra)
     least = min(least, count)
     most = least + extra
     target = 3.0 * draw.standard_normal(width)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounding, "EXACT", ((24, 10),))  # 2¹⁰ subsets are enough where quality is not looked at
-        taken = round_rows(rows, chance, target, least, most, draw)
+    few = rounding.RoundingOptions(exact=((24, 10),))  # 2¹⁰ subsets are enough where quality is not looked at
+    taken = round_rows(rows, chance, target, least, most, draw, options=few)
     assert taken.shape == (count,)
     assert least <= taken.sum() <= most
     idle = round_rows(0.0 * rows, chance, target, least, most, draw)  # rows that change nothing fill up

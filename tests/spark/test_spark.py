@@ -114,7 +114,7 @@ def test_a_killed_process_changes_nothing(who, frame, oracle, processes, caplog)
     killed = []
 
     def kill(entry):
-        if entry.query == "Include" and not killed:
+        if entry.query == "Thin" and not killed:
             ids = processes()
             assert len(ids) == 2
             killed.append(ids[0][0 if who == "worker" else 1])
@@ -203,7 +203,7 @@ def test_rows_that_change_before_they_are_fetched_are_noticed(session, table, tm
     changed = []
 
     def change(entry):
-        if entry.query == "ChosenCost" and not changed:
+        if entry.query == "Census" and not changed:
             changed.append(1)
             write(tmp_path / "rows.parquet", whole.take(np.arange(ROWS)[::-1]))
 

@@ -174,7 +174,7 @@ def test_a_new_model_or_another_sample_undoes_what_came_after(pool):
     talk.ask(queries.Include(POINT))
     talk.ask(queries.Thin(ODDS, 0.0, 2))
     with pytest.raises(QueryRefused, match="needs inclusion probabilities"):
-        talk.ask(queries.RoundAlone(np.eye(WIDTH), 1))
+        talk.ask(queries.AskMoments("loss", "likely", GOAL, 1))
     talk.ask(queries.Include(POINT))
     talk.ask(queries.Gradients(GOAL, np.eye(WIDTH)))
     with pytest.raises(QueryRefused, match="needs rows sampled"):
@@ -194,7 +194,7 @@ def test_rounding_alone_keeps_the_relaxed_sum(form, pool):
     """Its own rows, as many as its probabilities add up to, with nearly the same sum of gradients."""
     talk = included(pool, form=form)
     b, gradients = talk.state.probabilities, talk.gradients(GOAL)
-    size = talk.ask(queries.RoundAlone(np.eye(WIDTH), 3))
+    size = talk.ask(queries.RoundAlone(np.eye(WIDTH), POINT, 3))
     chosen = talk.state.chosen
     assert size[:2] == (len(chosen), np.count_nonzero(talk.y[chosen] > 0.0))
     assert len(np.unique(chosen)) == len(chosen) == round(b.sum())
@@ -211,9 +211,9 @@ def test_chance_decides_about_too_many_candidates(most, pool, monkeypatch):
     monkeypatch.setattr(rounding, "CANDIDATES", most)
     talk = included(pool, rows=4000)
     b, gradients = talk.state.probabilities, talk.gradients(GOAL)
-    shown = talk.ask(queries.Candidates(np.eye(WIDTH), 1, 0.25, most, 3))
+    shown = talk.ask(queries.Candidates(np.eye(WIDTH), POINT, 1, 0.25, most, 3))
     assert 0.5 * most < len(shown.vectors) < 1.5 * most
-    talk.ask(queries.RoundAlone(np.eye(WIDTH), 3))
+    talk.ask(queries.RoundAlone(np.eye(WIDTH), POINT, 3))
     chosen = talk.state.chosen
     assert len(np.unique(chosen)) == len(chosen) == round(b.sum())
     draw = np.random.default_rng(0)
@@ -233,7 +233,7 @@ def test_candidates_are_rows_undecided(pool):
     long = bins >= long_bin(np.bincount(bins, minlength=BINS))
     totals = []
     for seed in range(300):
-        shown = talk.ask(queries.Candidates(np.eye(WIDTH), 1, 0.25, 10_000, seed))
+        shown = talk.ask(queries.Candidates(np.eye(WIDTH), POINT, 1, 0.25, 10_000, seed))
         index, certain = talk.state.undecided.candidates, talk.state.undecided.certain
         np.testing.assert_allclose(shown.vectors, gradients[index], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(shown.total, gradients[certain].sum(axis=0), rtol=1e-9, atol=1e-9)
@@ -254,7 +254,7 @@ def test_idle_rows_stay_out_and_fill_a_lesson_up(pool):
     talk = included(pool)
     idle = ~talk.X.any(axis=1)
     assert np.count_nonzero(idle) > 5
-    shown = talk.ask(queries.Candidates(np.eye(WIDTH), 1, rounding.EDGE, 10_000, 1))
+    shown = talk.ask(queries.Candidates(np.eye(WIDTH), POINT, 1, rounding.EDGE, 10_000, 1))
     assert shown.idle == np.count_nonzero(idle)
     assert len(shown.vectors) == np.count_nonzero(~idle)
     size = talk.ask(queries.Select((len(shown.vectors),), np.array([0.0, 3.0]), (5,)))
@@ -266,7 +266,7 @@ def test_choices_are_each_teachers_own(pool):
     """A choice among others' candidates is refused; a teacher takes just those of its own that are named."""
     talk = included(pool)
     second = Turn(2, 1, 3)
-    shown = talk.ask(queries.Candidates(np.eye(WIDTH), 1, 0.25, 10_000, 1), second)
+    shown = talk.ask(queries.Candidates(np.eye(WIDTH), POINT, 1, 0.25, 10_000, 1), second)
     free = len(shown.vectors)
     for counts in ((free, 2, 3), (2, free + 1, 3), (2,)):
         with pytest.raises(QueryRefused, match="candidates of this teacher"):
@@ -289,7 +289,7 @@ def test_candidates_of_several_teachers_are_those_of_one(owners, federation_of, 
         federation.sum(queries.Gradients(GOAL, np.eye(WIDTH)))
         federation.sum(queries.Thin(ODDS, 0.25, 1))
         federation.sum(queries.Include(POINT))
-        shown = federation.gather(queries.Candidates(np.eye(WIDTH), 1, rounding.EDGE, 10_000 * K, 3))
+        shown = federation.gather(queries.Candidates(np.eye(WIDTH), POINT, 1, rounding.EDGE, 10_000 * K, 3))
         vectors = np.concatenate([one.vectors for one in shown])
         chance = np.concatenate([one.probabilities for one in shown])
         certain, total = sum(one.certain for one in shown), sum(one.total for one in shown)

@@ -97,7 +97,7 @@ def audit(
     from superteach.cli import screen
     from superteach.cli.goal import positive_unsaid
     from superteach.cli.request import read_budget
-    from superteach.coordinator.budget import check_least, lesson_sizes
+    from superteach.coordinator.methods.base import check_least, lesson_sizes
     from superteach.learner import Learner
     from superteach.privacy.accounting import Mode
     from superteach.settings import check_budget

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superteach.coordinator import budget, metrics, path
+from superteach.coordinator import metrics, path
 from superteach.coordinator.federation import Federation
+from superteach.coordinator.methods.base import lesson_sizes
 from superteach.coordinator.problem import setup
 from superteach.coordinator.teach import teach
 from superteach.engines.threads import Threads
@@ -61,7 +62,7 @@ class PaperPool:
 
     def sizes(self, extra: int | None = None) -> list[int]:
         """The lesson sizes at which methods are compared, the whole pool last, and one more where it is given."""
-        sizes = set(budget.lesson_sizes("best", self.rows, self.X.shape[1]))
+        sizes = set(lesson_sizes("best", self.rows, self.X.shape[1]))
         return sorted(sizes if extra is None else sizes | {extra})
 
 

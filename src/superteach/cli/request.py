@@ -247,7 +247,7 @@ class Question:
         None
     )
     standard_errors: Annotated[str, typer.Option(help="classical, HC0, HC1, or clustered by --groups.")] = "classical"
-    groups: Annotated[str | None, typer.Option(help="Column of the clusters.")] = None
+    groups: Annotated[str | None, typer.Option(help="Column of the clusters; no feature unless listed.")] = None
     winner: Annotated[str | None, typer.Option(help="Column of who won each vote.")] = None
     loser: Annotated[str | None, typer.Option(help="Column of who lost it.")] = None
     features: Annotated[

@@ -37,19 +37,21 @@ class RowSums:
     """Curvature is asked for output by output where there are several."""
     rough: bool = False
     """Whether a curvature from some of the rows will do."""
-    last: dict[bytes, Moments] = field(default_factory=dict)
-    """The last curvature, by its point: who asks for it again costs no round."""
+    kept: dict[bytes, Moments] = field(default_factory=dict)
+    """The first two curvatures (at 0 and at the goal, as a rule) and the last, by their points: who asks for one of them
+    again costs no round."""
 
     def moments(self, point: Array, order: Literal[1, 2]) -> Moments:
         """Value, gradient and (order 2) curvature at a point."""
         if order == 1:
             return self.ask(AskMoments(self.function, self.rows, point, 1))
         here = point.tobytes()
-        if here not in self.last:
+        if here not in self.kept:
             found = self.ask(AskMoments(self.function, self.rows, point, 2, self.outputs, self.rough))
-            self.last.clear()
-            self.last[here] = found
-        return self.last[here]
+            if len(self.kept) > 2:
+                self.kept.popitem()
+            self.kept[here] = found
+        return self.kept[here]
 
     def values(self, point: Array, direction: Array, steps: Array) -> Array:
         """Values at point + s·direction for every step s."""

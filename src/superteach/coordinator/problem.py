@@ -27,22 +27,21 @@ from superteach.protocol.queries import (
     RowSet,
     Size,
 )
+from superteach.selection.relaxation import metric_of
 from superteach.types import Array
 
 NEWTON_WIDTH = 500
 """Models wider than this, all outputs together, are solved by L-BFGS, unless a solver is given. On digits (650 coefficients)
-Newton takes 25 times as long as L-BFGS, and its lessons are no nearer."""
+Newton takes 25 times as long as L-BFGS, and its lessons are no nearer. Of several outputs, up to this width each, L-BFGS
+begins at a curvature: on digits lessons take half the time that they take by L-BFGS alone."""
 ONE_OUTPUT = 1_000
 """The same for models of one output. With 681 columns, most of them dummies, L-BFGS ends below random rows in 50 s; Newton
 in 6 s, above them."""
-CURVED_WIDTH = 500
-"""Up to this width of one output, models of several are solved by L-BFGS that begins at a curvature: a matrix for each
-output, as large as Newton's largest. On digits lessons take half the time that they take by L-BFGS alone."""
 DEPENDENT = 1e-11
 """Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
 CANCELLED = 1e-10
 """Share of a column's mean square below which its variance, taken from the same sum, is lost to rounding."""
-ROUGHLY = 1e-2
+ROUGHLY = 0.1
 """Tolerance of fits that a lesson is only compared with."""
 STILL = 1e-7
 """Share of the length of predictions by which a goal may move them where it is moved along directions that no row sees."""
@@ -195,14 +194,28 @@ class FederatedProblem:
         """Whether time is up."""
         return time.perf_counter() > self.deadline
 
-    def fit_pool(self, start: Array | None = None) -> Array:
-        """Fit the learner on all teachers' rows, on scaled columns, beginning at 0 or at `start`; once."""
+    def fit_pool(self, near: Array | None = None) -> Array:
+        """Fit the learner on all teachers' rows, on scaled columns, once, from 0 or from `near`, whichever is nearer."""
         if self._pool is None:
             self.federation.stage = "pool fit"
             if not self.wide:
                 _ = self.gram  # the first question of a fit that begins at 0, kept
-            self._pool = self._fit(self.rows, "all", np.zeros(self.width) if start is None else start)
+            start = np.zeros(self.width)
+            # Curvatures of several outputs are dear, and a fit from a goal nearby needs few of them.
+            if near is not None and (
+                self.learner.outputs > 1 or (not self.wide and self._decrement(near) < self._decrement(start))
+            ):
+                start = near
+            self._pool = self._fit(self.rows, "all", start)
         return self._pool.copy()  # whoever asks may change it
+
+    def _decrement(self, point: Array) -> float:
+        """g'H⁻¹g of the learner's objective on all rows: twice what Newton's step from a point promises to lower it by."""
+        penalty = ridge_penalty(self.learner.penalty(self.rows), self.width, self.learner.free_intercept)
+        sums = self.losses.moments(point, 2)
+        assert sums.curvature is not None
+        gradient = metric_of(sums.curvature + np.diag(penalty.diagonal)) @ (sums.gradient + penalty.gradient(point))
+        return float(gradient @ gradient)
 
     def refuses(self, kept: Size, rows: Literal["chosen", "random"] = "chosen") -> str | None:
         """Say why no model belongs to the chosen (or random) rows; None: one does."""
@@ -266,7 +279,7 @@ def setup(federation: Federation, learner: Learner, solver: object, standardize:
     check(prepared.size)
     problem = FederatedProblem(federation, learner, scaling, rows, LBFGS(), prepared.squares / rows, prepared.costs)
     problem.solver = solver if isinstance(solver, LBFGS) else LBFGS() if problem.wide else Newton()
-    if solver is None and learner.outputs > 1 and learner.ridge and problem.width <= CURVED_WIDTH * learner.outputs:
+    if solver is None and learner.outputs > 1 and learner.ridge and problem.width <= NEWTON_WIDTH * learner.outputs:
         problem.solver = Curved(apart=problem.wide)
     if not learner.ridge:
         if problem.wide:

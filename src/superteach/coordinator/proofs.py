@@ -14,9 +14,6 @@ from superteach.selection import certificate
 from superteach.selection.certificate import Ball, Envelope, Envelopes
 from superteach.types import Array
 
-FARTHEST = 2.0
-"""Lengths of the goal up to which a radius is looked for."""
-
 
 class Proof(NamedTuple):
     """A unit direction (v, c), by how much it proves the goal out of reach, and the radius around it that it proves."""
@@ -55,34 +52,29 @@ def envelopes_of(problem: FederatedProblem, ball: Ball) -> Envelopes:
     return ask
 
 
-def prove(
-    problem: FederatedProblem, goal: Array, size: int, points: list[Array], basis: Array, search: bool
-) -> Proof | None:
-    """Prove as large a ball around the goal out of reach as one of these directions, or better ones, can.
+def prove(problem: FederatedProblem, goal: Array, size: int, point: Array, basis: Array, search: bool) -> Proof | None:
+    """Prove as large a ball around the goal out of reach as this direction, or better ones, can.
 
-    None where no direction proves the goal itself out of reach. `basis` spans the directions that a search tries.
+    None where it does not prove the goal itself out of reach. `basis` spans the directions that a search tries.
     """
     federation = problem.federation
     ball = ball_of(problem, goal, size)
     plain = ball or Ball(goal, _stiffness(problem, goal, size), np.zeros(len(goal) // problem.learner.outputs), size)
     ask = envelopes_of(problem, plain)
     federation.stage = "proof"
-    best: Proof | None = None
-    most = FARTHEST * problem.distance(0.0 * goal, goal) if ball is not None else 0.0
-    for point in points:
-        length = float(np.abs(point).max(initial=0.0))
-        if not 0.0 < length < np.inf:
-            continue
-        direction = point / length
-        direction = direction / float(np.linalg.norm(direction))
-        own = certificate.margin(plain, direction, ask)
-        if own <= 0.0:
-            continue
-        reached = certificate.radius(plain, direction, ask, 0.0, most) if most else 0.0
-        if best is None or reached > best.radius:
-            best = Proof(direction, own, reached)
-    if best is None or not most:
-        return best
+    length = float(np.abs(point).max(initial=0.0))
+    if not 0.0 < length < np.inf:
+        return None
+    direction = point / length
+    direction = direction / float(np.linalg.norm(direction))
+    own = certificate.margin(plain, direction, ask)
+    if own <= 0.0:
+        return None
+    # No radius is looked for beyond the model 0, near which rows that all but fit it end.
+    most = problem.distance(0.0 * goal, goal) if ball is not None else 0.0
+    if not most:
+        return Proof(direction, own, 0.0)
+    best = Proof(direction, own, certificate.radius(plain, direction, ask, 0.0, most))
     if search:
         basis = basis if basis.ndim == 1 else np.stack([problem.without_unseen(row) for row in basis])
         direction, reached = certificate.strengthen(
@@ -114,8 +106,7 @@ def noise_free_radius(problem: FederatedProblem, goal: Array) -> float:
 
 def again(problem: FederatedProblem, goal: Array, size: int, proof: Proof) -> Proof | None:
     """Say what a proof is worth for a lesson of another size; None: nothing."""
-    found = prove(problem, goal, size, [proof.direction], np.zeros(0), search=False)
-    return found
+    return prove(problem, goal, size, proof.direction, np.zeros(0), search=False)
 
 
 def _stiffness(problem: FederatedProblem, goal: Array, size: int) -> Array:

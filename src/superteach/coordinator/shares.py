@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from superteach.coordinator import budget, methods
+from superteach.coordinator import methods
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.base import Outcome
+from superteach.coordinator.methods.base import Outcome, check_least, lesson_sizes
 from superteach.coordinator.problem import NEWTON_WIDTH
 from superteach.exceptions import BudgetError, GoalError, Setting, SettingError
 from superteach.goals import FromData, Goal, check_vector
@@ -62,7 +62,7 @@ def check(settings: Settings, learner: Learner, declared: tuple[int, ...], width
             )
         if width > NEWTON_WIDTH:
             raise SettingError(Setting("privacy", "dp"), f" works for up to {NEWTON_WIDTH} columns, there are {width}")
-    size = budget.lesson_sizes(settings.budget, rows, width)[0]
+    size = lesson_sizes(settings.budget, rows, width)[0]
     if size > MOST_OF_POOL * rows:
         raise BudgetError(
             Setting("budget", settings.budget),
@@ -70,7 +70,7 @@ def check(settings: Settings, learner: Learner, declared: tuple[int, ...], width
             Setting("privacy", privacy),
             f" choose at most {MOST_OF_POOL:g} of all",
         )
-    budget.check_least([size], settings.budget, rows, width, learner)
+    check_least([size], settings.budget, rows, width, learner)
     return size
 
 

@@ -11,9 +11,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from superteach.coordinator import budget, methods, metrics, path, shares
+from superteach.coordinator import methods, metrics, path, shares
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.base import Chooser, Outcome
+from superteach.coordinator.methods.base import Chooser, Outcome, check_least
 from superteach.coordinator.problem import FederatedProblem, setup
 from superteach.exceptions import BudgetError, NotConverged, Setting, SettingError, TeachingError
 from superteach.goals import (
@@ -28,7 +28,7 @@ from superteach.goals import (
 )
 from superteach.learner import Learner
 from superteach.lesson import Lesson
-from superteach.protocol.queries import ChosenCost, Recall, Sample, Size
+from superteach.protocol.queries import Census, Recall, Sample, Size
 from superteach.settings import Settings, SettingsDict
 from superteach.types import Array
 
@@ -109,7 +109,7 @@ def _with_sums(
     problem.measure = settings.measure
     problem.deadline = np.inf if settings.seconds is None else started + settings.seconds
     sizes = method.sizes(settings, problem)
-    budget.check_least(sizes, settings.budget, problem.rows, problem.width, student)
+    check_least(sizes, settings.budget, problem.rows, problem.width, student)
     if isinstance(wanted, np.ndarray):
         raw_goal = wanted
     else:
@@ -118,8 +118,7 @@ def _with_sums(
     given, unseen = raw_goal, 0
     if not isinstance(wanted, MovableGoal):
         raw_goal, unseen = _as_learned(problem, raw_goal)
-    # Curvatures of several outputs are dear, and a fit from a goal nearby needs few of them.
-    pool = problem.fit_pool(problem.scaling.inside(raw_goal) if student.outputs > 1 else None)
+    pool = problem.fit_pool(problem.scaling.inside(raw_goal))
     check_length(raw_goal, problem)
 
     def walked(goal: Array) -> tuple[Chooser, path.Walk]:
@@ -152,7 +151,7 @@ def _with_sums(
             agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
             reason = "no search came nearer than as many random rows, which are the lesson"
             outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0), optimal=False)
-    cost: float | None = federation.sum(ChosenCost()) if problem.costs else None
+    cost = federation.sum(Census("chosen", costs=True)).cost if problem.costs else None
     return replace(
         _unmeasured(federation, student, raw_goal, walk.point.size, problem.rows, outcome, settings, started),
         model=student.shaped(problem.scaling.raw(walk.model)),

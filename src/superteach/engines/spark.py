@@ -15,11 +15,11 @@ from typing import Protocol
 import numpy as np
 
 from superteach.engines.base import add_up
-from superteach.engines.replies import reply_of, values_of
 from superteach.exceptions import TeachingError
 from superteach.protocol import wire
 from superteach.protocol.partitions import Home, Member, PartitionReply, Seat, Task
 from superteach.protocol.queries import EVERYTHING, Query
+from superteach.protocol.wire import reply_of, values_of
 from superteach.types import Array, Positions
 
 LOOKS = 2

@@ -9,22 +9,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from superteach.exceptions import SettingError
-from superteach.optim.descent import Solution, check_limits
 from superteach.optim.function import Moments
+from superteach.optim.newton import Solution, check_limits
 from superteach.optim.problem import Certified, DualProblem
 from superteach.types import Array
 
 
-class BlockSums(NamedTuple):
-    """What one round of Algorithm 1 sums: Σh* at the broadcast, Σh at the new α, Σ α_j x_j."""
-
-    conjugate: float
-    objective: float
-    aggregate: Array
-
-
 class Offers(NamedTuple):
-    """Σh* at the broadcast, Σh at α and at the offered α, Σ α_j x_j of both."""
+    """What one round of Algorithm 1 sums: Σh* at the broadcast, Σh at α and at each block's best α, Σ α_j x_j of both."""
 
     conjugate: float
     objective: float
@@ -36,7 +28,7 @@ class Offers(NamedTuple):
 class Blocks(Protocol):
     """The teachers' blocks, as far as Algorithm 1 knows them."""
 
-    def round(self, model: Array, beta: tuple[float, ...]) -> BlockSums:
+    def round(self, model: Array, beta: tuple[float, ...]) -> Offers:
         """Have every teacher solve its block at this model and move by β_i/K."""
 
     def conjugate(self, point: Array) -> float:

@@ -7,12 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from superteach.optim.descent import Solution, check_limits, descend
 from superteach.optim.function import Moments, Smooth, Stop
+from superteach.optim.newton import Solution, check_limits, descend
 from superteach.types import Array
 
-RENEWED = 30
-"""Steps after which a curvature is asked for again: one of 385 coefficients costs 23 gradients, digits' by class costs 9."""
 FLAT = 1e-9
 """Added to a curvature of unit diagonal, so that flat directions do no harm: softmax is flat where classes shift alike."""
 
@@ -40,7 +38,7 @@ class LBFGS:
 
 @dataclass(frozen=True)
 class Curved(LBFGS):
-    """The same from a curvature that is asked for now and then: few steps more than Newton's, at the price of gradients."""
+    """The same from the curvature where it begins: few steps more than Newton's, at the price of gradients."""
 
     max_steps: int = 500
     gradients_only: ClassVar[bool] = False
@@ -57,7 +55,7 @@ class _Recursion:
     """The two-loop recursion over the last steps and changes of gradient."""
 
     def __init__(self, memory: int, function: Smooth | None = None, bends: Array | float = 1.0) -> None:
-        self._memory, self._function, self._bends, self._calls = memory, function, bends, 0
+        self._memory, self._function, self._bends = memory, function, bends
         self._roots: tuple[Array, ...] = ()
         self._pairs: list[tuple[Array, Array, float]] = []
         self._last: tuple[Array, Array] | None = None
@@ -70,9 +68,9 @@ class _Recursion:
             if product > 1e-14 * float(np.linalg.norm(moved) * np.linalg.norm(changed)):
                 self._pairs = [*self._pairs[-self._memory + 1 :], (moved, changed, product)]
         self._last = (point, gradient)
-        if self._function is not None and self._calls % RENEWED == 0:
+        if self._function is not None:
             self._begin(self._function.moments(point, 2)[1])
-        self._calls += 1
+            self._function = None
         direction = -gradient
         weights = []
         for moved, changed, product in reversed(self._pairs):
@@ -88,8 +86,7 @@ class _Recursion:
         return direction
 
     def _begin(self, here: Moments) -> None:
-        """Begin anew from a curvature, whole or in blocks; where it overflows, from gradients alone as ever."""
-        self._roots = ()
+        """Begin from a curvature, whole or in blocks; where it overflows, from gradients alone."""
         stacks = [here.curvature[None]] if here.curvature is not None else []
         if here.blocks is not None:
             stacks = [here.blocks.own, *(number.reshape(1, 1, 1) for number in here.blocks.last)]

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from superteach.exceptions import QueryRefused, TeachingError
+from superteach.exceptions import BadReply, QueryRefused, TeacherLost, TeachingError
 from superteach.protocol.messages import Sealed
 from superteach.protocol.queries import QUERIES, Announced, Query
 from superteach.types import Array, Json, Positions, Raw
@@ -365,3 +365,29 @@ def numbers_from_json(values: object) -> list[Any]:
     if not all(type(one) in (int, float) or one in ("inf", "-inf", "nan") for one in values):
         raise ValueError(values)
     return [float(one) for one in values]
+
+
+def reply_of(name: str, what: str, replies: Mapping[str, bytes]) -> Reply:
+    """Return a teacher's reply; raise an error where it is lost, refuses or failed."""
+    if name not in replies:
+        raise TeacherLost(name, f"it gave no answer to {what}")
+    try:
+        reply = read_reply(replies[name])
+    except QueryRefused as error:
+        raise BadReply(name, f"answered {what} with something else: {error}") from None
+    if reply.status == "refused":
+        raise QueryRefused(f"teacher {name} refuses {what}: {reply.reason}")
+    if reply.status == "failed":
+        raise BadReply(name, f"failed over {what}: {reply.reason}")
+    return reply
+
+
+def values_of(query: Query[object], name: str, reply: Reply) -> Array:
+    """Return the numbers of a reply; raise an error where they are not as many as declared, or not finite."""
+    if reply.values is None or not query.fits(reply.values):
+        seen = "no numbers" if reply.values is None else f"numbers of shape {reply.values.shape}"
+        raise BadReply(name, f"answered {query.name} with {seen}, not as many as declared")
+    odd = query.wrong(reply.values)
+    if odd.any():
+        raise BadReply(name, f"answered {query.name} with {reply.values[odd][0]} among its numbers")
+    return reply.values

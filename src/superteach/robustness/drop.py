@@ -182,7 +182,12 @@ def drop(
         raise GoalError("coefficient is missing; name the column whose coefficient is asked about")
     if significance is None and (groups is not None or standard_errors != "classical"):
         raise SettingError(
-            Setting("standard_errors"), " and ", Setting("groups"), " go with ", Setting("significance"), "; give a level"
+            Setting("standard_errors"),
+            " and ",
+            Setting("groups"),
+            " go with ",
+            Setting("significance"),
+            "; give a level",
         )
     if not (is_number(value) and np.isfinite(value)):
         raise SettingError(f"value={value!r} must be a finite number")

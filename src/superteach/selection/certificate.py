@@ -32,9 +32,7 @@ UNIT = 2.0**-53
 EVALUATIONS = 150
 """Sums that are asked for while a direction is improved, at most."""
 GROWTH = 1.2
-"""Factor by which the next radius to be proved lies beyond the last."""
-GAIN = 1.02
-"""Factor that the radius must gain by a search, or it is the last."""
+"""Factor by which the next radius to be proved lies beyond the last; the first that no search proves is the last."""
 RADII = 12
 """Radii that one question asks about, where the largest that holds is sought."""
 SAFETY = 1e-6
@@ -187,10 +185,9 @@ def strengthen(
         lowest, value = improve(start, aim)
         reached = radius(ball, direction_of(lowest), ask, aim if value < 0.0 else 0.0, min(2.0 * aim, most), 3)
         asked += 3
-        gained = reached > GAIN * known
         if reached > known:
             known, start = reached, lowest / np.linalg.norm(lowest)
-        if not gained:
+        if value >= 0.0:
             break
     best = direction_of(start)
     return best / np.linalg.norm(best), known

@@ -29,8 +29,6 @@ MOST_HALVES = 1 << 17
 """Subsets of half the rows up to which a proof is tried: 30 rows have 2¹⁵ at any size."""
 MOST_WORK = 6e10
 """Multiplications up to which a proof is tried, by estimate: about eight seconds on one core."""
-LISTED = 500.0
-"""What it costs to look at one pair outside of a matrix product, in multiplications."""
 DIRECTIONS = 3
 """Directions that are tried: with 8 the same pools are covered, in the same time."""
 SAMPLE = 1 << 13
@@ -171,10 +169,9 @@ class _Half:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """Tests in the order in which they are tried: the first few by matrix products, the others on the pairs that pass."""
+    """Tests in the order in which they are tried: by matrix products, then exactly on the pairs that pass."""
 
     tests: list[Test]
-    products: int
     work: float
     """Multiplications, by estimate."""
     passing: float
@@ -193,13 +190,8 @@ class _Plan:
         first = totals[order[0]]
         # Of all pairs, only those in the window of the first test are looked at.
         window = float((np.abs(first[:, 0]) <= 1.5 * np.linalg.norm(first[:, 1:], axis=1).max()).mean())
-        product = number * max(window, 1.0 / BLOCK[0]) * (first.shape[1] + 4.0)
-        left, work, products = passed[order[0]].copy(), product, 1
-        while products < len(order) and product < number * left.mean() * LISTED:
-            left &= passed[order[products]]
-            work, products = work + product, products + 1
-        work += number * left.mean() * LISTED
-        return cls([tests[place] for place in order], products, work, number * np.logical_and.reduce(passed).mean())
+        work = len(tests) * number * max(window, 1.0 / BLOCK[0]) * (first.shape[1] + 4.0)
+        return cls([tests[place] for place in order], work, number * np.logical_and.reduce(passed).mean())
 
     def candidates(self, low: int, high: int) -> Iterator[Mask]:
         """Yield the subsets that pass all tests, row by row in the order given."""
@@ -229,7 +221,7 @@ class _Plan:
         left, right = [part[back] for part in left], [part[ahead] for part in right]
         lead = right[0][:, 0]
         far = sum(float(np.linalg.norm(part[0][:, 1:], axis=1).max()) for part in (left, right)) * (1.0 + SAFETY)
-        forms = [_Form(*parts) for parts in list(zip(left, right, strict=True))[: self.products]]
+        forms = [_Form(*parts) for parts in zip(left, right, strict=True)]
         for start in range(0, len(back), BLOCK[0]):
             some = slice(start, min(start + BLOCK[0], len(back)))
             begin, end = np.searchsorted(lead, [-far - left[0][some.stop - 1, 0], far - left[0][start, 0]])

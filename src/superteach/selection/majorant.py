@@ -29,7 +29,7 @@ from superteach.types import Array
 
 UNIT = 2.0**-53
 """Relative error of one rounding in double precision."""
-STEPS = 32.0
+ROUNDINGS = 32.0
 """Roundings behind any number that is computed from a row's products, an exponential counted as four; a bound."""
 
 
@@ -64,7 +64,7 @@ class Majorant(NamedTuple):
 
 def majorant(loss: Loss, rows: Products, y: Array, price: float, weight: Array | float = 1.0) -> Majorant:
     """Bound every row; a height is infinite where the loss tells no bound. `price` is c, `weight` multiplies the loss."""
-    half = rows.half * (1.0 + STEPS * UNIT) + rows.at_error
+    half = rows.half * (1.0 + ROUNDINGS * UNIT) + rows.at_error
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if loss.outputs == 1:
             found, steepest = _chord(loss, rows.at, half, y, rows.along, price, weight)
@@ -78,7 +78,7 @@ def majorant(loss: Loss, rows: Products, y: Array, price: float, weight: Array |
         size = np.abs(rows.at) if loss.outputs == 1 else np.abs(rows.at).max(axis=0)
         error = tilted * rows.at_error + steep * rows.along_error
         computed = (steep + bend * (size + half)) * reach + abs(price) + tilted * half
-        height = found.height + error + STEPS * max(loss.outputs, 1) * UNIT * computed
+        height = found.height + error + ROUNDINGS * max(loss.outputs, 1) * UNIT * computed
     return found._replace(height=np.where(np.isfinite(height), height, np.inf))
 
 
@@ -157,7 +157,7 @@ def _softmax(
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         length = np.sqrt(1.0 + np.maximum(np.square(share).sum(axis=0) - np.square(share), 0.0) / np.square(rest))
     length = np.fmin(length, np.sqrt(2.0) * (1.0 + UNIT))
-    reach = length * half * (1.0 + STEPS * UNIT)
+    reach = length * half * (1.0 + ROUNDINGS * UNIT)
     negative = np.full_like(at, -1.0)  # −ℓ' of a negative label is −σ
     one, _ = _chord(Logistic(), score, reach, negative, negative, 0.0, 1.0, -np.inf)
     gap = weight * (along[largest, every] - along)

@@ -11,34 +11,40 @@ In pools of few rows the best subset found is then searched on exhaustively, som
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from superteach.selection.exhaustive import EVERY, Best, count, search
 from superteach.selection.subsets import Numbers, SubsetProblem
 from superteach.types import Array, Mask
 
-TRIED = 12
-"""Swaps that are refitted in each step, those that promise most."""
-STEPS = 100
-"""Swaps in one search, at most; it ends before where none lowers the risk."""
+
+@dataclass(frozen=True)
+class PolishOptions:
+    """Numbers that decide the search of small pools. What each is worth is in the ablation table of the docs."""
+
+    tried: int = 12
+    """Swaps that are refitted in each step, those that promise most."""
+    starts: int = 32
+    """Subsets drawn at random to start from, in pools of few rows; down to an eighth of them in wide ones."""
+    few: int = 128
+    """Rows up to which a pool is searched from random starts, and with pairs that enter or leave together where the size is
+    free; above, rows are exchanged, enter or leave alone."""
+    nearby: tuple[int, ...] = (20, 24, 28, 30)
+    """Rows that may change at once, weak ones rather than strong ones, with all their subsets covered: more of them when
+    fewer gain nothing. Ridge in two columns, 64 rows: the risk is 4e-4 of that of all rows without, 5e-6 with them."""
+    vain: int = 2
+    """Neighbourhoods of one size that may gain less than a tenth before larger ones are tried."""
+
+
+DEFAULT = PolishOptions()
 AT_ONCE = 1 << 21
 """Pairs of rows that are ranked at once, over all starts."""
-
-STARTS = 32
-"""Subsets drawn at random to start from, in pools of few rows; down to an eighth of them in wide ones."""
 WORK = 1 << 20
 """Rows times squared columns times starts up to which no starts are left out."""
-FEW = 128
-"""Rows up to which a pool is searched from random starts, and with pairs that enter or leave together where the size is
-free; above, rows are exchanged, enter or leave alone."""
-NEARBY = (20, 24, 28, 30)
-"""Rows that may change at once, weak ones rather than strong ones, with all their subsets covered: more of them when fewer
-gain nothing. Ridge in two columns, 64 rows: the median risk is 4e-4 of that of all rows without, 5e-6 with them."""
-
 NEARBY_WORK = 2e9
 """Multiplications up to which a neighbourhood is searched: about a quarter of a second."""
-VAIN = 2
-"""Neighbourhoods of one size that may gain less than a tenth before larger ones are tried."""
 
 
 def best_subset(
@@ -50,18 +56,18 @@ def best_subset(
     """
     problem, draw = problem.reduced(), np.random.default_rng(seed)
     begin = np.zeros((0, problem.rows), dtype=bool) if start is None else start[None]
-    if problem.rows <= FEW:
-        many = min(STARTS, max(STARTS // 8, WORK // (problem.rows * len(problem.goal) ** 2)))
+    if problem.rows <= DEFAULT.few:
+        many = min(DEFAULT.starts, max(DEFAULT.starts // 8, WORK // (problem.rows * len(problem.goal) ** 2)))
         begin = np.concatenate([begin, starts(problem, low, high, many * searches, draw)])
     risks, subsets = swap_search(problem, begin, low, high)
     best = Best(subsets[risks.argmin()], float(risks.min()), False)
-    if problem.rows > FEW or not np.isfinite(best.risk) or count(problem.rows, low, high) <= EVERY:
+    if problem.rows > DEFAULT.few or not np.isfinite(best.risk) or count(problem.rows, low, high) <= EVERY:
         return search(problem, best.subset, low, high)
     slope = problem.loss.gradient(problem.design @ problem.goal, problem.target)
     strength = np.log(np.abs(slope) * np.linalg.norm(problem.design, axis=1) + 1e-300)
-    for nearby in NEARBY:
-        vain = 0 if nearby < problem.rows else VAIN
-        while vain < VAIN:
+    for nearby in DEFAULT.nearby:
+        vain = 0 if nearby < problem.rows else DEFAULT.vain
+        while vain < DEFAULT.vain:
             order = np.argsort(strength + 0.3 * draw.standard_normal(problem.rows))
             free = np.isin(np.arange(problem.rows), order[:nearby])
             after = search(problem, best.subset, low, high, free, NEARBY_WORK)
@@ -79,9 +85,9 @@ def swap_search(problem: SubsetProblem, subsets: Mask, low: int, high: int) -> t
     """Improve every subset until no swap lowers its risk; risks and subsets, of `low` to `high` rows each."""
     subsets = np.stack([_acceptable(problem, subset) for subset in subsets])
     risks, models = problem.risks(subsets)
-    share = max(1, AT_ONCE // problem.rows**2) if low == high or problem.rows <= FEW else 1
+    share = max(1, AT_ONCE // problem.rows**2) if low == high or problem.rows <= DEFAULT.few else 1
     active = np.arange(len(subsets))
-    for _ in range(STEPS):
+    while len(active):
         improved = []
         for some in np.array_split(active, -(-len(active) // share)):
             finite = np.isfinite(risks[some])[:, None]
@@ -95,8 +101,6 @@ def swap_search(problem: SubsetProblem, subsets: Mask, low: int, high: int) -> t
             subsets[where] = nearby.reshape(-1, problem.rows)[better]
             improved.append(where)
         active = np.concatenate(improved)
-        if not len(active):
-            break
     return risks, subsets
 
 
@@ -147,7 +151,7 @@ def _promising(problem: SubsetProblem, subsets: Mask, models: Array, low: int, h
         after[(determinant <= 1e-9) | ~allowed(sign[i][row] + sign[j][column])] = np.inf
         return np.asarray(after)
 
-    if low < high and rows <= FEW:
+    if low < high and rows <= DEFAULT.few:
         first = second = np.tile(np.arange(rows), (len(subsets), 1))
     else:  # all of these subsets have one size
         order = np.argsort(~subsets, axis=1, kind="stable")
@@ -158,7 +162,7 @@ def _promising(problem: SubsetProblem, subsets: Mask, models: Array, low: int, h
         alone = pull / own
     singles = np.where((own > 1e-9) & allowed(sign), alone * (2.0 * along + alone * square), np.inf)
     every = np.concatenate([singles, pairs.reshape(len(subsets), -1)], axis=1)
-    best = np.argpartition(every, min(TRIED, every.shape[1] - 1), axis=1)[:, :TRIED]
+    best = np.argpartition(every, min(DEFAULT.tried, every.shape[1] - 1), axis=1)[:, : DEFAULT.tried]
     swapped = np.repeat(subsets[:, None, :], best.shape[1], axis=1)
     for s, t in zip(*np.nonzero(np.isfinite(np.take_along_axis(every, best, axis=1))), strict=True):
         place = best[s, t]

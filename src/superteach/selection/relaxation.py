@@ -8,21 +8,21 @@ predictions (M'M = H⁻¹, H the learner's Hessian), the dual variables u = (v, 
 
 Of all probabilities that meet the equations b is the nearest to σ(z_j) in relative entropy. The log-odds z_j spread the
 lesson over long and short rows: rounding needs short ones to absorb what long ones leave. The term in δ penalises the
-residual: Σ b_j w_j − M t = −δv. Made smaller level by level it vanishes where the goal can be met. Where it cannot, u is the
-direction that proves it, and b is the nearest lesson there is.
+residual: Σ b_j w_j − M t = −δv, which is next to nothing where the goal can be met. Where it cannot, u grows until it is the
+direction that proves it, and b comes near the nearest lesson there is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from superteach.optim.descent import Solution
 from superteach.optim.function import Blocks, Moments, Smooth, Stop, Sums, with_quadratic
+from superteach.optim.newton import Solution
 from superteach.optim.problem import Quadratic
 from superteach.types import Array
 
@@ -37,20 +37,17 @@ DIGITS = 40
 class RelaxationOptions:
     """Numbers that decide the relaxed choice. What each is worth is in the ablation table of the docs."""
 
-    levels: tuple[float, ...] = (1e-4, 1e-6, 1e-8, 1e-10)
-    """δ by level, in units in which a usual row has the length 1/√n: a goal is mostly met at the first."""
-    met: float = 0.01
+    softness: tuple[float, ...] = (1e-8, 1e-4)
+    """δ, in units in which a usual row has the length 1/√n: next to none, which meets the goal or proves that it is out of
+    reach; then one that leaves rounding some freedom. A path of four levels asked two rounds more, and ended no nearer."""
+    met: float = 0.1
     """Part of a usual row's length that probabilities may leave: rounding absorbs it."""
-    freedom: float = 1.0
-    """Freedom Σ b(1 − b) per unknown that a level must leave: rounding needs some, a proof none."""
-    slow: float = 0.02
-    """Part of the residual that a level must take away, where the goal is not met yet."""
     thin: float = 0.125
     """Rows of a smaller probability are sampled first, with this one, so that at most n/thin rows take part."""
     ladder: float = 0.5
     """Part of the lesson that is spread evenly over octaves of length; the rest is spread over rows."""
     steps: int = 15
-    """Newton steps at one level, at most."""
+    """Newton steps, at most: a goal within reach takes seven, one out of reach as many as there are."""
 
 
 DEFAULT = RelaxationOptions()
@@ -74,7 +71,7 @@ class Solver(Protocol):
 
     @property
     def max_steps(self) -> int:
-        """Steps at one level."""
+        """Steps, at most."""
 
     gradients_only: ClassVar[bool]
 
@@ -86,8 +83,10 @@ class Solver(Protocol):
 class Relaxation:
     """Where the relaxed choice ended."""
 
-    duals: tuple[Array, ...]
-    """u at every level, in units of (g_j, 1)."""
+    dual: Array
+    """u, in units of (g_j, 1)."""
+    direction: Array
+    """u at the least δ: what proves a goal out of reach."""
     met: bool
     """Whether probabilities meet the target."""
     target: Array
@@ -100,11 +99,6 @@ class Relaxation:
     """Σ b_j over these rows."""
     freedom: float
     """Σ b_j(1 − b_j), where curvature was summed; else infinite."""
-
-    @property
-    def dual(self) -> Array:
-        """u where it ended."""
-        return self.duals[-1]
 
 
 def bins_of(lengths: Array) -> npt.NDArray[np.int8]:
@@ -194,11 +188,12 @@ def relax(
     rough: bool = False,
     options: RelaxationOptions = DEFAULT,
     start: Array | None = None,
+    reachable: bool = True,
 ) -> Relaxation:
     """Find probabilities for `size` rows with gradients that add up to `target` (in units of g), or come near it.
 
     `metric` is M, or its diagonal. With `thin` rows of small probability are sampled first, and all rows take part where
-    those do not meet the target (None: not even then).
+    those do not meet the target (None: not even then). Of a target that is not `reachable` the last softness alone is asked.
     """
     counts = rows.lengths()
     odds = prior(counts, size, len(metric) + 1, options.ladder)
@@ -210,38 +205,31 @@ def relax(
     few = thin is not False and stay < 0.5 * counts.sum()
     thinned = rows.thin(odds, options.thin if few else 0.0) < counts.sum()
     unit = 1.0 / (usual * np.sqrt(size))
-    scaled = _Scaled(rows.sums(rough), metric, target, size, unit)
-    enough, wanted = options.met / np.sqrt(size), scaled.wanted
-    point = np.zeros(len(metric) + 1) if start is None else start
-    duals: list[Array] = []
-    met, freedom, before = False, np.inf, np.inf
-    for softness in options.levels:
-        function = replace(scaled, softness=softness)
+    sums_of_rows, enough = rows.sums(rough), options.met / np.sqrt(size)
+    direction: Array | None = None
+    for softness in options.softness if reachable else options.softness[-1:]:
+        function = _Scaled(sums_of_rows, metric, target, size, unit, softness)
 
         def stop(here: Array, sums: Moments, whole: Moments, softness: float = softness) -> str | None:
             left = float(np.linalg.norm(whole.gradient))
-            return "level" if left <= max(0.1 * softness * np.linalg.norm(here[:-1]), 0.5 * enough) else None
+            return "near" if left <= max(0.1 * softness * np.linalg.norm(here[:-1]), 0.5 * enough) else None
 
-        solution = solver.minimise(function, point, stop)
+        solution = solver.minimise(function, np.zeros(len(metric) + 1) if start is None else start, stop)
         point, sums = solution.point, solution.sums
         if sums.curvature is None and rough and metric.ndim == 2:
             sums = function.moments(point, 2)[0]
-        duals.append(function.dual(point))
-        left = float(np.linalg.norm(sums.gradient - wanted))
-        freedom = np.inf if sums.curvature is None else float(sums.curvature[-1, -1]) * size
-        met = bool(left <= enough)
-        if met or freedom < options.freedom * (len(metric) + 1) or left > (1.0 - options.slow) * before:
+        dual, wanted = function.dual(point), function.wanted
+        direction = dual if direction is None else direction
+        met = bool(np.linalg.norm(sums.gradient - wanted) <= enough)
+        if met:
             break
-        # A harder level takes L-BFGS two to three times as many steps.
-        if (solver.gradients_only and 2 * solution.steps > solver.max_steps) or (rough and not solution.converged):
-            break
-        before = left
-    if not met and thinned and thin:  # rows left out by sampling may make up for what these cannot
-        begun = point if solver.gradients_only else None
-        return relax(rows, metric, target, size, solver, False, rough, options, begun)
-    aside = float((counts * expit(odds + duals[-1][-1]))[:idle].sum())
-    total = sums.gradient[:-1] / unit
-    return Relaxation(tuple(duals), met, wanted[:-1] / unit, total, idle, aside, freedom)
+        if thinned and thin:  # rows left out by sampling may make up for what these cannot
+            begun = point if solver.gradients_only else None
+            return relax(rows, metric, target, size, solver, False, rough, options, begun)
+    assert direction is not None
+    freedom = np.inf if sums.curvature is None else float(sums.curvature[-1, -1]) * size
+    aside = float((counts * expit(odds + dual[-1]))[:idle].sum())
+    return Relaxation(dual, direction, met, wanted[:-1] / unit, sums.gradient[:-1] / unit, idle, aside, freedom)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +241,7 @@ class _Scaled:
     target: Array
     size: int
     unit: float
-    softness: float = 0.0
+    softness: float
     cautious: bool = False
 
     @property

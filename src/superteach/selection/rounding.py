@@ -29,8 +29,6 @@ class RoundingOptions:
 
     tilt: float = 8.0
     """Square of the change in log-odds that a block may ask of the rows still free. With 4 there are a tenth more blocks."""
-    share: float = 0.6
-    """Part of the freedom Σ b(1 − b) that one block takes at most: the rest has to absorb what the block leaves."""
     one_by_one: int = 20
     """Rows per unknown, at the end of a block, that go one by one to the side that leaves less; those before, at random."""
     last: float = 5.0
@@ -41,11 +39,17 @@ class RoundingOptions:
     """Rows to choose per unknown up to which pairs are exchanged from many starts instead: so few balance nothing."""
     polished: int = 400
     """Shortest rows among which pairs are exchanged in the end."""
+    exact: tuple[tuple[int, int], ...] = ((4, 32), (12, 26), (24, 22))
+    """Up to so many unknowns, so many rows are decided by looking at all subsets: 2²⁶ of them take 0.03 s."""
+    thin: float = 0.25
+    """Rows of a smaller probability become 0 or this at random, so that about n/thin rows are left to decide: with 1/8
+    rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
+    ample: int = 1_000
+    """Rows that are left to decide at least. Without, 50 owners of 100 rows each, and lessons of 14 rows, end 1.6 and 1.4
+    times farther away."""
 
 
 DEFAULT = RoundingOptions()
-EXACT = ((4, 32), (12, 26), (24, 22))
-"""Up to so many unknowns, so many rows are decided by looking at all subsets: 2²⁶ of them take 0.03 s."""
 EDGE = 1e-9
 """Probabilities stay this far from 0 and 1, so that a row can still be tilted back."""
 
@@ -109,7 +113,7 @@ def _decided(
     options: RoundingOptions,
 ) -> list[Mask]:
     """Decide all rows; the last ones several times, each in another order."""
-    few = next((count for width, count in EXACT if len(target) <= width), 0)
+    few = next((count for width, count in options.exact if len(target) <= width), 0)
     begun = _Blocks(rows, lengths, target, draw, options)
     middle = begun.decide(
         _Free(0, np.clip(probabilities[begun.order], EDGE, 1.0 - EDGE), 0.0 * target), few, options.last
@@ -206,8 +210,7 @@ class _Blocks:
             fits = (tilt <= self._options.tilt) & (rest > 0.0) & (mass > 0.0)
         if not fits.any():
             return None
-        most = int(np.searchsorted(mass, self._options.share * mass[-1])) + 1
-        return max(1, min(int(np.flatnonzero(fits)[-1]) + 1, most))
+        return int(np.flatnonzero(fits)[-1]) + 1
 
     def _after(self, here: _Free, step: Array, block: int, root: Array) -> _Free:
         """Tilt free rows, and decide the first `block` of them."""
@@ -305,14 +308,9 @@ def exchanged(rows: Array, taken: Mask, target: Array, least: int, most: int, lo
     return taken
 
 
-THIN, AMPLE = 0.25, 1_000
-"""Rows of a smaller probability become 0 or THIN at random, so that about n/THIN rows are left to decide, and AMPLE where
-the lesson is small: with 1/8 rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
-
-
-def thinning(size: int) -> float:
+def thinning(size: int, options: RoundingOptions = DEFAULT) -> float:
     """Probability below which rows of a lesson of `size` rows are thinned."""
-    return min(THIN, max(size, 1) / AMPLE)
+    return min(options.thin, max(size, 1) / options.ample)
 
 
 CANDIDATES, GRAM = 400_000, 4e9

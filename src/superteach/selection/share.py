@@ -26,11 +26,6 @@ class ShareOptions:
     ended a hundred times farther away."""
     seen: float = 1e-6
     """Part that rows must have in the curvature of a direction, beside the penalty, for a choice to change it."""
-    again: int = 3
-    """Roundings, each in the metric of the rows that the last one chose: where few rows hold a direction these may leave it
-    without any, and then what is missing there weighs more."""
-    remembered: float = 0.05
-    """Part of the curvature before that such a metric keeps."""
     long: float = 3.0
     """Usual lengths from which on rows are not thinned before rounding: on tables with rare columns few rows hold a
     direction, and samples lost them (49 owners: 99.55 % of the goal's labels, without 99.92 %)."""
@@ -86,22 +81,11 @@ def choose_rows(
         choice = choose_rows(gradients[some], inside, target, size, penalty, draw, options)
         return choice._replace(rows=some[choice.rows])
     chance, met = _relaxed(vectors, metric @ target, size, draw, options)
-    hessian, best = curvature(chance), Choice(np.zeros(0, dtype=np.int64), np.inf, met)
-    for _ in range(options.again):
-        metric = _seen(hessian, penalty, options)
-        vectors, wanted = gradients @ metric.T, metric @ target
-        chosen = _rounded(vectors, chance, wanted, size, draw, options)
-        planned = float(np.linalg.norm(wanted - vectors[chosen].sum(axis=0)))
-        taken = np.zeros(rows)
-        taken[chosen] = 1.0
-        held = curvature(taken) + options.remembered * hessian
-        missing = float(np.linalg.norm(_seen(held, penalty, options) @ (target - gradients[chosen].sum(axis=0))))
-        if missing < best.missing:
-            best = Choice(chosen, missing, met)
-        if missing <= 2.0 * planned:
-            break
-        hessian = held
-    return best
+    metric = _seen(curvature(chance), penalty, options)
+    vectors, wanted = gradients @ metric.T, metric @ target
+    aim = wanted if met else chance @ vectors
+    chosen = _rounded(vectors, chance, aim, wanted - aim, size, draw, options)
+    return Choice(chosen, float(np.linalg.norm(wanted - vectors[chosen].sum(axis=0))), met)
 
 
 def _like_others(vectors: Array, size: int, options: ShareOptions) -> Positions:
@@ -134,13 +118,18 @@ def _relaxed(
 
 
 def _rounded(
-    vectors: Array, chance: Array, target: Array, size: int, draw: np.random.Generator, options: ShareOptions
+    vectors: Array,
+    chance: Array,
+    target: Array,
+    beyond: Array,
+    size: int,
+    draw: np.random.Generator,
+    options: ShareOptions,
 ) -> Positions:
     """Thin rows of usual length, then round: what thinning leaves, rounding makes up for."""
-    total = chance @ vectors
     thin, lengths = rounding.thinning(size), np.linalg.norm(vectors, axis=1)
     usual = lengths <= options.long * float(np.sqrt(chance @ np.square(lengths) / chance.sum()))
     kept = np.flatnonzero(np.where(usual, draw.random(len(chance)) * thin < chance, chance > rounding.EDGE))
     likely = np.where(usual[kept], np.maximum(chance[kept], thin), chance[kept])
-    taken = rounding.round_rows(vectors[kept], likely, total, size, size, draw, target - total)
+    taken = rounding.round_rows(vectors[kept], likely, target, size, size, draw, beyond)
     return np.asarray(kept[taken], dtype=np.int64)

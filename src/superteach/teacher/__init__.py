@@ -129,11 +129,14 @@ class Teacher:
 
 def _census(teacher: Teacher, query: queries.Census, state: State, turn: Turn) -> Answer:
     some = rows_named(state, query.rows)
-    size = teacher.size_of(some)
-    if not query.classes:
-        return state, size
-    codes = to_numpy(teacher.target if some is None else teacher.target[some])
-    return state, np.append(size, np.count_nonzero(codes.reshape(-1, 1) == np.arange(query.classes), axis=0))
+    parts = [teacher.size_of(some)]
+    if query.classes:
+        codes = to_numpy(teacher.target if some is None else teacher.target[some])
+        parts.append(np.count_nonzero(codes.reshape(-1, 1) == np.arange(query.classes), axis=0))
+    if query.costs:
+        costs = np.zeros(1) if teacher.costs is None else teacher.costs if some is None else teacher.costs[some]
+        parts.append(np.array([costs.sum()]))
+    return state, np.concatenate(parts)
 
 
 def _column_sums(teacher: Teacher, query: queries.ColumnSums, state: State, turn: Turn) -> Answer:
@@ -168,30 +171,22 @@ def _weigh(teacher: Teacher, query: queries.Weigh, state: State, turn: Turn) -> 
 
 
 def _block_round(teacher: Teacher, query: queries.BlockRound, state: State, turn: Turn) -> Answer:
-    """Algorithm 1, lines 4–5, for one teacher: an exact local solve, then a step of β_i/K."""
+    """Algorithm 1, lines 4–5, for one teacher: an exact local solve, then a step of β_i/K, or an offer of the whole way."""
     alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
-    own = weighted_sum(teacher, state.scaling, alpha)
-    conjugate, best, point = _solve_block(teacher, query, state, turn, own)
-    moved = _moved(teacher, state, alpha, query.beta[turn.position] / turn.teachers, best)
-    sums = [conjugate, _penalised(teacher, state, moved)]
-    reply = np.concatenate([sums, weighted_sum(teacher, state.scaling, moved)])
-    return replace(state, alpha=moved, local_point=point), reply
-
-
-def _block_offer(teacher: Teacher, query: queries.BlockOffer, state: State, turn: Turn) -> Answer:
-    """Solve the same; the coordinator says later how much of it to take."""
-    alpha = np.zeros(teacher.rows.count) if state.alpha is None else state.alpha
-    if query.taken[turn.position]:
+    if query.taken and query.taken[turn.position]:
         alpha = _moved(teacher, state, alpha, query.taken[turn.position], known(state.offer, "an offer"))
     own = weighted_sum(teacher, state.scaling, alpha)
     conjugate, best, point = _solve_block(teacher, query, state, turn, own)
+    if query.beta:
+        alpha = _moved(teacher, state, alpha, query.beta[turn.position] / turn.teachers, best)
+        own = weighted_sum(teacher, state.scaling, alpha)
     sums = [conjugate, _penalised(teacher, state, alpha), _penalised(teacher, state, best)]
     reply = np.concatenate([sums, own, weighted_sum(teacher, state.scaling, best)])
     return replace(state, alpha=alpha, offer=best, local_point=point), reply
 
 
 def _solve_block(
-    teacher: Teacher, query: queries.BlockRound | queries.BlockOffer, state: State, turn: Turn, own: Array
+    teacher: Teacher, query: queries.BlockRound, state: State, turn: Turn, own: Array
 ) -> tuple[float, Array, Array]:
     """Σh* at the broadcast model, the best α of this block while all others stay, and the point it belongs to."""
     problem = DualProblem(query.ridge, query.goal, query.goal_weight)
@@ -288,12 +283,6 @@ def _compare(teacher: Teacher, query: queries.Compare, state: State, turn: Turn)
     return state, np.concatenate([[teacher.rows.count], same, error, total, [spread]])
 
 
-def _chosen_cost(teacher: Teacher, query: queries.ChosenCost, state: State, turn: Turn) -> Answer:
-    if teacher.costs is None:
-        return state, np.zeros(2)
-    return state, np.array([teacher.costs[known(state.chosen, "chosen rows")].sum(), 1.0])
-
-
 class OwnChoice(NamedTuple):
     """What a teacher chose by itself: rows (None: it found none), and whether its search came to its end."""
 
@@ -330,14 +319,12 @@ HANDLERS: dict[type[Query[object]], Handler] = {
     queries.AskValues: lambda teacher, query, state, turn: (state, sum_values(teacher, query, state)),
     queries.Weigh: _weigh,
     queries.BlockRound: _block_round,
-    queries.BlockOffer: _block_offer,
     queries.RankRows: _rank_rows,
     queries.CountRanks: _count_ranks,
     queries.Keep: _keep,
     queries.Sample: _sample,
     queries.Recall: _recall,
     queries.Compare: _compare,
-    queries.ChosenCost: _chosen_cost,
     queries.Alone: _alone,
     **selection.HANDLERS,
     queries.CountMagnitudes: private.count_magnitudes,

@@ -170,7 +170,7 @@ def _brought(home: Teacher, state: State) -> State:
 
 
 _ON_DEVICE = (
-    queries.Candidates, queries.Census, queries.ChosenCost, queries.ColumnSums, queries.Compare, queries.Envelope,
+    queries.Candidates, queries.Census, queries.ColumnSums, queries.Compare, queries.Envelope,
     queries.Gradients, queries.Include, queries.Prepare, queries.Recall, queries.RoundAlone, queries.Sample, queries.Select,
     queries.Thin,
 )  # fmt: skip

@@ -22,10 +22,9 @@ from superteach.losses.scalar import Loss
 from superteach.protocol import queries
 from superteach.protocol.messages import Turn
 from superteach.selection import rounding
-from superteach.selection.majorant import majorant
+from superteach.selection.majorant import UNIT, Products, majorant
 from superteach.selection.relaxation import BINS, SHORTEST, Counts, idle_bin, long_bin
 from superteach.teacher import ranks
-from superteach.teacher.reach import Reached, raised
 from superteach.teacher.rows import (
     Block,
     LiftedBlock,
@@ -160,20 +159,29 @@ def _odds(
 
 def include(teacher: Teacher, query: queries.Include, state: State, turn: Turn) -> Answer:
     """Give rows their inclusion probabilities."""
+    chance = _probabilities(state, query.dual)
+    return replace(state, probabilities=chance), np.array([float(chance.sum())])
+
+
+def _probabilities(state: State, dual: Array) -> PerRow:
+    """b_j of the rows sampled at dual variables."""
     sample: Sample = known(state.sample, "rows sampled")
     chance = sample.rows.empty(sample.rows.count)
     for where, block in sample.rows.blocks(state.scaling):
         lifted = LiftedBlock(block, sample.slope[..., where])
-        chance[where] = sigmoid(sample.odds[where] + lifted.times(query.dual))
-    return replace(state, probabilities=chance, undecided=None), np.array([float(chance.sum())])
+        chance[where] = sigmoid(sample.odds[where] + lifted.times(dual))
+    return chance
 
 
 def candidates(teacher: Teacher, query: queries.Candidates, state: State, turn: Turn) -> Answer:
     """Show the rows that the probabilities leave undecided."""
     most = query.most // turn.teachers
-    rest, vectors, chance, total = _undecided(teacher, state, query.metric, query.idle, query.thin, most, query.seed)
+    chance = _probabilities(state, query.dual)
+    rest, vectors, likely, total = _undecided(
+        teacher, state, chance, query.metric, query.idle, query.thin, most, query.seed
+    )
     header = np.concatenate([[len(rest.certain), len(rest.idle)], total])
-    reply = np.concatenate([header, np.column_stack([vectors, chance]).ravel()])
+    reply = np.concatenate([header, np.column_stack([vectors, likely]).ravel()])
     return replace(state, undecided=rest), reply
 
 
@@ -206,7 +214,7 @@ def select(teacher: Teacher, query: queries.Select, state: State, turn: Turn) ->
 
 def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn: Turn) -> Answer:
     """Round to this teacher's own sum of probabilities, without a word to anybody."""
-    chance = known(state.probabilities, "inclusion probabilities")
+    chance = _probabilities(state, query.dual)
     sample: Sample = known(state.sample, "rows sampled")
     everywhere = known(state.gradients, "gradients").bins
     bins = everywhere if sample.index is None else everywhere[sample.index]
@@ -215,7 +223,7 @@ def round_alone(teacher: Teacher, query: queries.RoundAlone, state: State, turn:
     counted = rounding.counted(aside, float((chance * (1.0 - chance)).sum()))
     limit = rounding.most_candidates(query.metric)
     rest, vectors, likely, certain = _undecided(
-        teacher, state, query.metric, idle, rounding.thinning(size), limit, query.seed
+        teacher, state, chance, query.metric, idle, rounding.thinning(size), limit, query.seed
     )
     target = _sum_of(sample, state, query.metric, None, chance)
     chosen = round_own(query, turn, vectors, likely, target - certain, size, rest, counted)
@@ -261,10 +269,9 @@ def envelope(teacher: Teacher, query: queries.Envelope, state: State, turn: Turn
 
 
 def _undecided(
-    teacher: Teacher, state: State, metric: Array, idle: int, thinning: float, most: int, seed: int
+    teacher: Teacher, state: State, chance: PerRow, metric: Array, idle: int, thinning: float, most: int, seed: int
 ) -> tuple[Undecided, Matrix, Array, Array]:
     """Rows that the probabilities leave undecided, thinned; their vectors and probabilities; Σ M g_j over certain rows."""
-    chance = known(state.probabilities, "inclusion probabilities")
     sample: Sample = known(state.sample, "rows sampled")
     everywhere = known(state.gradients, "gradients").bins
     bins, xp = everywhere if sample.index is None else everywhere[sample.index], namespace(chance)
@@ -350,6 +357,52 @@ def _sum_of(sample: Sample, state: State, metric: Array, some: PerRow | None, we
 def uniform(teacher: Teacher, seed: int, some: slice | PerRow) -> PerRow:
     """A number in [0, 1) for each of some rows, from its id, a seed, and in private modes the teacher's own secret."""
     return ranks.uniform(teacher.ids[some], seed ^ teacher.secret)
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """Products of a block of rows with a question's model, direction and metric."""
+
+    at: Array
+    along: Array
+    length: Array
+    """‖R x_j‖."""
+    spread: Array
+    """Σ_k |x_jk| ‖R_k‖, which bounds what rounding changes in R x_j, and in sums over R x_j."""
+    at_error: Array
+    along_error: Array
+    rounding: float
+    """Relative error of a product of a row."""
+
+    @classmethod
+    def of(cls, query: queries.Envelope, outputs: int, block: Block) -> Reached:
+        """Ask a block for its products: X p, ‖R x_j‖² and |X| w."""
+        model, direction = (part.reshape(outputs, -1) for part in (query.model, query.direction[:-1]))
+        columns = np.abs(query.reach) if query.reach.ndim == 1 else np.linalg.norm(query.reach, axis=0)
+        weights = np.stack([np.abs(model).sum(axis=0), np.abs(direction).sum(axis=0), columns])
+        rounding = 2.0 * (model.shape[1] + 8) * UNIT
+        sizes = to_numpy(block.magnitudes(weights)) * (1.0 + rounding)
+        at, along = to_numpy(block.times(model)), to_numpy(block.times(direction))
+        if outputs == 1:
+            at, along = at[0], along[0]
+        length = np.sqrt(to_numpy(block.squares(query.reach)))
+        return cls(at, along, length, sizes[2], rounding * sizes[0], rounding * sizes[1], rounding)
+
+    def within(self, radius: float) -> Products:
+        """Say what a bound over the ball of a radius needs."""
+        half = radius * (self.length * (1.0 + self.rounding) + self.rounding * self.spread)
+        return Products(self.at, half, self.along, self.at_error, self.along_error)
+
+    def summing(self, radius: float, tilt: Array) -> float:
+        """Bound what rounding changes in r‖R Σ_j B_j ⊗ x_j‖ while these rows are summed up."""
+        size = np.abs(tilt) if tilt.ndim == 1 else np.abs(tilt).sum(axis=0)
+        return float(radius * 2.0 * (len(self.spread) + 8) * UNIT * (size @ self.spread))
+
+
+def raised(total: Array, rows: int) -> Array:
+    """Raise heights by what rounding can have taken from their sums."""
+    total[:, 0] *= 1.0 + 2.0 * (rows + 8) * UNIT
+    return np.asarray(total.ravel())
 
 
 HANDLERS: dict[type[queries.Query[object]], Callable[..., Answer]] = {

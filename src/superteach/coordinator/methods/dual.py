@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, minres
 
-from superteach.coordinator.budget import PATH_FRACTIONS
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.base import Method, Outcome
+from superteach.coordinator.methods.base import PATH_FRACTIONS, Method, Outcome
 from superteach.coordinator.path import Ranked
 from superteach.coordinator.problem import FederatedProblem
 from superteach.learner import Learner
 from superteach.lesson import Words
 from superteach.optim import LBFGS, Block, Newton
-from superteach.optim.block import BlockSums, Offers
+from superteach.optim.block import Offers
 from superteach.optim.function import Function
 from superteach.optim.problem import Certified, DualProblem
-from superteach.protocol.queries import AskMoments, BlockOffer, BlockRound, Moments, RankRows, Weigh
+from superteach.protocol.queries import AskMoments, BlockRound, Moments, RankRows, Weigh
 from superteach.settings import Settings
 from superteach.types import Array
 
@@ -79,25 +78,24 @@ class _Blocks:
     federation: Federation
     problem: DualProblem
 
-    def round(self, model: Array, beta: tuple[float, ...]) -> BlockSums:
-        problem = self.problem
-        return self.federation.sum(BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, beta))
+    def round(self, model: Array, beta: tuple[float, ...]) -> Offers:
+        return self.federation.sum(self._question(model, beta=beta))
 
     def conjugate(self, point: Array) -> float:
         return self.federation.over("dual", "all").moments(point, 1).value
 
     def offers(self, model: Array, taken: tuple[float, ...]) -> Offers:
-        return self.federation.sum(self._question(model, taken))
+        return self.federation.sum(self._question(model, taken=taken))
 
     def post(self, position: int, model: Array, taken: tuple[float, ...]) -> None:
-        self.federation.post(position, self._question(model, taken))
+        self.federation.post(position, self._question(model, taken=taken))
 
     def arrival(self) -> tuple[int, Offers]:
         return self.federation.arrival()
 
-    def _question(self, model: Array, taken: tuple[float, ...]) -> BlockOffer:
+    def _question(self, model: Array, **how: tuple[float, ...]) -> BlockRound:
         problem = self.problem
-        return BlockOffer(model, problem.goal, problem.ridge, problem.goal_weight, taken)
+        return BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, **how)
 
 
 def rank(federation: Federation, problem: DualProblem, sparsity: float, solver: Newton | LBFGS | Block) -> Trace:

@@ -16,9 +16,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach.coordinator import metrics, proofs
-from superteach.coordinator.budget import lesson_sizes
 from superteach.coordinator.federation import Federation
-from superteach.coordinator.methods.base import Method, Outcome, Search
+from superteach.coordinator.methods.base import Method, Outcome, Search, lesson_sizes
 from superteach.coordinator.path import last_ranks
 from superteach.coordinator.problem import FederatedProblem
 from superteach.coordinator.proofs import Proof
@@ -55,15 +54,13 @@ class MatchOptions:
     """Part of the goal's own length at which no other search is tried."""
     unlucky: int = 3
     """Searches with other random numbers, where the learner refuses a lesson: a classifier needs rows of both classes."""
+    parts: tuple[float, ...] = (0.05, 0.1, 0.2, 0.35, 0.55, 0.8)
+    """Parts of a small pool from which exchanges begin with budget="best", where one search does not cover all sizes."""
 
 
 DEFAULT = MatchOptions()
 _GOLDEN = 0x9E3779B97F4A7C15
 """2⁶⁴ over the golden ratio: seeds that lie this far apart draw unrelated numbers."""
-
-
-_PARTS = (0.05, 0.1, 0.2, 0.35, 0.55, 0.8)
-"""Parts of a small pool from which exchanges begin with budget="best", where one search does not cover all sizes."""
 
 
 class Match(Method):
@@ -86,9 +83,9 @@ class Match(Method):
         """Look at other sizes where a search sees all rows: at all sizes at once, or from several starts."""
         if settings.budget != "best" or settings.rounding != "together" or problem.rows > DEFAULT.small:
             return super().sizes(settings, problem)
-        if problem.rows <= polish.FEW and problem.learner.outputs == 1:
+        if problem.rows <= polish.DEFAULT.few and problem.learner.outputs == 1:
             return [1, problem.rows]
-        return lesson_sizes("best", problem.rows, problem.width, _PARTS)
+        return lesson_sizes("best", problem.rows, problem.width, DEFAULT.parts)
 
     def start(self, problem: FederatedProblem, goal: Array, settings: Settings) -> Matcher:
         """Search anew for each size."""
@@ -118,7 +115,7 @@ class Matcher(Search):
     def announce(self, sizes: list[int]) -> list[int]:
         """Remember how large a lesson may be: in a pool of few rows one search covers all sizes."""
         self._sizes = (min(sizes), max(sizes)) if sizes else None
-        return sizes[-1:] if self._small and self._problem.rows <= polish.FEW else sizes
+        return sizes[-1:] if self._small and self._problem.rows <= polish.DEFAULT.few else sizes
 
     @property
     def _small(self) -> bool:
@@ -133,7 +130,7 @@ class Matcher(Search):
             low, high = self._sizes or (size, size)
             low, high = min(size, low), max(size, high)
             # Relaxation and rounding speak of one size, and bring nothing to pools that are searched as a whole.
-            whole = self._small and self._problem.rows <= (self._options.whole if low == high else polish.FEW)
+            whole = self._small and self._problem.rows <= (self._options.whole if low == high else polish.DEFAULT.few)
             size_chosen = None if whole else self._best_search(size)
             if not self._small:
                 assert size_chosen is not None
@@ -183,11 +180,11 @@ class Matcher(Search):
         """Relax, certify, come near where the goal is out of reach, round."""
         problem, federation, risks = self._problem, self._problem.federation, list[float]()
         federation.stage = "relaxation"
-        relaxed = self._relax(self._goal, self._target(self._goal, size), self._metric(size), size, seed, thin=True)
+        target, metric = self._target(self._goal, size), self._metric(size)
+        relaxed = self._relax(self._goal, target, metric, size, seed, thin=True, reachable=True)
         proof = None if relaxed.choice.met else self._proof(relaxed, size)
-        if not relaxed.choice.met and proof is None and relaxed.choice.freedom <= len(relaxed.metric) + 1:
-            relaxed, proof = self._harder(relaxed, size, seed)
-        self._include(relaxed, size)
+        if not relaxed.choice.met:
+            self._include(relaxed, size)
         if near and proof is not None and not problem.wide:
             federation.stage = "approach"
             relaxed, risks = self._approach(relaxed, size, seed)
@@ -218,28 +215,20 @@ class Matcher(Search):
         size: int,
         seed: int,
         thin: bool | None = False,
-        options: relaxation.RelaxationOptions = relaxation.DEFAULT,
+        reachable: bool = False,
     ) -> Relaxed:
         """Solve the relaxed problem for gradients at a model."""
-        solver: Newton | LBFGS = Newton(max_steps=options.steps)
+        steps = relaxation.DEFAULT.steps
+        solver: Newton | LBFGS = Newton(max_steps=steps)
         wide, curved = self._problem.wide, isinstance(self._problem.solver, Curved)
         if curved:
-            solver = Curved(max_steps=(3 if wide else 4) * options.steps)
+            solver = Curved(max_steps=(3 if wide else 4) * steps)
         elif wide:
-            solver = LBFGS(max_steps=10 * options.steps)
+            solver = LBFGS(max_steps=10 * steps)
         outputs = self._problem.learner.outputs if curved and wide else 1
         rows = FederatedRows(self._problem.federation, model, metric, seed, outputs, sketched=curved)
         rough = curved and outputs == 1
-        return Relaxed(relax(rows, metric, target, size, solver, thin, rough, options), metric)
-
-    def _harder(self, relaxed: Relaxed, size: int, seed: int) -> tuple[Relaxed, Proof | None]:
-        """Few rows leave little freedom: harder levels may prove, or meet, what softer ones do not."""
-        target, metric = self._target(self._goal, size), relaxed.metric
-        hard = replace(relaxation.DEFAULT, freedom=0.0)
-        harder = self._relax(self._goal, target, metric, size, seed, False, hard)
-        if harder.choice.met:
-            return harder, None
-        return self._relax(self._goal, target, metric, size, seed), self._proof(harder, size)
+        return Relaxed(relax(rows, metric, target, size, solver, thin, rough, reachable=reachable), metric)
 
     def _include(self, relaxed: Relaxed, size: int) -> None:
         """Give rows their probabilities; the last dual variable is put right where these do not add up to `size`."""
@@ -284,9 +273,9 @@ class Matcher(Search):
     def _proof(self, relaxed: Relaxed, size: int) -> Proof | None:
         """A proof that no lesson of this size teaches the goal, nor any model within a radius; None: there is none."""
         if size not in self._proofs:  # it is there where another search with other random numbers found it
-            unseen = self._problem.without_unseen
-            points = [np.append(unseen(dual[:-1]), dual[-1]) for dual in reversed(relaxed.choice.duals)]
-            proof = proofs.prove(self._problem, self._goal, size, points, relaxed.metric, search=True)
+            direction = relaxed.choice.direction
+            point = np.append(self._problem.without_unseen(direction[:-1]), direction[-1])
+            proof = proofs.prove(self._problem, self._goal, size, point, relaxed.metric, search=True)
             if proof is None:
                 return None
             self._proofs[size] = proof
@@ -360,11 +349,11 @@ class Matcher(Search):
         choice, metric = relaxed
         federation = self._problem.federation
         if not self._together or metric.ndim == 1:
-            return federation.sum(queries.RoundAlone(metric, seed))
+            return federation.sum(queries.RoundAlone(metric, choice.dual, seed))
         # A search that is repeated shall not find the same rows again: fewer take part, other ones each time.
-        thin = rounding.THIN if again else rounding.thinning(size)
+        thin = rounding.DEFAULT.thin if again else rounding.thinning(size)
         most = rounding.most_candidates(metric)
-        shown = federation.gather(queries.Candidates(metric, choice.idle, thin, most, seed))
+        shown = federation.gather(queries.Candidates(metric, choice.dual, choice.idle, thin, most, seed))
         vectors = np.concatenate([one.vectors for one in shown])
         chance = np.concatenate([one.probabilities for one in shown])
         idle = tuple(one.idle for one in shown)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from superteach.coordinator.budget import PATH_FRACTIONS
-from superteach.coordinator.methods.base import Method, Outcome
+from superteach.coordinator.methods.base import PATH_FRACTIONS, Method, Outcome
 from superteach.coordinator.path import Ranked
 from superteach.coordinator.problem import FederatedProblem
 from superteach.lesson import Words

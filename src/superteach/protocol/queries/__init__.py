@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from superteach.protocol.queries import common, dual, private, selection
+from superteach.protocol.queries import common, private, selection
 from superteach.protocol.queries.common import *  # noqa: F403
 from superteach.protocol.queries.common import Query
-from superteach.protocol.queries.dual import *  # noqa: F403
 from superteach.protocol.queries.private import *  # noqa: F403
 from superteach.protocol.queries.selection import *  # noqa: F403
 
@@ -27,7 +26,7 @@ def _kinds(*rooms: ModuleType) -> tuple[type[Query[object]], ...]:
     )
 
 
-QUERIES = _kinds(common, dual, selection, private)
+QUERIES = _kinds(common, selection, private)
 """The closed list: the classes of these modules that say what they broadcast."""
 OPEN = tuple(query for query in QUERIES if query.shows_rows)
 """Queries that show single rows as they are."""

@@ -15,8 +15,8 @@ from superteach.selection.relaxation import BINS
 from superteach.types import Array, Mask
 
 __all__ = [
-    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Blocks", "Census", "ChosenCost",
-    "ColumnSums", "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall",
+    "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Blocks", "Census", "ColumnSums",
+    "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall",
     "RowFunction", "RowSet", "Sample", "Size", "Sized", "upper_triangle",
 ]  # fmt: skip
 
@@ -143,7 +143,7 @@ class Query(Generic[Read]):
         for name, value in vars(self).items():
             shape = "p" if name in self.lifted else "" if name in self.listed else SHAPES.get(name, "")
             wanted = sizes.get(shape, [])
-            if isinstance(value, tuple) and name in ("beta", "counts", "idle"):
+            if isinstance(value, tuple) and (name in ("counts", "idle") or (value and name in ("beta", "taken"))):
                 wanted = [(teachers,)]
             if shape == "m" and isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1:] == (width,):
                 wanted = [value.shape] if len(value) <= width else wanted  # fewer rows where some directions are flat
@@ -210,11 +210,12 @@ class Counts(Query[npt.NDArray[np.int64]]):
 
 
 class Size(NamedTuple):
-    """How many rows, how many of them carry a positive label or target, and (where asked) how many each class has."""
+    """How many rows, how many of them carry a positive label or target; if asked: how many of each class, their costs."""
 
     rows: int
     positive: int
     classes: tuple[int, ...] = ()
+    cost: float = 0.0
 
 
 class Sized(Query[Size]):
@@ -233,30 +234,24 @@ class Sized(Query[Size]):
 
 
 class Census(Sized):
-    """How many rows are there (or chosen), and how many with a positive label or target; of many classes, in each."""
+    """How many rows are there (or chosen), and how many with a positive label or target; of many classes, in each; what do
+    they cost their owners?
+    """
 
     rows: Literal["all", "chosen", "random"] = "all"
     classes: int = 0
-    broadcast = "which rows, how many classes there are"
-    reply = "2 counts, 1 count per class"
-    exposure = "rows; rows with a positive label or target; rows of each class"
+    costs: bool = False
+    broadcast = "which rows, how many classes there are, whether costs are asked for"
+    reply = "2 counts, 1 count per class, 1 sum for costs"
+    exposure = "rows; rows with a positive label or target; rows of each class; what they cost together"
     over = "as asked"
     changes = ()
-    length = (2, "classes")
+    sensitivity = Sensitivity(None, "a row counts once, but costs are not capped")
+    length = (2, "classes", "costs")
 
-
-class ChosenCost(Query[float | None]):
-    """What do the chosen rows cost their owners, all together?"""
-
-    broadcast = "nothing"
-    reply = "1 sum, 1 count"
-    exposure = "the chosen rows' costs together; whether any teacher has costs"
-    over = "chosen"
-    sensitivity = Sensitivity(None, "costs are not capped")
-    length = (2,)
-
-    def read(self, total: Array) -> float | None:
-        return float(total[0]) if total[1] else None
+    def read(self, total: Array) -> Size:
+        size = super().read(total[: 2 + self.classes])
+        return size._replace(cost=float(total[-1])) if self.costs else size
 
 
 class ColumnSums(Numbers):

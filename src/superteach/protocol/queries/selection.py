@@ -1,4 +1,5 @@
-"""What exact teaching asks: gradients, inclusion probabilities, rounding.
+"""What the methods ask. Exact teaching: gradients, inclusion probabilities, rounding; the paper's: thresholds, rounds of
+Algorithm 1.
 
 From replies to `Candidates` and `Show` single rows can be read: they are for one owner, or for one process.
 """
@@ -7,13 +8,16 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from superteach.protocol.queries.common import ENTANGLED, Counts, Number, Numbers, Query, Sensitivity, Sized
+import numpy as np
+
+from superteach.optim.block import Offers
+from superteach.protocol.queries.common import COUNTED, ENTANGLED, Counts, Number, Numbers, Query, Sensitivity, Sized
 from superteach.selection.relaxation import BINS
-from superteach.types import Array
+from superteach.types import Array, Mask
 
 __all__ = [
-    "Alone", "CandidateRows", "Candidates", "Envelope", "Gradients", "Include", "RoundAlone", "Select", "Show", "Solo",
-    "Thin",
+    "Alone", "BlockRound", "CandidateRows", "Candidates", "Envelope", "Gradients", "Include", "Offers", "RoundAlone",
+    "Select", "Show", "Solo", "Thin", "Weigh",
 ]  # fmt: skip
 
 
@@ -48,14 +52,14 @@ class Thin(Number):
 
 
 class Include(Number):
-    """Give row j the inclusion probability b_j = σ(z_j + u'(g_j, 1))."""
+    """Give row j the inclusion probability b_j = σ(z_j + u'(g_j, 1)), by which sums over "likely" rows are weighted."""
 
     dual: Array
     """u."""
     broadcast = "d + 1 dual variables"
     exposure = "the sum of the inclusion probabilities of the rows sampled"
     over = "sampled"
-    changes = ("probabilities", "undecided")
+    changes = ("probabilities",)
     sensitivity = Sensitivity(1.0, "a probability is at most 1")
 
 
@@ -74,9 +78,11 @@ class CandidateRows(NamedTuple):
 
 
 class Candidates(Query[CandidateRows]):
-    """Show the rows that their probabilities leave undecided, thinned: each as (M g_j, b_j)."""
+    """Show the rows that probabilities σ(z_j + u'(g_j, 1)) leave undecided, thinned: each as (M g_j, b_j)."""
 
     metric: Array
+    dual: Array
+    """u."""
     idle: int
     """Rows of lower bins stay out: their gradients are nothing."""
     thin: float
@@ -84,7 +90,7 @@ class Candidates(Query[CandidateRows]):
     most: int
     """Candidates of all teachers together, at most."""
     seed: int
-    broadcast = "a d × d matrix, a length, a seed"
+    broadcast = "a d × d matrix, d + 1 dual variables, a length, a seed"
     reply = "2 + d sums, and 1 + d numbers per candidate"
     exposure = "gradient and probability of every candidate: the row, to whoever knows the goal"
     over = "sampled"
@@ -144,11 +150,13 @@ class Select(Sized):
 
 
 class RoundAlone(Sized):
-    """Round your own rows to your own sum of probabilities, by yourself."""
+    """Round your own rows to your own sum of probabilities σ(z_j + u'(g_j, 1)), by yourself."""
 
     metric: Array
+    dual: Array
+    """u."""
     seed: int
-    broadcast = "a d × d matrix or its diagonal, a seed"
+    broadcast = "a d × d matrix or its diagonal, d + 1 dual variables, a seed"
     sensitivity = ENTANGLED
 
 
@@ -213,3 +221,51 @@ class Alone(Query[Solo]):
 
     def read(self, total: Array) -> Solo:
         return Solo(*(round(number) for number in total.tolist()))
+
+
+class Weigh(Query[int]):
+    """Take the adaptive thresholds c_j = sparsity / |x_j'direction| (paper: λ_α w_j, w_j = 1/|α̂_j|)."""
+
+    direction: Array
+    sparsity: float
+    broadcast = "a direction, sparsity"
+    reply = "1 count"
+    exposure = "rows orthogonal to the direction, or nearly so where the sparsity is huge"
+    changes = ("threshold", "alpha", "offer", "local_point")
+    sensitivity = COUNTED
+
+    def read(self, total: Array) -> int:
+        return round(float(total[0]))
+
+
+class BlockRound(Query[Offers]):
+    """One round of the paper's Algorithm 1: solve your own block, move by β_i/K, answer Σ α_j x_j.
+
+    In an asynchronous round the coordinator says later how far to move: take your share of your last offer, then solve your
+    block for a new one.
+    """
+
+    model: Array
+    goal: Array
+    ridge: float
+    goal_weight: float
+    beta: tuple[float, ...] = ()
+    taken: tuple[float, ...] = ()
+    broadcast = "model, goal, Λ, λ_θ, β or how much of its last offer to take"
+    reply = "3 + 2d sums"
+    exposure = "Σ α_j x_j over this teacher's rows, now and as it offers; a block with one non-zero α shows that row"
+    changes = ("alpha", "offer", "local_point")
+    length = (3, "model", "model")
+
+    @property
+    def name(self) -> str:
+        return "BlockRound" if self.beta else "BlockOffer"
+
+    def wrong(self, reply: Array) -> Mask:
+        """Let the first number overflow: Σh* at the model that was sent."""
+        odd = ~np.isfinite(reply)
+        odd[0] &= not np.isinf(reply[0])
+        return odd
+
+    def read(self, total: Array) -> Offers:
+        return Offers(total[0], total[1], total[2], *np.split(total[3:], 2))
