@@ -78,16 +78,29 @@ def round_rows(
     unknowns = rows.shape[1] + 1
     if most <= options.handful * unknowns:
         return nearest_sum(rows, target + beyond, probabilities, most, draw)
-    lengths = np.linalg.norm(rows, axis=1)
-    if not lengths.any():
+    if not rows.any():
         return _first(rows, probabilities, least, most)
-    counted = float(least == most)
+    return _rounded(rows, probabilities, target, (least, most), draw, target + beyond, options)
+
+
+def _rounded(
+    rows: Array,
+    probabilities: Array,
+    target: Array,
+    count: tuple[int, int],
+    draw: np.random.Generator,
+    goal: Array,
+    options: RoundingOptions,
+) -> Mask:
+    """Decide rows towards `target`, exchange some towards `goal`, and keep the best of several."""
+    least, most = count
+    lengths, counted = np.linalg.norm(rows, axis=1), float(least == most)
     lifted = np.column_stack([rows, np.full(len(rows), counted)])
     wanted = np.append(target, counted * most)
     best, distance = np.zeros(len(rows), dtype=bool), np.inf
     for taken in _decided(lifted, lengths, probabilities, wanted, draw, options):
-        mask = exchanged(rows, taken, target + beyond, least, most, options.polished)
-        left = float(np.linalg.norm(target + beyond - mask @ rows))
+        mask = exchanged(rows, taken, goal, least, most, options.polished)
+        left = float(np.linalg.norm(goal - mask @ rows))
         if left < distance:
             best, distance = mask, left
     return best
@@ -303,6 +316,88 @@ def exchanged(rows: Array, taken: Mask, target: Array, least: int, most: int, lo
     inside = taken[short]
     taken[short] = exchange(rows[short], left + inside @ rows[short], inside[None])[0]
     return taken
+
+
+@dataclass(frozen=True)
+class SwapOptions:
+    """Numbers that decide how chosen rows are swapped for others like them, where rows are all about equally long."""
+
+    long: float = 0.1
+    """Usual lengths of a row from which on what is left is worth it. Rows with weak ones among them leave far less."""
+    rounds: int = 12
+    """Times that rows are paired anew, at most."""
+    vain: int = 4
+    """Of these, how many in a row may bring nothing."""
+    swaps: int = 400
+    """Chosen rows that are paired at a time, at most; 8 times as many others are looked at."""
+    rare: int = 20
+    """Of the longest rows not chosen, so many are paired at a time: those that hold a rare column are nobody's neighbour."""
+    near: int = 10
+    """Neighbours that a chosen row may be paired with."""
+
+
+SWAP = SwapOptions()
+
+
+def swapped(rows: Array, taken: Mask, target: Array, draw: np.random.Generator, options: SwapOptions = SWAP) -> Mask:
+    """Bring the sum nearer to the target by swaps of chosen rows for others like them, many at once.
+
+    Dummies and balanced classes leave no short rows to absorb what long ones leave; differences of two rows that are alike
+    are short, and are rounded as rows are.
+    """
+    left = target - taken @ rows
+    usual = float(np.median(np.linalg.norm(rows, axis=1))) if len(rows) else 0.0
+    taken, vain = taken.copy(), 0
+    for _ in range(options.rounds):
+        distance = float(np.linalg.norm(left))
+        if distance <= options.long * usual or vain == options.vain:
+            break
+        leaves, enters = _alike(rows, taken, draw, options)
+        if len(leaves) <= rows.shape[1]:
+            break
+        change = rows[enters] - rows[leaves]
+        done = _rounded(change, np.full(len(change), 0.5), left, (0, len(change)), draw, left, DEFAULT)
+        after = left - done @ change
+        vain += 1
+        if np.linalg.norm(after) < distance:
+            taken[leaves[done]], taken[enters[done]], left = False, True, after
+            vain = 0 if np.linalg.norm(after) < 0.99 * distance else vain
+    return taken
+
+
+def _alike(rows: Array, taken: Mask, draw: np.random.Generator, options: SwapOptions) -> tuple[Positions, Positions]:
+    """Pair rows that are chosen with rows that are not, each at most once: neighbours first, and some of the longest."""
+    inside, outside = (draw.permutation(np.flatnonzero(side)) for side in (taken, ~taken))
+    inside = inside[: options.swaps]
+    longest = outside[np.argsort(-np.linalg.norm(rows[outside], axis=1))[: 10 * options.rare]]
+    rare = draw.permutation(longest)[: options.rare]
+    outside = np.setdiff1d(outside[: 8 * options.swaps], rare)
+    pairs = [_nearest(rows, rare, inside, draw, options)[::-1]]
+    inside = np.setdiff1d(inside, pairs[0][0])
+    pairs.append(_nearest(rows, inside, outside, draw, options))
+    leaves, enters = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    return leaves, enters
+
+
+def _nearest(
+    rows: Array, some: Positions, others: Positions, draw: np.random.Generator, options: SwapOptions
+) -> tuple[Positions, Positions]:
+    """Pair some rows with one of their neighbours among others, the nearest about first."""
+    near = min(options.near, len(others))
+    if not len(some) or not near:
+        return some[:0], others[:0]
+    apart = np.square(rows[others]).sum(axis=1) - 2.0 * rows[some] @ rows[others].T
+    second = np.argpartition(apart, near - 1, axis=1)[:, :near]
+    first = np.repeat(np.arange(len(some)), near)
+    square = np.take_along_axis(apart, second, axis=1) + np.square(rows[some]).sum(axis=1)[:, None]
+    order = np.argsort(square.ravel() * np.exp(draw.standard_normal(square.size)), kind="stable")
+    pairs: dict[int, int] = {}
+    used = set[int]()
+    for i, j in zip(first[order].tolist(), second.ravel()[order].tolist(), strict=True):
+        if i not in pairs and j not in used:
+            pairs[i] = j
+            used.add(j)
+    return some[list(pairs)], others[list(pairs.values())]
 
 
 THIN, AMPLE = 0.25, 1_000

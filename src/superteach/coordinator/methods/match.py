@@ -375,6 +375,7 @@ class Matcher(Search):
         left = aim - sum(one.total for one in shown)
         draw = np.random.default_rng(seed)
         taken = rounding.round_rows(vectors, chance, left, least, missing, draw, choice.target - aim)
+        taken = rounding.swapped(vectors, taken, left + choice.target - aim, draw)
         counts = tuple(len(one.vectors) for one in shown)
         fill = rounding.deal(missing - int(taken.sum()), idle)
         return federation.sum(queries.Select(counts, np.flatnonzero(taken).astype(np.float64), fill))
