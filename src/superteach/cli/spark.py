@@ -11,7 +11,7 @@ from superteach import spark
 from superteach.cli import screen
 from superteach.cli.request import Request
 from superteach.exceptions import DataError, SettingError
-from superteach.io.labels import PositiveLabel
+from superteach.io.frames import PositiveLabel
 from superteach.learner import Learner
 from superteach.types import Json, Raw
 

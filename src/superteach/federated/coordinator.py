@@ -37,7 +37,7 @@ from superteach.federated.documents import (
     sign,
 )
 from superteach.io.atomic import write_durably, write_text
-from superteach.io.labels import PositiveLabel
+from superteach.io.frames import PositiveLabel
 from superteach.learner import Learner
 from superteach.packages import VERSION, version_mismatch
 from superteach.protocol.wire import query_from_json
