@@ -325,3 +325,43 @@ def test_a_count_is_dealt_out_in_proportion(count, places):
     for one, most in zip(dealt, places, strict=True):
         assert 0 <= one <= most
         assert abs(one - most * sum(dealt) / max(sum(places), 1)) < 1.0 + 1e-9
+
+
+def dummies_of(count: int, draw: np.random.Generator) -> np.ndarray:
+    """Rows of one length about, as dummies and two balanced classes make them: nothing weak, some columns rare."""
+    levels = (3, 4, 6, 10)
+    parts = [np.eye(many)[draw.choice(many, count, p=draw.dirichlet(np.ones(many)))] for many in levels]
+    return (
+        np.column_stack([*parts, np.ones(count)])
+        * (draw.choice([-1.0, 1.0], count) * draw.uniform(0.3, 0.7, count))[:, None]
+    )
+
+
+def test_swaps_of_rows_that_are_alike_bring_equally_long_rows_nearer():
+    ends = []
+    for seed in range(5):
+        draw = np.random.default_rng(seed)
+        rows = dummies_of(2000, draw)
+        chance = np.full(2000, 0.1)
+        target = chance @ rows
+        taken = round_rows(rows, chance, target, 200, 200, np.random.default_rng(seed))
+        after = rounding.swapped(rows, taken, target, np.random.default_rng(seed))
+        assert after.sum() == taken.sum()
+        ends.append((missing(rows, taken, target), missing(rows, after, target)))
+    assert all(after <= before for before, after in ends)
+    before, after = np.median(ends, axis=0)
+    assert after < 0.75 * before
+
+
+def test_swaps_leave_alone_what_is_near_enough_or_cannot_be_paired():
+    draw = np.random.default_rng(0)
+    rows, chance = rows_of(1000, 4, 0), np.full(1000, 0.2)
+    taken = round_rows(rows, chance, chance @ rows, 200, 200, draw)
+    for some_rows, some_taken in (
+        (rows, taken),
+        (rows[:0], taken[:0]),
+        (rows, np.ones(1000, bool)),
+        (rows, np.zeros(1000, bool)),
+    ):
+        found = rounding.swapped(some_rows, some_taken, chance[: len(some_rows)] @ some_rows, draw)
+        assert (found == some_taken).all()

@@ -330,7 +330,7 @@ class SwapOptions:
     """Of these, how many in a row may bring nothing."""
     swaps: int = 400
     """Chosen rows that are paired at a time, at most; 8 times as many others are looked at."""
-    rare: int = 20
+    rare: int = 40
     """Of the longest rows not chosen, so many are paired at a time: those that hold a rare column are nobody's neighbour."""
     near: int = 10
     """Neighbours that a chosen row may be paired with."""
