@@ -6,14 +6,13 @@ import json
 from collections.abc import Sequence
 
 from superteach.exceptions import TeachingError
-from superteach.io import records
-from superteach.io.atomic import write_bytes
-from superteach.io.records import Record, name_of
+from superteach.io import atomic
+from superteach.io.atomic import Record, name_of, write_bytes
 
 __all__ = ["Record", "Records"]
 
 
-class Records(records.Records):
+class Records(atomic.Records):
     """A file of finished cells, of which none is computed twice."""
 
     def __contains__(self, cell: Record) -> bool:

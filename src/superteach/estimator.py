@@ -24,8 +24,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from superteach.coordinator import methods
 from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
 from superteach.goals import FromData
-from superteach.goals.parse import positive_label
+from superteach.goals.base import positive_label
 from superteach.io.frames import (
+    PositiveLabel,
     check_container,
     check_lengths,
     check_numbers,
@@ -38,7 +39,6 @@ from superteach.io.frames import (
     refuse_text,
     take_rows,
 )
-from superteach.io.labels import PositiveLabel
 from superteach.io.validation import Part, split_by_owner
 from superteach.learner import Learner
 from superteach.lesson import Entry, Taught

@@ -17,7 +17,7 @@ from superteach.coordinator.teach import measure, teach
 from superteach.engines.checkpoint import Journal, Journalled
 from superteach.engines.threads import Threads
 from superteach.exceptions import BudgetError, DataError, DataTypeError, Setting, SettingError
-from superteach.io.labels import DEFAULT, PositiveLabel
+from superteach.io.frames import DEFAULT, PositiveLabel
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, PathPoint, Taught

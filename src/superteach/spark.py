@@ -32,8 +32,8 @@ from superteach.coordinator.teach import teach as _teach
 from superteach.engines.spark import Jobs, Spark
 from superteach.engines.threads import shares_of
 from superteach.exceptions import DataError, DataTypeError, MissingExtra, SettingError, TeachingError, listed, shorten
-from superteach.goals.parse import positive_label
-from superteach.io.labels import DEFAULT, PositiveLabel
+from superteach.goals.base import positive_label
+from superteach.io.frames import DEFAULT, PositiveLabel
 from superteach.io.validation import Part, find_classes
 from superteach.learner import Learner
 from superteach.lesson import Entry, Lesson, Taught

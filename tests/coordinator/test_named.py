@@ -9,7 +9,7 @@ import pytest
 
 from superteach.coordinator.named import INVERSE, NAMES, build_learner, build_student
 from superteach.exceptions import GoalError, SettingError
-from superteach.goals.parse import goal_vector
+from superteach.goals.base import goal_vector
 from superteach.learner import Learner
 
 

@@ -15,7 +15,7 @@ import superteach as st
 from superteach.coordinator.teach import teach
 from superteach.exceptions import DataError, MissingExtra, QueryRefused, TeachingError
 from superteach.goals import PerturbedFit
-from superteach.io.labels import PositiveLabel
+from superteach.io.frames import PositiveLabel
 from superteach.learner import Learner
 from superteach.losses import LOSSES, Logistic
 from superteach.protocol import wire

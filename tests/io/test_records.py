@@ -5,7 +5,7 @@ import json
 import pytest
 
 from superteach.exceptions import SettingError, TeachingError
-from superteach.io.records import Records
+from superteach.io.atomic import Records
 from tests.limits import files_up_to
 
 

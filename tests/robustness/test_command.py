@@ -174,7 +174,7 @@ def test_the_encoding_holds_for_every_column(table, tmp_path):
     assert "não" in result.stdout
 
 
-def test_groups_are_no_feature(table):
+def test_groups_of_text_are_no_feature(table):
     """Clusters by a column of text, without a list of features."""
     path, frame = table
     words = (path, "--target", "price", "--coefficient", "age", "--groups", "town", "--significance", "0.2")

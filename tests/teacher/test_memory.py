@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from superteach.io.cells import values_of
-from superteach.io.tables import read_pool
+from superteach.io.tables import read_pool, values_of
 
 COLUMNS = {
     "float64": pa.array([1.5, -0.0, float("nan"), float("inf")]),

@@ -11,7 +11,7 @@ import numpy as np
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.exceptions import SettingError
 from superteach.goals import PerturbedFit
-from superteach.io.labels import DEFAULT, PositiveLabel
+from superteach.io.frames import DEFAULT, PositiveLabel
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
 from superteach.losses import Logistic, Squared

@@ -24,7 +24,7 @@ from superteach.losses import Logistic, Loss, Squared
 from superteach.optim import Block, Newton
 from superteach.optim.function import Function, Moments
 from superteach.optim.problem import DualProblem, Quadratic
-from superteach.protocol.queries import BlockRound, BlockSums, Prepare
+from superteach.protocol.queries import BlockRound, Offers, Prepare
 from superteach.types import Array
 from superteach_lab.fit import fitted
 
@@ -110,7 +110,7 @@ class ErrataPool:
         for _ in range(rounds):
             beta = (1.0,) * len(self.engine.names)
             query = BlockRound(model, problem.goal, problem.ridge, problem.goal_weight, beta)
-            sums: BlockSums = self._federation.sum(query)
+            sums: Offers = self._federation.sum(query)
             values.append(sums.objective + problem.pull(sums.aggregate / problem.ridge))
             alpha = np.concatenate([state.alpha for state in self.engine.states() if state.alpha is not None])
             model = reduce(model, sums.aggregate, alpha)

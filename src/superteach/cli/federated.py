@@ -27,8 +27,8 @@ from superteach.federated.coordinator import Coordinator, LessonRecord, Terms, a
 from superteach.federated.documents import Document
 from superteach.federated.engine import SOON, DocumentEngine, Unanswered
 from superteach.goals import check_goal
-from superteach.goals.parse import positive_label
-from superteach.io.labels import PositiveLabel
+from superteach.goals.base import positive_label
+from superteach.io.frames import PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Lesson, Taught, to_json, write_lesson
 from superteach.packages import VERSION
@@ -212,7 +212,7 @@ def _goal(request: Request, asked: Json, terms: Terms, student: Learner, setting
     """Return the goal, for the columns agreed on."""
     stored, numeric = asked["goal_file"], not student.loss.classifies
     if stored is not None:
-        from superteach.goals.parse import goal_vector
+        from superteach.goals.base import goal_vector
 
         where = f"goal file {request.goal!r}"
         values = np.array(stored, dtype=np.float64) if isinstance(stored, list) and stored else stored

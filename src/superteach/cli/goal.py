@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from superteach.exceptions import GoalError, reason_of
-from superteach.io.labels import PositiveLabel
+from superteach.io.frames import PositiveLabel
 from superteach.types import Array, Foreign, Label, Labels
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def is_file(text: str) -> bool:
 
 def find_positive(text: str, chosen: str | None) -> PositiveLabel:
     """Return the label of --positive, or the one that a goal file names."""
-    from superteach.goals.parse import positive_label
+    from superteach.goals.base import positive_label
 
     stored = load_goal(text) if is_file(text) else None
     return positive_label(stored, PositiveLabel(chosen, "--positive"), f"goal file {text!r}")
@@ -50,7 +50,7 @@ def find_positive(text: str, chosen: str | None) -> PositiveLabel:
 
 def positive_unsaid(text: str, chosen: str | None, taken: Label | None) -> str:
     """Say which label was taken as positive where neither --positive nor the goal file names one; else nothing."""
-    from superteach.goals.parse import stated_positive
+    from superteach.goals.base import stated_positive
 
     if taken is None or chosen is not None or not is_file(text) or stated_positive(load_goal(text)) is not None:
         return ""
@@ -96,7 +96,7 @@ def check_goal_file(path: str | Path) -> Path:
 
 def read_goal(path: str | Path, columns: Sequence[str], intercept: bool, classes: Labels | None = None) -> Array:
     """Read θ*, intercept last, from .npy (numbers) or .json (a list, or coef by name with an intercept)."""
-    from superteach.goals.parse import goal_vector
+    from superteach.goals.base import goal_vector
 
     return goal_vector(load_goal(path), f"goal file {str(path)!r}", columns, intercept, classes)
 

@@ -18,8 +18,8 @@ from superteach.cli.folder import new_folder, page_of_stored, write_chosen, writ
 from superteach.cli.goal import check_goal_name, find_positive, make_goal, positive_unsaid
 from superteach.cli.request import Request, listed_in
 from superteach.coordinator import named
-from superteach.coordinator.budget import lesson_sizes
 from superteach.coordinator.federation import Federation
+from superteach.coordinator.methods.base import lesson_sizes
 from superteach.coordinator.teach import teach
 from superteach.engines.checkpoint import ANEW, Journal
 from superteach.engines.threads import Threads

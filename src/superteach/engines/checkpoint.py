@@ -17,7 +17,7 @@ import numpy as np
 
 from superteach.engines.base import Engine
 from superteach.exceptions import TeachingError
-from superteach.io.records import Records
+from superteach.io.atomic import Records
 from superteach.protocol import wire
 from superteach.protocol.queries import Query
 from superteach.types import Array, Json

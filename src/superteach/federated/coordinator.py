@@ -26,7 +26,7 @@ from superteach.exceptions import DataError, QueryRefused, SettingError, listed
 from superteach.federated.box import MEMBER, Box, file_name, open_box
 from superteach.federated.documents import KEY, MOST_BYTES, NAME, Document, own_key, public_of, read, read_own, sign
 from superteach.io.atomic import write_durably, write_text
-from superteach.io.labels import PositiveLabel
+from superteach.io.frames import PositiveLabel
 from superteach.learner import Learner
 from superteach.packages import VERSION, version_mismatch
 from superteach.protocol.wire import query_from_json

@@ -11,8 +11,7 @@ from scipy import sparse
 
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
 from superteach.exceptions import GoalError, Setting, SettingError, listed
-from superteach.goals.base import OptionSource, find_column
-from superteach.goals.parse import same_labels
+from superteach.goals.base import OptionSource, find_column, same_labels
 from superteach.io.frames import load
 from superteach.learner import Learner, fit
 from superteach.losses.scalar import Loss, Poisson

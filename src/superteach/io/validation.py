@@ -14,8 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from superteach.exceptions import DataError, DataTypeError, listed, shorten
-from superteach.io.frames import find_missing
-from superteach.io.labels import DEFAULT, PositiveLabel
+from superteach.io.frames import DEFAULT, PositiveLabel, find_missing
 from superteach.losses.scalar import Loss, Poisson
 from superteach.optim.problem import MOST
 from superteach.privacy.guard import Guard

@@ -20,8 +20,7 @@ from sklearn.pipeline import Pipeline
 from superteach.coordinator.problem import DEPENDENT, NEWTON_WIDTH
 from superteach.exceptions import DataError, GoalError, listed, suggestion
 from superteach.goals import FromData, Within, Without
-from superteach.goals.base import find_column
-from superteach.goals.parse import INTERCEPT
+from superteach.goals.base import INTERCEPT, find_column
 from superteach.io.frames import columns_of, find_missing, name_row, take_rows
 from superteach.pipelines.prepare import Preprocessing, apply, is_fitted, names_of, split
 from superteach.types import Array, Foreign, Mask, Positions

@@ -23,9 +23,8 @@ from pyarrow import compute, parquet, types
 from superteach.exceptions import DataError, SettingError, counted
 from superteach.io import files, tables
 from superteach.io.atomic import stamp
-from superteach.io.cells import Cells, matrix_type
 from superteach.io.formats.parquet import is_parquet
-from superteach.io.labels import DEFAULT, PositiveLabel
+from superteach.io.frames import DEFAULT, PositiveLabel
 from superteach.io.validation import Part, find_classes, make_unguarded
 from superteach.losses.scalar import Loss
 from superteach.teacher.paged import Paged, Store
@@ -177,8 +176,8 @@ class ParquetTable:
         source = self.sources[file]
         start = source.ends[groups[0]] - self.groups[file][groups[0]]
         for table in self.tables(file, groups, asked):
-            cells = Cells(source, [], [], start)
-            matrix_type(source, table, asked[:-1])
+            cells = tables.Cells(source, [], [], start)
+            tables.matrix_type(source, table, asked[:-1])
             target = cells.target(table.column(self.target), self.target, self._numeric)
             yield [*(cells.numbers(table.column(name), name) for name in asked[:-1]), target]
             start += table.num_rows
