@@ -26,7 +26,7 @@ from superteach.engines.threads import Threads
 from superteach.exceptions import DataError, SettingError, counted
 from superteach.goals import CheckedGoal, Goal, MaxAUC, PerturbedFit, Without, check_goal
 from superteach.io.formats.parquet import is_parquet
-from superteach.io.labels import PositiveLabel
+from superteach.io.frames import PositiveLabel
 from superteach.io.tables import read_pool
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
