@@ -324,3 +324,53 @@ def test_a_count_is_dealt_out_in_proportion(count, places):
     for one, most in zip(dealt, places, strict=True):
         assert 0 <= one <= most
         assert abs(one - most * sum(dealt) / max(sum(places), 1)) < 1.0 + 1e-9
+
+
+def dummies_of(count: int, draw: np.random.Generator) -> np.ndarray:
+    """Rows of one length about, as dummies and two balanced classes make them: nothing weak, some columns rare."""
+    levels = (3, 4, 6, 10)
+    parts = [np.eye(many)[draw.choice(many, count, p=draw.dirichlet(np.ones(many)))] for many in levels]
+    signs = draw.choice([-1.0, 1.0], count) * draw.uniform(0.3, 0.7, count)
+    return np.column_stack([*parts, np.ones(count)]) * signs[:, None]
+
+
+def test_swaps_of_rows_that_are_alike_bring_equally_long_rows_nearer():
+    ends = []
+    for seed in range(5):
+        rows = dummies_of(2000, np.random.default_rng(seed))
+        chance = np.full(2000, 0.1)
+        target = chance @ rows
+        masks = [
+            round_rows(rows, chance, target, 200, 200, np.random.default_rng(seed), options=RoundingOptions(far=far))
+            for far in (np.inf, 0.1)
+        ]
+        assert masks[0].sum() == masks[1].sum() == 200
+        ends.append([missing(rows, mask, target) for mask in masks])
+    assert all(after <= before for before, after in ends)
+    before, after = np.median(ends, axis=0)
+    assert after < 0.75 * before
+
+
+def test_swaps_leave_alone_what_is_near_enough_or_cannot_be_paired():
+    draw = np.random.default_rng(0)
+    rows, chance = rows_of(1000, 4, 0), np.full(1000, 0.2)
+    taken = round_rows(rows, chance, chance @ rows, 200, 200, draw)
+    for mask in (taken, np.ones(1000, bool), np.zeros(1000, bool)):
+        assert (rounding.swapped(rows, mask, chance @ rows, draw) == mask).all()
+
+
+def heavy_tailed(count: int, width: int, draw: np.random.Generator) -> np.ndarray:
+    """Squares and products of columns, as polynomial features make them: the longest rows are a hundred times a usual one."""
+    raw = draw.standard_t(3, (count, width))
+    return np.column_stack([raw, *(raw[:, i] * raw[:, j] for i in range(width) for j in range(i + 1))])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_long_rows_leave_is_absorbed_by_short_ones(seed):
+    """Rows of all lengths, the longest far longer than the others: the residual is as short as short rows are."""
+    draw = np.random.default_rng(seed)
+    rows = heavy_tailed(8000, 5, draw) * draw.uniform(0.0, 1.0, (8000, 1)) ** 4
+    rows = rows @ np.linalg.inv(np.linalg.cholesky(rows.T @ rows / 8000)).T
+    chance = np.full(8000, 0.4)
+    taken = round_rows(rows, chance, chance @ rows, 3200, 3200, draw)
+    assert missing(rows, taken, chance @ rows) < 1e-3 * np.median(np.linalg.norm(rows, axis=1))
