@@ -117,7 +117,7 @@ def test_probabilities_are_the_nearest_in_relative_entropy(seed):
     vectors = draw.normal(size=(40, 3))
     target = draw.uniform(0.2, 0.5, 40) @ vectors
     rows = OwnRows(vectors, draw)
-    sharp = RelaxationOptions(softness=(1e-12,), met=1e-8)
+    sharp = RelaxationOptions(softness=1e-12, met=1e-8)
     found = relax(rows, np.ones(3), target, 14, Newton(max_steps=50), False, options=sharp)
     near = expit(rows.odds)
     b = cp.Variable(40)

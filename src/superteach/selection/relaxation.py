@@ -37,10 +37,16 @@ DIGITS = 40
 class RelaxationOptions:
     """Numbers that decide the relaxed choice. What each is worth is in the ablation table of the docs."""
 
-    softness: tuple[float, ...] = (1e-8, 1e-4)
+    softness: float = 1e-8
     """δ, in units in which a usual row has the length 1/√n: next to none, which meets the goal or proves that it is out of
-    reach; then one that leaves rounding some freedom. A path of four levels asked two rounds more, and ended no nearer."""
-    met: float = 0.1
+    reach."""
+    path: tuple[float, ...] = (1e-4, 1e-6, 1e-8, 1e-10)
+    """δ by level on the way to a goal out of reach: each one comes nearer, and leaves rounding less freedom."""
+    freedom: float = 1.0
+    """Freedom Σ b(1 − b) per unknown below which no further level is tried."""
+    slow: float = 0.02
+    """Part of the residual that a level must take away, or no further one is tried."""
+    met: float = 0.01
     """Part of a usual row's length that probabilities may leave: rounding absorbs it."""
     thin: float = 0.125
     """Rows of a smaller probability are sampled first, with this one, so that at most n/thin rows take part."""
@@ -207,27 +213,36 @@ def relax(
     unit = 1.0 / (usual * np.sqrt(size))
     sums_of_rows, enough = rows.sums(rough), options.met / np.sqrt(size)
     direction: Array | None = None
-    for softness in options.softness if reachable else options.softness[-1:]:
+    before, freedom, reached = np.inf, np.inf, np.zeros(len(metric) + 1) if start is None else start
+    for softness in ((options.softness,) if reachable else ()) + options.path:
         function = _Scaled(sums_of_rows, metric, target, size, unit, softness)
 
         def stop(here: Array, sums: Moments, whole: Moments, softness: float = softness) -> str | None:
             left = float(np.linalg.norm(whole.gradient))
             return "near" if left <= max(0.1 * softness * np.linalg.norm(here[:-1]), 0.5 * enough) else None
 
-        solution = solver.minimise(function, np.zeros(len(metric) + 1) if start is None else start, stop)
+        solution = solver.minimise(function, reached, stop)
         point, sums = solution.point, solution.sums
         if sums.curvature is None and rough and metric.ndim == 2:
             sums = function.moments(point, 2)[0]
         dual, wanted = function.dual(point), function.wanted
-        direction = dual if direction is None else direction
-        met = bool(np.linalg.norm(sums.gradient - wanted) <= enough)
+        left = float(np.linalg.norm(sums.gradient - wanted))
+        freedom = np.inf if sums.curvature is None else float(sums.curvature[-1, -1]) * size
+        met, first, direction = bool(left <= enough), direction is None, dual if direction is None else direction
         if met:
             break
         if thinned and thin:  # rows left out by sampling may make up for what these cannot
             begun = point if solver.gradients_only else None
             return relax(rows, metric, target, size, solver, False, rough, options, begun)
+        if first and reachable:
+            continue
+        if freedom < options.freedom * (len(metric) + 1) or left > (1.0 - options.slow) * before:
+            break
+        # A harder level takes L-BFGS two to three times as many steps.
+        if (solver.gradients_only and 2 * solution.steps > solver.max_steps) or (rough and not solution.converged):
+            break
+        before, reached = left, point
     assert direction is not None
-    freedom = np.inf if sums.curvature is None else float(sums.curvature[-1, -1]) * size
     aside = float((counts * expit(odds + dual[-1]))[:idle].sum())
     return Relaxation(dual, direction, met, wanted[:-1] / unit, sums.gradient[:-1] / unit, idle, aside, freedom)
 

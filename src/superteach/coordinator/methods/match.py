@@ -52,6 +52,8 @@ class MatchOptions:
     """Part of the distance that another one must gain for one more to be tried."""
     close: float = 1e-6
     """Part of the goal's own length at which no other search is tried."""
+    roundings: int = 4
+    """Roundings on the way to a goal out of reach, of which the nearest is kept."""
     unlucky: int = 3
     """Searches with other random numbers, where the learner refuses a lesson: a classifier needs rows of both classes."""
     parts: tuple[float, ...] = (0.05, 0.1, 0.2, 0.35, 0.55, 0.8)
@@ -190,6 +192,8 @@ class Matcher(Search):
             relaxed, risks = self._approach(relaxed, size, seed)
         federation.stage = "rounding"
         kept = self._round(relaxed, size, seed, again)
+        if near and not relaxed.choice.met and self._together and not problem.wide:
+            kept = self._nearest_rounding(relaxed, size, seed, kept)
         stated = None if proof is None else self._for_size(proof, size, kept.rows)
         reason = "the relaxed problem meets the goal"
         if proof is not None:
@@ -367,6 +371,21 @@ class Matcher(Search):
         counts = tuple(len(one.vectors) for one in shown)
         fill = rounding.deal(missing - int(taken.sum()), idle)
         return federation.sum(queries.Select(counts, np.flatnonzero(taken).astype(np.float64), fill))
+
+    def _nearest_rounding(self, relaxed: Relaxed, size: int, seed: int, kept: Size) -> Size:
+        """Round again with other random numbers, and keep the nearest by a fit: such a choice has little freedom left."""
+        federation, best = self._problem.federation, np.inf
+        for attempt in range(self._options.roundings):
+            if attempt:
+                kept = self._round(relaxed, size, (seed + attempt * _GOLDEN) % 2**64, True)
+            distance = np.inf if self._problem.refuses(kept) else self._distance(kept)[0]
+            if distance < best or not attempt:
+                best, nearest = distance, kept
+                federation.sum(queries.Recall("rounding", True))
+            if self._problem.late:
+                break
+        federation.sum(queries.Recall("rounding", False))
+        return nearest
 
     # Polish --------------------------------------------------------------------------------------------
 

@@ -433,7 +433,7 @@ class Sample(Sized):
 class Recall(Sized):
     """Remember the present choice as the best so far, of a search, a walk over sizes or a set of goals; or go back to it."""
 
-    of: Literal["search", "walk", "goal"]
+    of: Literal["rounding", "search", "walk", "goal"]
     remember: bool
     broadcast = "yes or no: remember this choice, or go back to the one remembered"
     changes = ("chosen", "best")
