@@ -26,7 +26,7 @@ from superteach.exceptions import LearnerError
 from superteach.learner import fit
 from superteach.losses import LOSSES, Huber, Logistic, Squared, SquaredHinge
 from superteach.optim import LBFGS, Newton
-from superteach.protocol.queries import Census, Keep, RankRows
+from superteach.protocol.queries import Census, Keep, RankRows, Size
 from tests.oracles import TIGHT, accuracy, solve_tightly
 
 ESTIMATORS = {
@@ -254,7 +254,7 @@ def test_what_an_estimator_is_read_as():
 def test_census_counts_positive_labels(federation_of):
     """The census behind a fit counts rows and positive labels over all teachers."""
     y = np.array([1.0, -1.0, 1.0, 1.0, -1.0])
-    assert federation_of(np.zeros((5, 2)), y, 2).sum(Census()) == (5, 3, ())
+    assert federation_of(np.zeros((5, 2)), y, 2).sum(Census()) == Size(5, 3)
 
 
 def columns_of_texts(rows=3000, width=600):

@@ -18,7 +18,7 @@ from tests.oracles import solve_tightly
 ROWS, FEATURES, RIDGE = 300, 5, 1.5
 SPARSITY = 0.02
 COLUMNS = {"none": 0.0, "free": 1.0, "penalised": 2.5}
-SOLVERS = {"newton": Newton(), "lbfgs": LBFGS()}
+SOLVERS = {"newton": Newton(), "lbfgs": LBFGS(tolerance=1e-12)}
 
 each_kind = pytest.mark.parametrize("kind", sorted(LOSSES))
 each_solver = pytest.mark.parametrize("solver", SOLVERS)
@@ -207,7 +207,7 @@ def test_without_sparsity_and_pull_it_is_the_learners_dual(kind, federation_of, 
     trace = dual.solve(federation, problem, Newton(tolerance=1e-14))
     theta, scale = -trace.point, np.abs(X).sum()
     gradient = X.T @ LOSSES[kind]().gradient(X @ theta, y) + RIDGE * theta
-    assert np.linalg.norm(gradient) <= 1e-7 * scale / ROWS
+    assert np.linalg.norm(gradient) <= 1e-8 * scale  # a gap of 1e-14 leaves a gradient of about its square root
 
 
 @each_solver

@@ -134,7 +134,10 @@ def test_two_coordinators_do_not_speak_for_each_other(town, order):
         ({"version": "99.0"}, "versions work together"),
         ({"size": 1}, "its policy allows 1"),
         ({"learner": {"loss": {"name": "os.system"}}}, "cannot be taught"),
-        ({"query": {"name": "Census", "fields": {"rows": "all", "classes": 0}, "arrays": []}}, "lets no reply"),
+        (
+            {"query": {"name": "Census", "fields": {"rows": "all", "classes": 0, "costs": False}, "arrays": []}},
+            "lets no reply",
+        ),
         ({"query": {"name": "sys.shell", "fields": {}, "arrays": []}}, "no query named"),
         ({"query": {"name": "../../etc/passwd", "fields": {}, "arrays": [1]}}, "arrays that are not"),
         ({"query": {"cmd": "rm"}}, "nothing else"),

@@ -115,7 +115,10 @@ def test_what_is_shown_is_what_is_meant(case, taught):
     reader = read(page_of(taught(case).lesson_).html())
     assert len(reader.data) > 30
     for exact, text in reader.data:
-        assert shown(text) == pytest.approx(float(exact), rel=0.06 if "B" in text else 6e-3), text
+        # r² is written to two decimals, other numbers to three digits or more, sizes to two.
+        decimals = re.fullmatch(r"−?\d\.\d\d", text)
+        near = {"abs": 5.001e-3} if decimals else {"rel": 0.06 if "B" in text else 6e-3}
+        assert shown(text) == pytest.approx(float(exact), **near), text
 
 
 @given(some.floats(-1e300, 1e300))

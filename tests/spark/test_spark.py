@@ -203,7 +203,7 @@ def test_rows_that_change_before_they_are_fetched_are_noticed(session, table, tm
     changed = []
 
     def change(entry):
-        if entry.query == "Census" and not changed:
+        if entry.stage == "metrics" and not changed:
             changed.append(1)
             write(tmp_path / "rows.parquet", whole.take(np.arange(ROWS)[::-1]))
 

@@ -210,10 +210,15 @@ class FederatedProblem:
         return self._pool.copy()  # whoever asks may change it
 
     def _decrement(self, point: Array) -> float:
-        """g'H⁻¹g of the learner's objective on all rows: twice what Newton's step from a point promises to lower it by."""
+        """g'H⁻¹g of the learner's objective on all rows: twice what Newton's step from a point promises to lower it by.
+
+        Infinite where losses overflow.
+        """
         penalty = ridge_penalty(self.learner.penalty(self.rows), self.width, self.learner.free_intercept)
         sums = self.losses.moments(point, 2)
         assert sums.curvature is not None
+        if not (np.isfinite(sums.curvature).all() and np.isfinite(sums.gradient).all()):
+            return np.inf
         gradient = metric_of(sums.curvature + np.diag(penalty.diagonal)) @ (sums.gradient + penalty.gradient(point))
         return float(gradient @ gradient)
 
