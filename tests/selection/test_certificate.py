@@ -7,7 +7,7 @@ import pytest
 
 from superteach.selection import certificate
 from superteach.selection.certificate import Ball, Envelope
-from superteach_lab.experiments import bounds_oracle
+from tests.selection import bounds
 
 SEEDS = 240
 
@@ -17,7 +17,7 @@ def test_no_lesson_is_nearer_than_its_bound(part):
     """Eight losses, one output and several, both measures: no subset is nearer, and the checker agrees with every proof."""
     shares = []
     for seed in range(part, SEEDS, 12):
-        one = bounds_oracle.judge(bounds_oracle.draw(seed))
+        one = bounds.judge(bounds.draw(seed))
         if one is None:
             continue
         assert one.proved <= one.nearest * (1.0 + 1e-7), seed
@@ -29,14 +29,14 @@ def test_no_lesson_is_nearer_than_its_bound(part):
 
 def test_a_bound_from_a_wrong_sum_is_noticed(monkeypatch):
     """Heights a tenth too low: some lesson is nearer than such a bound, so the test above can fail."""
-    right = bounds_oracle.majorant
+    right = bounds.majorant
 
     def wrong(*given):
         found = right(*given)
         return found._replace(height=0.9 * found.height)
 
-    monkeypatch.setattr(bounds_oracle, "majorant", wrong)
-    found = [bounds_oracle.judge(bounds_oracle.draw(seed)) for seed in range(0, 80, 2)]
+    monkeypatch.setattr(bounds, "majorant", wrong)
+    found = [bounds.judge(bounds.draw(seed)) for seed in range(0, 80, 2)]
     assert any(one is not None and one.proved > one.nearest * (1.0 + 1e-7) for one in found)
     assert any(one is not None and one.margin <= 0.0 for one in found)
 

@@ -14,19 +14,19 @@ from superteach.engines.threads import Threads
 from superteach.exceptions import BudgetError, Setting, SuperteachError, reason_of, shorten
 from superteach.learner import Learner
 from superteach.lesson import Lesson
-from superteach.optim.problem import Scaling, ridge_penalty
+from superteach.optim.problem import Scaling
 from superteach.privacy.accounting import Mode
 from superteach.privacy.guard import Guard
 from superteach.protocol.messages import Sealed
 from superteach.protocol.queries import ChooseShare, Query
 from superteach.teacher import Teacher
 from superteach.types import Array, Label, Positions
+from superteach_lab.fit import fitted
 
 Result = TypeVar("Result")
 Row = tuple[Array, float]
 Memory = dict[tuple[int, int, bytes], tuple[Any, Sealed]]
 """What owners chose for a share: position, rows and what these shall add up to."""
-_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -232,27 +232,11 @@ def with_enough_rows(subject: Subject, work: Callable[[Subject], Result]) -> Res
 
 
 def fit(subject: Subject, chosen: Sequence[Positions]) -> Array:
-    """Fit the learner on chosen rows, as whoever gets them would: Newton's method, in the learner's coordinates."""
-    learner, (loss, column, model) = Learner.of(subject.learner), subject.about
+    """Fit the learner on chosen rows, as whoever gets them would, in the learner's coordinates."""
+    learner = Learner.of(subject.learner)
     X = np.concatenate([part[0][rows] for part, rows in zip(subject.parts, chosen, strict=True)])
     y = np.concatenate([part[1][rows] for part, rows in zip(subject.parts, chosen, strict=True)])
-    lifted = np.column_stack([X, np.full(len(X), column)]) if column else X
-    penalty = ridge_penalty(learner.penalty(len(y)), len(model), learner.free_intercept, 1).diagonal
-
-    def value(model: Array) -> float:
-        return float(loss.terms(lifted @ model, y).value.sum() + 0.5 * penalty @ model**2)
-
-    for _ in range(_STEPS):
-        terms = loss.terms(lifted @ model, y)
-        gradient = lifted.T @ terms.slope + penalty * model
-        step = np.linalg.lstsq((lifted.T * terms.curvature) @ lifted + np.diag(penalty), gradient, rcond=None)[0]
-        length, here = 1.0, value(model)
-        while length > 1e-6 and not value(model - length * step) <= here - 1e-4 * length * (gradient @ step):
-            length *= 0.5
-        model = model - length * step
-        if np.linalg.norm(step) <= 1e-11 * max(float(np.linalg.norm(model)), 1.0):
-            break
-    return np.asarray(model)
+    return fitted(np.column_stack([X, np.full(len(X), learner.column)]) if learner.column else X, y, learner)
 
 
 @dataclass(frozen=True)

@@ -100,12 +100,10 @@ def _csv_blocks(
         strings_can_be_null=True,
         include_columns=list(columns),
     )
-    with pa.OSFile(str(path)) as file, _progress(path) as show:
+    with pa.OSFile(str(path)) as file:
         stream = pa.CompressedInputStream(file, "gzip") if path.suffix.lower() == ".gz" else file
         with csv.open_csv(stream, read_options=read, convert_options=convert) as reader:
-            for batch in reader:
-                yield batch
-                show(file.tell())
+            yield from reader
 
 
 def _header(path: Path) -> list[str]:
@@ -140,23 +138,6 @@ def _reading(path: Path) -> Iterator[None]:
         raise DataError(
             f"file {str(path)!r} cannot be read ({first}); it is damaged, cut short or of another form: fetch it again"
         ) from error
-
-
-@contextmanager
-def _progress(path: Path) -> Iterator[Any]:
-    """A bar by bytes for files of 100 MB and more, on a terminal only."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    size = path.stat().st_size
-    if size < 100_000_000 or not console.is_terminal:
-        yield lambda _: None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task(path.name, total=size)
-        yield lambda done: bar.update(task, completed=done)
 
 
 class Sample:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from superteach import SuperTeacher, Teacher
 from superteach.coordinator.federation import Federation
@@ -22,8 +21,7 @@ from superteach.goals import PerturbedFit
 from superteach.learner import Learner
 from superteach.losses import Logistic, Loss, Squared
 from superteach.optim import Block, Newton
-from superteach.optim.function import Function, Moments
-from superteach.optim.problem import DualProblem, Quadratic
+from superteach.optim.problem import DualProblem
 from superteach.protocol.queries import BlockRound, Offers, Prepare
 from superteach.types import Array
 from superteach_lab.fit import fitted
@@ -32,8 +30,6 @@ SPARSITY, GOAL_WEIGHT = 0.1, 1000.0
 """The paper's λ_α and λ_θ for logistic regression."""
 RIDGE_PER_ROW = 2e-4
 """Λ = ridge·N, which is 1 at N = 5,000."""
-HEAVY_RIDGE = 1e-2
-"""A Λ at which (Λ/2)‖v‖² is no longer a small part of the objective."""
 CHOSEN = 0.04
 """The share of rows whose choice is compared, about what the paper's table has."""
 
@@ -49,27 +45,18 @@ class Solved(NamedTuple):
 class ErrataPool:
     """Rows dealt out to K teachers, the learner's fit on all of them, and the paper's goal."""
 
-    def __init__(
-        self,
-        loss: Loss,
-        rows: int,
-        teachers: int,
-        sparsity: float,
-        weight: float,
-        ridge_per_row: float = RIDGE_PER_ROW,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, loss: Loss, rows: int, teachers: int, sparsity: float, weight: float) -> None:
         self.loss, self.sparsity = loss, sparsity
         if loss.classifies:
-            X, labels, owner = make_classification_pool(rows, 10, teachers, random_state=seed)
+            X, labels, owner = make_classification_pool(rows, 10, teachers, random_state=0)
             y = np.where(labels > 0, 1.0, -1.0)
         else:
-            X, y, owner = make_regression_pool(rows, 10, teachers, random_state=seed)
+            X, y, owner = make_regression_pool(rows, 10, teachers, random_state=0)
         order = np.argsort(owner, kind="stable")
         self.X, self.y, self.parts = X[order], y[order], np.bincount(owner)
-        ridge = ridge_per_row * rows
+        ridge = RIDGE_PER_ROW * rows
         truth = fitted(self.X, self.y, Learner(loss, ridge))
-        noise = np.random.default_rng(seed).standard_normal(len(truth))
+        noise = np.random.default_rng(0).standard_normal(len(truth))
         goal = truth + noise * np.linalg.norm(truth) / np.linalg.norm(noise)
         self.problem = DualProblem(ridge, goal, weight)
         self.threshold = self._weighed(sparsity)
@@ -117,9 +104,9 @@ class ErrataPool:
         return values
 
 
-def logistic_pool(rows: int, teachers: int = 5, ridge_per_row: float = RIDGE_PER_ROW) -> ErrataPool:
+def logistic_pool(rows: int, teachers: int = 5) -> ErrataPool:
     """A classification pool with the paper's weights."""
-    return ErrataPool(Logistic(), rows, teachers, SPARSITY, GOAL_WEIGHT, ridge_per_row)
+    return ErrataPool(Logistic(), rows, teachers, SPARSITY, GOAL_WEIGHT)
 
 
 def ridge_pool(rows: int, teachers: int = 5) -> ErrataPool:
@@ -198,89 +185,6 @@ def lost_terms(rows: int = 2000, rounds: int = 10) -> LostTerms:
         pool.objective(unweighted.alpha),
         shared(best.score, unweighted.score),
     )
-
-
-class NormsPerRow(NamedTuple):
-    """The logistic objective with Σ_j‖α_j x_j/Λ‖² (printed) beside the one with ‖Σ_j α_j x_j/Λ‖² (meant)."""
-
-    meant_at_meant: float
-    """The least value of the meant one."""
-    meant_at_printed: float
-    """Its value at the printed one's minimiser."""
-    printed_at_meant: float
-    printed_at_printed: float
-    """The least value of the printed one."""
-    gap: float
-    """Duality gap of that minimiser, so that it can be trusted."""
-    shared: float
-    """Share of the best 4 % that both minimisers choose."""
-
-
-def norms_per_row(rows: int = 2000, ridge_per_row: float = RIDGE_PER_ROW) -> NormsPerRow:
-    """Minimise both, and evaluate both at both minimisers."""
-    pool = logistic_pool(rows, ridge_per_row=ridge_per_row)
-    best = pool.solved(SPARSITY, pool.problem)
-    printed, score, gap = _least_per_row(pool)
-    return NormsPerRow(
-        pool.objective(best.alpha),
-        pool.objective(printed),
-        _objective_per_row(pool, best.alpha),
-        _objective_per_row(pool, printed),
-        gap,
-        shared(best.score, score),
-    )
-
-
-def _row_curvature(pool: ErrataPool) -> Array:
-    """‖x_j‖²/Λ, the second derivative of (Λ/2)‖α_j x_j/Λ‖²."""
-    return np.asarray(np.square(pool.X).sum(axis=1) / pool.problem.ridge)
-
-
-def _objective_per_row(pool: ErrataPool, alpha: Array) -> float:
-    """The logistic objective with the norm inside the sum, as printed."""
-    rows = pool.loss.penalised_conjugate(alpha, pool.y, pool.threshold) + 0.5 * _row_curvature(pool) * alpha**2
-    away = pool.X.T @ alpha / pool.problem.ridge - pool.problem.goal
-    return float(rows.sum() + pool.problem.goal_weight * away @ away)
-
-
-def _least_per_row(pool: ErrataPool) -> tuple[Array, Array, float]:
-    """α, score and duality gap of the printed logistic objective's minimiser, by Newton on its own dual."""
-    problem, curvature = pool.problem, _row_curvature(pool)
-
-    def logit_of(t: Array) -> Array:
-        """The logit s of the best share: s + curvature·σ(s) = t − c, by bisection."""
-        low, high = t - pool.threshold - curvature, t - pool.threshold
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            above = middle + curvature * expit(middle) > t - pool.threshold
-            low, high = np.where(above, low, middle), np.where(above, middle, high)
-        return np.asarray(0.5 * (low + high))
-
-    def values(point: Array) -> tuple[float, Array, Array]:
-        t = pool.y * (pool.X @ point)
-        share = expit(logit_of(t))
-        alpha = pool.y * share
-        rows = pool.loss.penalised_conjugate(alpha, pool.y, pool.threshold) + 0.5 * curvature * share**2
-        slack = share * (1.0 - share)
-        return float((t * share - rows).sum()), alpha, slack / (1.0 + curvature * slack)
-
-    class Rows:
-        """The dual's sums over rows, as a solver asks for them."""
-
-        def moments(self, point: Array, order: int) -> Moments:
-            value, alpha, weights = values(point)
-            return Moments(value, pool.X.T @ alpha, pool.X.T @ (weights[:, None] * pool.X))
-
-        def values(self, point: Array, direction: Array, steps: Array) -> Array:
-            return np.array([values(point + step * direction)[0] for step in steps])
-
-    stiff, width = problem.ridge**2 / (2.0 * problem.goal_weight), len(problem.goal)
-    smooth = Quadratic(np.full(width, stiff), problem.ridge * problem.goal)
-    function = Function(Rows(), smooth)
-    point = Newton().minimise(function, np.zeros(width), function.flat(1e-10)).point
-    value, alpha, _ = values(point)
-    score = logit_of(pool.y * (pool.X @ point))
-    return alpha, score, _objective_per_row(pool, alpha) + value + smooth.value(point)
 
 
 # 4 ----------------------------------------------------------------------------------------------------
@@ -409,8 +313,6 @@ def scaling(rows: int, seeds: Sequence[int] = (0, 1, 2)) -> Scaled:
 CHECKS: dict[str, Callable[[], NamedTuple]] = {
     "1 reduce step, objective by round": reduce_step,
     "2 symbols lost": lost_terms,
-    "2 norms per row": norms_per_row,
-    "2 norms per row, heavy ridge": partial(norms_per_row, ridge_per_row=HEAVY_RIDGE),
     "4 a hundred rounds, logistic": rounds,
     "4 a hundred rounds, logistic, ten teachers": partial(rounds, 10),
     "4 a hundred rounds, ridge": partial(rounds, regression=True),

@@ -7,12 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from superteach.coordinator import metrics, path
 from superteach.coordinator.federation import Federation
 from superteach.coordinator.methods.base import lesson_sizes
-from superteach.coordinator.problem import setup
 from superteach.coordinator.teach import teach
 from superteach.engines.threads import Threads
 from superteach.exceptions import BudgetError
@@ -22,12 +20,11 @@ from superteach.learner import Learner, fit
 from superteach.lesson import Lesson
 from superteach.losses import Logistic, Squared
 from superteach.optim import Newton
-from superteach.protocol.queries import Keep, Prepare, Size
+from superteach.protocol.queries import Keep, Size
 from superteach.teacher import Teacher
 from superteach.types import Array
 from superteach_lab import data as datasets
 from superteach_lab.data import catalogue, sources
-from superteach_lab.fit import fitted
 
 RIDGE_PER_ROW = 2e-4
 """Λ = ridge·N, the reading under which the paper's weights need no retuning (docs/explanation/paper.md)."""
@@ -183,18 +180,3 @@ def _score_sizes(
         agreement = metrics.likeness(federation, model, goal, learner.loss.classifies).agreement
         points.append({"size": size, "risk": metrics.risk(model, goal), "consistency": agreement})
     return points[::-1]
-
-
-def scored(pool: PaperPool, chosen: npt.NDArray[np.int64], goal: Array) -> dict[str, Any]:
-    """The same score for rows of the pool that a method outside the federation chose."""
-    model = fitted(pool.X[chosen], pool.y[chosen], pool.learner)
-    everybody = Federation(engine_of(pool))
-    everybody.sum(Prepare(pool.learner.loss, 0.0))
-    agreement = metrics.likeness(everybody, model, goal, pool.learner.loss.classifies).agreement
-    return {"size": len(chosen), "risk": metrics.risk(model, goal), "consistency": agreement}
-
-
-def goal_of(pool: PaperPool) -> Array:
-    """θ* itself."""
-    federation = Federation(engine_of(pool))
-    return np.asarray(pool.goal.vector(setup(federation, pool.learner, None, standardize=False)))

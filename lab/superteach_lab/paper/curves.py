@@ -131,20 +131,12 @@ def _missing(records: Sequence[Record]) -> dict[str, str]:
     return {one["cell"]["data"]: one["missing"] for one in records if "missing" in one}
 
 
-def _curve(
-    records: Sequence[Record], name: str, method: str, like: str | None = None
-) -> list[tuple[float, float, float]]:
-    """(share of rows, mean risk, mean consistency) by size, over all trials that have it, or that `like` has too."""
-    trials = {
-        one["cell"]["trial"]
-        for one in records
-        if one["cell"]["data"] == name and one["cell"]["method"] == (like or method) and one.get("points")
-    }
+def _curve(records: Sequence[Record], name: str, method: str) -> list[tuple[float, float, float]]:
+    """(share of rows, mean risk, mean consistency) by size, over all trials that have it."""
     points: dict[int, list[Record]] = {}
     rows = 1
     for one in records:
-        asked = one["cell"]["data"] == name and one["cell"]["method"] == method
-        if asked and one["cell"]["trial"] in trials and "points" in one:
+        if one["cell"]["data"] == name and one["cell"]["method"] == method and "points" in one:
             rows = one["N"]
             for point in one["points"]:
                 points.setdefault(point["size"], []).append(point)
@@ -197,15 +189,10 @@ def _risk_findings(kept: Records, scale: Scale) -> Findings:
             f"({shown(ends[0])} at {100 * found['dual'][0][0]:.2g} %, {shown(ends[1])} with all)."
         )
     words += [f"{NAMES[name]}: not drawn ({reason})." for name, reason in missing.items()]
-    beside = {
-        name: min(risk for _, risk, _ in _curve(records, name, "dual", "match"))
-        for name, found in curves.items()
-        if found["dual"] and found["match"]
-    }
     words += _provenance(records, curves)
     return Findings(
         words,
-        {"curves": curves, "missing": missing, "paper_beside_match": beside},
+        {"curves": curves, "missing": missing},
         [
             (
                 "Best mean risk along |S|/N.",

@@ -115,17 +115,6 @@ def random_problem(seed: int) -> Problem:
     return Problem(loss, tuple(rows), ridge, goal)
 
 
-def plain_problem() -> Problem:
-    """The smallest counterexample, by hand: two teachers with one row x = 1, y = 1 each, Λ = 4, θ* = 1.
-
-    Ridge with Λ/K = 2 learns 1/(1 + 2) = 1/3 from either row, and 2/(2 + 4) = 1/3 from both: joining brings
-    nothing. R* = ½(2/3)² = 2/9 each time; the printed bound is (1/8 + 1/4)(4/9) = 1/6, which is less; the
-    corrected one is (1/4 + 1/2)(4/9) = 1/3.
-    """
-    row = np.ones((1, 1)), np.ones(1)
-    return Problem(Squared(), (row, row), 4.0, np.ones(1))
-
-
 def batch(first: int, count: int) -> dict[str, Any]:
     """The problems of so many seeds as plain numbers: one line of the results."""
     found = [measure(random_problem(seed)) for seed in range(first, first + count)]

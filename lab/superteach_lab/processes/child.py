@@ -1,7 +1,6 @@
 """A function at work in a process of its own. It ends at a limit, with whoever started it, and with all it started.
 
-with Child(work, 1, 2) as child:      # runs work(line, 1, 2) there
-answer = child.hear(seconds=10.0)  # what work sent by line.send(answer)
+`Child(work, 1, 2)` runs `work(line, 1, 2)` there; `child.hear(seconds=10.0)` returns what it sent by `line.send(answer)`.
 """
 
 from __future__ import annotations

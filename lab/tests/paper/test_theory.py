@@ -52,8 +52,13 @@ def test_theorem_against_scikit_learn(seed):
 
 
 def test_the_counterexample_by_hand():
-    """Two rows, Λ = 4, θ* = 1: risk 2/9, printed bound 1/6, corrected bound 1/3 — and scikit-learn agrees."""
-    problem = theorem.plain_problem()
+    """Two teachers with one row x = 1, y = 1 each, Λ = 4, θ* = 1: scikit-learn agrees.
+
+    Ridge with Λ/K = 2 learns 1/(1 + 2) = 1/3 from either row, and 2/(2 + 4) = 1/3 from both. R* = ½(2/3)² = 2/9 each
+    time; the printed bound is (1/8 + 1/4)(4/9) = 1/6, which is less; the corrected one is (1/4 + 1/2)(4/9) = 1/3.
+    """
+    row = np.ones((1, 1)), np.ones(1)
+    problem = theorem.Problem(Squared(), (row, row), 4.0, np.ones(1))
     found = theorem.measure(problem)
     assert found.sizes == (1, 1)
     assert (found.risk, found.printed, found.corrected) == pytest.approx((2 / 9, 1 / 6, 1 / 3))

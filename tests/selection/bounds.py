@@ -3,13 +3,10 @@
 Each pool is drawn by its own seed: a loss, rows, columns, a penalty, an intercept or none, a measure, a goal and a size.
 Every subset of that size is fitted by Newton's method from textbook formulas. The bound is that of
 `superteach.selection.certificate`, and `superteach.checker` looks at it again by other means.
-
-python -m superteach_lab.experiments.bounds_oracle [--pools 10000] [--first 0]
 """
 
 from __future__ import annotations
 
-import argparse
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -203,30 +200,3 @@ def judge(pool: Pool) -> Verdict | None:
         return checker.margin(pool.X, y, own, pool.penalty, pool.goal, pool.size, better, radius, given)
 
     return Verdict(nearest, proved, checked((1.0 - 1e-3) * proved), checked(1.0001 * nearest))
-
-
-def main() -> None:
-    """Judge many pools and say how many bounds were broken."""
-    parser = argparse.ArgumentParser(prog="python -m superteach_lab.experiments.bounds_oracle", description=__doc__)
-    parser.add_argument("--pools", type=int, default=10_000)
-    parser.add_argument("--first", type=int, default=0)
-    given = parser.parse_args()
-    broken = doubted = 0
-    shares: dict[str, list[float]] = {name: [] for name in NAMES}
-    for seed in range(given.first, given.first + given.pools):
-        pool = draw(seed)
-        if (one := judge(pool)) is None:
-            continue
-        shares[pool.name].append(one.proved / one.nearest)
-        broken += one.proved > one.nearest * (1.0 + 1e-7) or one.beyond > 0.0
-        doubted += one.margin <= 0.0
-        if one.proved > one.nearest * (1.0 + 1e-7) or one.beyond > 0.0 or one.margin <= 0.0:
-            print("seed", seed, pool.name, one, flush=True)
-    for name, share in shares.items():
-        print(f"{name}: {len(share)} goals out of reach, proved / nearest: median {np.median(share):.3f}")
-    proved = sum(map(len, shares.values()))
-    print(f"{given.pools} pools, {proved} with a proof: {broken} bounds broken, {doubted} not confirmed by the checker")
-
-
-if __name__ == "__main__":
-    main()
