@@ -328,7 +328,11 @@ def best_subset(rows: Array, target: Array) -> Mask:
     half = len(rows) // 2
     parts = rows[:half], rows[half:]
     ways = [(np.arange(2 ** len(part))[:, None] >> np.arange(len(part))) & 1 for part in parts]
-    tree = cKDTree(ways[0] @ parts[0], balanced_tree=False, compact_nodes=False)
+    sums = ways[0] @ parts[0]
+    if len(np.unique(parts[0], axis=0)) < half:  # equal sums by the thousand would cost the tree its speed
+        sums, kept = np.unique(sums, axis=0, return_index=True)
+        ways[0] = ways[0][kept]
+    tree = cKDTree(sums, balanced_tree=False, compact_nodes=False)
     asked = target - ways[1] @ parts[1]
     best, pair = np.inf, (0, 0)
     step = max(64, len(asked) // 64)
