@@ -329,7 +329,7 @@ def best_subset(rows: Array, target: Array) -> Mask:
     parts = rows[:half], rows[half:]
     ways = [(np.arange(2 ** len(part))[:, None] >> np.arange(len(part))) & 1 for part in parts]
     sums = ways[0] @ parts[0]
-    if len(np.unique(parts[0], axis=0)) < half:  # equal sums by the thousand would cost the tree its speed
+    if 2 * len(np.unique(sums[:, 0])) < len(sums):  # equal sums by the thousand would cost the tree its speed
         sums, kept = np.unique(sums, axis=0, return_index=True)
         ways[0] = ways[0][kept]
     tree = cKDTree(sums, balanced_tree=False, compact_nodes=False)
