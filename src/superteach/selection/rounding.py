@@ -325,6 +325,10 @@ def _sparse_one_by_one(rows: Matrix, probabilities: Array, left: Array) -> Mask:
 
 def best_subset(rows: Array, target: Array) -> Mask:
     """Of all subsets of a few rows find the one whose sum is nearest to the target, by meeting in the middle."""
+    seen = np.abs(rows).sum(axis=0) > 1e-16 * np.abs(target)  # in the others no sum of rows changes the distance
+    rows, target = rows[:, seen], target[seen]
+    if not seen.any():
+        return np.zeros(len(rows), dtype=bool)
     half = len(rows) // 2
     parts = rows[:half], rows[half:]
     ways = [(np.arange(2 ** len(part))[:, None] >> np.arange(len(part))) & 1 for part in parts]
