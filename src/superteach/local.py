@@ -109,7 +109,7 @@ class LocalTeachers:
 
         `measure` says whether to measure what a private mode leaves unknown, for whoever owns all rows.
         """
-        with closing(self._open(self._teachers)) as engine:
+        with closing(self._engine()) as engine:
             federation = Federation(engine if journal is None else Journalled(engine, journal), watch)
             lesson = teach(federation, self.learner, goal, settings, classes=self.classes, columns=self.columns)
         states = engine.states()
@@ -119,6 +119,13 @@ class LocalTeachers:
             measured = self._measured(lesson, settings, chosen) if measure else None
         return Taught(lesson, self.classes, chosen, measured, tuple(getattr(state, "note", "") for state in states))
 
+    def _engine(self) -> Threads:
+        """Make an engine of the teachers."""
+        engine = self._open(self._teachers)
+        if engine is None:
+            raise SettingError("engine= returned None for the teachers; return the engine that it makes of them")
+        return engine
+
     def _measured(self, lesson: Lesson, settings: Settings, chosen: tuple[Positions, ...]) -> Lesson:
         """Fit the learner on the chosen rows and measure: for whoever owns all rows, outside of every privacy mode."""
         counts = tuple(teacher.rows.count for teacher in self._teachers)
@@ -126,7 +133,7 @@ class LocalTeachers:
         for first, some in zip(np.cumsum((0, *counts)), chosen, strict=False):
             taken[first + some] = True
         learner = self.learner
-        with closing(self._open(self._teachers)) as engine:
+        with closing(self._engine()) as engine:
             federation = Federation(engine)
             problem = setup(federation, learner, settings.solver, settings.standardize)
             federation.gather(Show(problem.width, learner.weighted))

@@ -384,6 +384,11 @@ SETS_PIPELINES_AND_DROPS: list[tuple[str, Call]] = [
     )),
     (r"y='age' is a text", lambda folder: drop(X, "age", coefficient="bmi")),
     (r"'a' has 40 rows but 3 targets", lambda folder: Teacher("a", X.to_numpy(), T[:3])),
+    (r"'a' has 40 rows but 3 ids", lambda folder: Teacher("a", X.to_numpy(), T, ids=[1, 2, 3])),
+    (r"'a' has 40 rows but 41 costs", lambda folder: Teacher("a", X.to_numpy(), T, costs=np.ones(41))),
+    (r"'a' has a NaN.* target in row 7;",
+     lambda folder: Teacher("a", X.to_numpy(), np.where(np.arange(ROWS) == 7, np.nan, T))),
+    (r"engine= returned None", lambda folder: fit(engine=lambda teachers: None)),
     (r"no teacher", lambda folder: Threads([])),
     (r"takes an engine such as Threads.*a list", lambda folder: Federation([])),
     (r"teacher a has labels such as 0; .*−1 and \+1", lambda folder: teach(

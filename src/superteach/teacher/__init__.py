@@ -72,6 +72,15 @@ class Teacher:
         """How many rows each row counts as in the learner's loss; None: one."""
         self.costs = None if costs is None else np.asarray(costs, dtype=np.float64)
         self.ids = np.arange(self.rows.count, dtype=np.uint64) if ids is None else _unsigned(ids)
+        for what, values in (("ids", self.ids), ("costs", self.costs)):
+            if values is not None and len(values) != self.rows.count:
+                raise DataError(
+                    f"teacher {name!r} has {self.rows.count} rows but {len(values)} {what}; give one for each row"
+                )
+        # The two ends are NaN or infinite where any target is, and need no memory.
+        if not np.isfinite([self.target.min(initial=0), self.target.max(initial=0)]).all():
+            row = int(np.argwhere(~np.isfinite(self.target))[0][0])
+            raise DataError(f"teacher {name!r} has a NaN or infinite target in row {row}; drop or fill it")
 
     def under(self, guard: Guard) -> Self:
         """Return the same teacher behind another guard, with draws of its own in a private mode."""
