@@ -62,11 +62,12 @@ FLOATING = {
 """What floating-point numbers can tell apart, or constants of mathematics: not chosen by trying."""
 MEMORY = {
     "AT_ONCE", "OUTER", "BLOCK", "FITTED", "_VALUES_AT_ONCE", "BINS", "SHORTEST", "CANDIDATES", "GRAM", "WORK", "RADII",
-    "SAMPLE", "EVERY", "MOST_HALVES", "MOST_WORK", "NEARBY_WORK", "EVALUATIONS", "STEPS", "HALVINGS", "MOVES",
+    "SAMPLE", "EVERY", "TILTS", "MOST_HALVES", "MOST_WORK", "NEARBY_WORK", "EVALUATIONS", "STEPS", "HALVINGS", "MOVES",
 }  # fmt: skip
 """How much is worked on at once, or how much work or memory there may be: most pools end before."""
 OFF: dict[str, Any] = {
-    "softness": [1e-8], "relaxation:DEFAULT.thin": 0.0, "ladder": 0.0, "one_by_one": 0, "last": 0.0, "starts": 1,
+    "path": [1e-8], "freedom": 0.0, "slow": 0.0, "roundings": 1, "pairings": 0, "absorbed": 1e9,
+    "relaxation:DEFAULT.thin": 0.0, "ladder": 0.0, "one_by_one": 0, "last": 0.0, "starts": 1,
     "handful": 0.0, "polished": 0, "small": 0, "whole": 0, "approaches": 1, "gain": 0.0, "close": 0.0, "unlucky": 0,
     "many": 10**9, "long": 1e9, "far": 1e9, "seen": 0.0, "few": 0, "nearby": [], "vain": 1, "tried": 1, "exact": [],
     "rounding:DEFAULT.thin": 1e-12, "ample": 1, "STARTS": 1, "ROUGH": 1, "COST": 0.0,
