@@ -386,7 +386,7 @@ def swapped(
         if distance <= options.far * usual:
             break
         leaves, enters = _alike(rows, taken, draw, options)
-        if len(leaves) <= rows.shape[1]:
+        if len(leaves) <= 4 * rows.shape[1]:  # at even chances, less freedom than there are unknowns
             break
         change = rows[enters] - rows[leaves]
         lengths, even = np.linalg.norm(change, axis=1), np.full(len(change), 0.5)
