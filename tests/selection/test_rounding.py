@@ -13,7 +13,14 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from superteach.selection import rounding
-from superteach.selection.rounding import RoundingOptions, best_subset, exchanged, one_by_one, round_rows, round_wide
+from superteach.selection.rounding import (
+    RoundingOptions,
+    fix_count_and_exchange,
+    nearest_subset_sum,
+    one_by_one,
+    round_rows,
+    round_wide,
+)
 
 
 def rows_of(count: int, width: int, seed: int, octaves: float = 12.0) -> np.ndarray:
@@ -37,7 +44,7 @@ def test_the_best_subset_is_that_of_all_subsets(seed, count, width, whole):
         rows, wanted = np.round(2.0 * rows), np.round(wanted)
     every = np.array(list(product([False, True], repeat=count))).reshape(2**count, count)
     lowest = np.linalg.norm(wanted - every @ rows, axis=1).min()
-    found = best_subset(rows, wanted)
+    found = nearest_subset_sum(rows, wanted)
     assert found.shape == (count,)
     assert found.dtype == bool
     assert missing(rows, found, wanted) == pytest.approx(lowest, abs=1e-12)
@@ -238,7 +245,7 @@ def test_more_starts_end_no_farther_away():
         rows, chance = rows_of(60, 12, seed), np.full(60, 0.4)
         left = []
         for starts in (1, 4):
-            options = RoundingOptions(starts=starts)
+            options = RoundingOptions(restarts=starts)
             draw = np.random.default_rng(seed)
             taken = round_rows(rows, chance, chance @ rows, 20, 28, draw, options=options)
             left.append(missing(rows, taken, chance @ rows))
@@ -277,7 +284,7 @@ def test_exchanges_leave_no_pair_to_exchange(seed):
     rows, wanted = draw.standard_normal((50, 3)), 3.0 * draw.standard_normal(3)
     start = draw.random(50) < 0.4
     count = int(start.sum())
-    taken = exchanged(rows, start, wanted, count, count, 400)
+    taken = fix_count_and_exchange(rows, start, wanted, count, count, 400)
     assert taken.sum() == count
     left = wanted - taken @ rows
     assert np.linalg.norm(left) <= missing(rows, start, wanted)
@@ -285,7 +292,7 @@ def test_exchanges_leave_no_pair_to_exchange(seed):
         after = np.linalg.norm(left - rows[into] + rows[taken], axis=1)
         assert after.min() >= np.linalg.norm(left) * (1.0 - 1e-5)
     for least, most in ((count + 7, 50), (0, count - 7)):
-        assert exchanged(rows, start, wanted, least, most, 400).sum() == (least if least > count else most)
+        assert fix_count_and_exchange(rows, start, wanted, least, most, 400).sum() == (least if least > count else most)
 
 
 def test_two_hundred_rows_of_four_thousand():
@@ -341,7 +348,9 @@ def test_swaps_of_rows_that_are_alike_bring_equally_long_rows_nearer():
         chance = np.full(2000, 0.1)
         target = chance @ rows
         masks = [
-            round_rows(rows, chance, target, 200, 200, np.random.default_rng(seed), options=RoundingOptions(far=far))
+            round_rows(
+                rows, chance, target, 200, 200, np.random.default_rng(seed), options=RoundingOptions(swap_above=far)
+            )
             for far in (np.inf, 0.1)
         ]
         assert masks[0].sum() == masks[1].sum() == 200
@@ -356,7 +365,7 @@ def test_swaps_leave_alone_what_is_near_enough_or_cannot_be_paired():
     rows, chance = rows_of(1000, 4, 0), np.full(1000, 0.2)
     taken = round_rows(rows, chance, chance @ rows, 200, 200, draw)
     for mask in (taken, np.ones(1000, bool), np.zeros(1000, bool)):
-        assert (rounding.swapped(rows, mask, chance @ rows, draw) == mask).all()
+        assert (rounding.swap_similar(rows, mask, chance @ rows, draw) == mask).all()
 
 
 def heavy_tailed(count: int, width: int, draw: np.random.Generator) -> np.ndarray:
@@ -379,5 +388,5 @@ def test_what_long_rows_leave_is_absorbed_by_short_ones(seed):
 def test_equal_rows_are_searched_as_fast_as_others():
     """Sums of equal rows are equal: with all 65,536 of them in the tree a search took a quarter of a minute."""
     rows = np.repeat(np.random.default_rng(0).standard_normal((4, 3)), 8, axis=0)
-    taken = best_subset(rows, rows[:3].sum(axis=0) + rows[20])
+    taken = nearest_subset_sum(rows, rows[:3].sum(axis=0) + rows[20])
     np.testing.assert_allclose(taken @ rows, rows[:3].sum(axis=0) + rows[20], atol=1e-12)

@@ -1,1 +1,1 @@
-"""The coordinator's side: it asks for sums and never sees a row."""
+"""The coordinator's side: it asks, and holds no rows."""

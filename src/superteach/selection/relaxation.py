@@ -190,7 +190,7 @@ def relax(
     target: Array,
     size: int,
     solver: Solver,
-    thin: bool | None = True,
+    thin: bool = True,
     rough: bool = False,
     options: RelaxationOptions = DEFAULT,
     start: Array | None = None,
@@ -199,7 +199,7 @@ def relax(
     """Find probabilities for `size` rows with gradients that add up to `target` (in units of g), or come near it.
 
     `metric` is M, or its diagonal. With `thin` rows of small probability are sampled first, and all rows take part where
-    those do not meet the target (None: not even then). Of a target that is not `reachable` the last softness alone is asked.
+    those do not meet the target. A target that is not `reachable` is approached level by level at once.
     """
     counts = rows.lengths()
     odds = prior(counts, size, len(metric) + 1, options.ladder)
@@ -208,7 +208,7 @@ def relax(
     mass = (counts * likely)[idle:]
     usual = float(np.sqrt((mass * squares[idle:]).sum() / max(mass.sum(), 1e-300))) or 1.0  # 1: every row is idle
     stay = float((counts * np.minimum(1.0, likely / options.thin)).sum())
-    few = thin is not False and stay < 0.5 * counts.sum()
+    few = thin and stay < 0.5 * counts.sum()
     thinned = rows.thin(odds, options.thin if few else 0.0) < counts.sum()
     unit = 1.0 / (usual * np.sqrt(size))
     sums_of_rows, enough = rows.sums(rough), options.met / np.sqrt(size)

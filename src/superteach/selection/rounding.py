@@ -33,15 +33,15 @@ class RoundingOptions:
     """Mean square of the change in log-odds that free rows may still lack after a block; else a smaller one is tried."""
     one_by_one: int = 20
     """Rows per unknown, at the end of a block, that go one by one to the side that leaves less; those before, at random."""
-    last: float = 5.0
+    restart_freedom: float = 5.0
     """Freedom per unknown from which on the rest is decided several times, and the best is kept."""
-    starts: int = 3
+    restarts: int = 3
     """How many times. Eight take three times as long at 5,000 rows of 10 columns, and end 1.2 times nearer."""
-    handful: float = 1.5
+    few_rows: float = 1.5
     """Rows to choose per unknown up to which pairs are exchanged from many starts instead: so few balance nothing."""
-    polished: int = 400
+    exchange_candidates: int = 400
     """Shortest rows among which pairs are exchanged in the end."""
-    far: float = 0.1
+    swap_above: float = 0.1
     """Usual lengths of a row from which on what is left is worth swaps of rows that are alike. Dummies and balanced classes
     leave no short rows: readmission of diabetics, 400 rows, ends 0.6 usual lengths away without swaps, 0.15 with them."""
     swaps: int = 400
@@ -82,24 +82,24 @@ def round_rows(
     least: int,
     most: int,
     draw: np.random.Generator,
-    beyond: Array | float = 0.0,
+    unmet: Array | float = 0.0,
     options: RoundingOptions = DEFAULT,
 ) -> Mask:
     """Choose `least` to `most` of these rows, with a sum as near to `target` as they allow.
 
-    `beyond` is what the probabilities themselves leave of the goal: the last exchanges make up for some of it.
+    `unmet` is what the probabilities themselves leave of the goal: the last exchanges make up for some of it.
     """
     if not len(rows) or most <= 0:
         return np.zeros(len(rows), dtype=bool)
     most = min(most, len(rows))
     unknowns = rows.shape[1] + 1
-    if most <= options.handful * unknowns:
-        return nearest_sum(rows, target + beyond, probabilities, most, draw)
+    if most <= options.few_rows * unknowns:
+        return nearest_sum(rows, target + unmet, probabilities, most, draw)
     lengths = np.linalg.norm(rows, axis=1)
     if not lengths.any():
         return _first(rows, probabilities, least, most)
-    taken = _nearest_choice(rows, lengths, probabilities, target, (least, most), draw, beyond, options)
-    return swapped(rows, taken, target + beyond, draw, options)
+    taken = _nearest_choice(rows, lengths, probabilities, target, (least, most), draw, unmet, options)
+    return swap_similar(rows, taken, target + unmet, draw, options)
 
 
 def _nearest_choice(
@@ -109,7 +109,7 @@ def _nearest_choice(
     target: Array,
     count: tuple[int, int],
     draw: np.random.Generator,
-    beyond: Array | float,
+    unmet: Array | float,
     options: RoundingOptions,
 ) -> Mask:
     """Decide rows block by block, exchange some in the end, and keep the best of several."""
@@ -119,8 +119,8 @@ def _nearest_choice(
     wanted = np.append(target, counted * most)
     best, distance = np.zeros(len(rows), dtype=bool), np.inf
     for taken in _decided(lifted, lengths, probabilities, wanted, draw, options):
-        mask = exchanged(rows, taken, target + beyond, least, most, options.polished)
-        left = float(np.linalg.norm(target + beyond - mask @ rows))
+        mask = fix_count_and_exchange(rows, taken, target + unmet, least, most, options.exchange_candidates)
+        left = float(np.linalg.norm(target + unmet - mask @ rows))
         if left < distance:
             best, distance = mask, left
     return best
@@ -145,16 +145,16 @@ def _decided(
     few = next((count for width, count in options.exact if len(target) <= width), 0)
     begun = _Blocks(rows, lengths, target, draw, options)
     middle = begun.decide(
-        _Free(0, np.clip(probabilities[begun.order], EDGE, 1.0 - EDGE), 0.0 * target), few, options.last
+        _Free(0, np.clip(probabilities[begun.order], EDGE, 1.0 - EDGE), 0.0 * target), few, options.restart_freedom
     )
     free, found = begun.order[middle.first :], []
-    for _ in range(options.starts if len(free) else 1):
+    for _ in range(options.restarts if len(free) else 1):
         mask = begun.mask()
         if len(free):
             last = _Blocks(rows[free], lengths[free], target - middle.total, draw, options)
             end = last.decide(_Free(0, middle.probabilities[last.order], 0.0 * target), few, 0.0)
             if 0 < len(free) - end.first <= few:
-                last.taken[end.first :] = best_subset(last.rows[end.first :], target - middle.total - end.total)
+                last.taken[end.first :] = nearest_subset_sum(last.rows[end.first :], target - middle.total - end.total)
             mask[free] = last.mask()
         found.append(mask)
     return found
@@ -323,7 +323,7 @@ def _sparse_one_by_one(rows: Matrix, probabilities: Array, left: Array) -> Mask:
     return taken
 
 
-def best_subset(rows: Array, target: Array) -> Mask:
+def nearest_subset_sum(rows: Array, target: Array) -> Mask:
     """Of all subsets of a few rows find the one whose sum is nearest to the target, by meeting in the middle."""
     seen = np.abs(rows).sum(axis=0) > 1e-16 * np.abs(target)  # in the others no sum of rows changes the distance
     rows, target = rows[:, seen], target[seen]
@@ -348,7 +348,7 @@ def best_subset(rows: Array, target: Array) -> Mask:
     return np.concatenate([ways[0][pair[0]], ways[1][pair[1]]]).astype(bool)
 
 
-def exchanged(rows: Array, taken: Mask, target: Array, least: int, most: int, looked: int) -> Mask:
+def fix_count_and_exchange(rows: Array, taken: Mask, target: Array, least: int, most: int, looked: int) -> Mask:
     """Put the count right, then exchange pairs of short rows while that brings the sum nearer to the target."""
     taken, left = taken.copy(), target - taken @ rows
     count = int(taken.sum())
@@ -371,7 +371,7 @@ def exchanged(rows: Array, taken: Mask, target: Array, least: int, most: int, lo
     return taken
 
 
-def swapped(
+def swap_similar(
     rows: Array, taken: Mask, target: Array, draw: np.random.Generator, options: RoundingOptions = DEFAULT
 ) -> Mask:
     """Bring the sum nearer to the target by swaps of chosen rows for others like them, many at once.
@@ -383,7 +383,7 @@ def swapped(
     usual = float(np.median(np.linalg.norm(rows, axis=1)))
     for _ in range(options.pairings):
         distance = float(np.linalg.norm(left))
-        if distance <= options.far * usual:
+        if distance <= options.swap_above * usual:
             break
         leaves, enters = _alike(rows, taken, draw, options)
         if len(leaves) <= 4 * rows.shape[1]:  # at even chances, less freedom than there are unknowns

@@ -49,7 +49,7 @@ class MatchOptions:
     approaches: int = 8
     """Models that are tried for a goal out of reach, at most; three to five are usual."""
     gain: float = 0.01
-    """Part of the distance that another one must gain for one more to be tried."""
+    """Stop where a step shortens the distance by less than this part of it."""
     close: float = 1e-6
     """Part of the goal's own length at which no other search is tried."""
     roundings: int = 4
@@ -218,7 +218,7 @@ class Matcher(Search):
         metric: Array,
         size: int,
         seed: int,
-        thin: bool | None = False,
+        thin: bool = False,
         reachable: bool = False,
     ) -> Relaxed:
         """Solve the relaxed problem for gradients at a model."""
