@@ -69,8 +69,8 @@ OFF: dict[str, Any] = {
     "path": [1e-8], "freedom": 0.0, "slow": 0.0, "roundings": 1, "pairings": 0, "absorbed": 1e9,
     "relaxation:DEFAULT.thin": 0.0, "ladder": 0.0, "one_by_one": 0, "restart_freedom": 0.0, "restarts": 1, "swap_above": 1e9,
     "starts": 1, "few_rows": 0.0, "exchange_candidates": 0, "small": 0, "whole": 0, "approaches": 1, "gain": 0.0,
-    "close": 0.0, "unlucky": 0, "many": 10**9, "long": 1e9, "far": 1e9, "seen": 0.0, "few": 0, "nearby": [], "vain": 1, "tried": 1,
-    "exact": [], "rounding:DEFAULT.thin": 1e-12, "ample": 1, "STARTS": 1, "ROUGH": 1, "COST": 0.0,
+    "close": 0.0, "unlucky": 0, "many": 10**9, "long": 1e9, "far": 1e9, "seen": 0.0, "few": 0, "nearby": [], "vain": 1,
+    "tried": 1, "exact": [], "rounding:DEFAULT.thin": 1e-12, "ample": 1, "STARTS": 1, "ROUGH": 1, "COST": 0.0,
 }  # fmt: skip
 """The value with which a number does nothing, where there is one."""
 
