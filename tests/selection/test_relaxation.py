@@ -192,8 +192,9 @@ def test_probabilities_meet_the_goal(kind, free, thin, pool, federation_of):
 
 
 def test_log_odds_go_by_length(pool, federation_of):
-    """Every row has the prior's odds of its own bin of ‖M g_j‖; rows that were sampled at least 1/8."""
+    """Every row has the prior's odds of its own bin of ‖M g_j‖; rows that were sampled have at least the least one."""
     X, y, goal, size = goals_near_and_far("logistic", False, pool, 2)
+    X, y = np.tile(X, (10, 1)), np.tile(y, 10)
     size = 40
     whole, thinned = (Question(federation_of, "logistic", X, y, goal, size, K=1, thin=thin) for thin in (False, True))
     bins = np.floor(np.log2(np.linalg.norm(whole.gradients @ whole.metric.T, axis=1))).astype(int) - SHORTEST
@@ -203,12 +204,13 @@ def test_log_odds_go_by_length(pool, federation_of):
     np.testing.assert_allclose(state.sample.odds[:], odds, rtol=1e-9)
     (state,) = thinned.federation.engine.states()
     stays = state.sample.index
-    np.testing.assert_allclose(state.sample.odds[:], np.maximum(odds[stays], logit(DEFAULT.thin)), rtol=1e-9)
-    likely = np.minimum(expit(odds) / DEFAULT.thin, 1.0)
+    least = min(DEFAULT.thin, size / DEFAULT.ample)
+    np.testing.assert_allclose(state.sample.odds[:], np.maximum(odds[stays], logit(least)), rtol=1e-9)
+    likely = np.minimum(expit(odds) / least, 1.0)
     assert set(np.flatnonzero(likely >= 1.0)) <= set(stays)
     assert abs(len(stays) - likely.sum()) < 5.0 * np.sqrt(likely @ (1.0 - likely)) + 1e-9
     # In the mean the lesson has as many rows as before.
-    expected = expit(np.maximum(odds[stays], logit(DEFAULT.thin))).sum()
+    expected = expit(np.maximum(odds[stays], logit(least))).sum()
     assert expected == pytest.approx(size, rel=0.3)
 
 

@@ -50,6 +50,8 @@ class RelaxationOptions:
     """Part of a usual row's length that probabilities may leave: rounding absorbs it."""
     thin: float = 0.125
     """Rows of a smaller probability are sampled first, with this one, so that at most n/thin rows take part."""
+    ample: int = 6_000
+    """Rows that take part at least, about, where there are so many."""
     ladder: float = 0.5
     """Part of the lesson that is spread evenly over octaves of length; the rest is spread over rows."""
     steps: int = 15
@@ -207,12 +209,14 @@ def relax(
     squares = 4.0 ** (np.arange(BINS) + SHORTEST + 0.5)
     mass = (counts * likely)[idle:]
     usual = float(np.sqrt((mass * squares[idle:]).sum() / max(mass.sum(), 1e-300))) or 1.0  # 1: every row is idle
-    stay = float((counts * np.minimum(1.0, likely / options.thin)).sum())
+    least = min(options.thin, size / options.ample)
+    stay = float((counts * np.minimum(1.0, likely / least)).sum())
     few = thin and stay < 0.5 * counts.sum()
-    thinned = rows.thin(odds, options.thin if few else 0.0) < counts.sum()
+    thinned = rows.thin(odds, least if few else 0.0) < counts.sum()
     unit = 1.0 / (usual * np.sqrt(size))
     sums_of_rows, enough = rows.sums(rough), options.met / np.sqrt(size)
     direction: Array | None = None
+    kept: tuple[Array, Moments, float] | None = None
     before, freedom, reached = np.inf, np.inf, np.zeros(len(metric) + 1) if start is None else start
     for softness in ((options.softness,) if reachable else ()) + options.path:
         function = _Scaled(sums_of_rows, metric, target, size, unit, softness)
@@ -236,6 +240,10 @@ def relax(
             return relax(rows, metric, target, size, solver, False, rough, options, begun)
         if first and reachable:
             continue
+        if left > before and kept is not None:  # refused: where Newton's method saturates, Σ b is not n
+            dual, sums, freedom = kept
+            break
+        kept = dual, sums, freedom
         if freedom < options.freedom * (len(metric) + 1) or left > (1.0 - options.slow) * before:
             break
         # A harder level takes L-BFGS two to three times as many steps.

@@ -1,11 +1,16 @@
 """Rounding: inclusion probabilities become whole rows, long rows first, and weaker rows absorb what these leave.
 
 Given vectors w_j with probabilities b_j and a target, choose rows with Σ w_j close to the target. Rows are decided block by
-block, longest first. What a block leaves, r = target − Σ_chosen w_j − Σ_free b_j w_j, is absorbed by tilting the log-odds of
-all rows still free by w_j'u with u = C⁻¹r and C = Σ b_j(1 − b_j) w_j w_j'. So the last residual is as short as the shortest
-rows. This is the idea of balanced sampling (the cube method), one scale of length after the other.
+block, longest first: each block holds a fixed part of the freedom Σ b(1 − b) that is left. What it leaves, r = target −
+Σ_chosen w_j − Σ_free b_j w_j, is absorbed by tilting the log-odds of all rows still free by w_j'u with u = C⁻¹r and
+C = Σ b_j(1 − b_j) w_j w_j'. A block that cannot be absorbed is taken back, and a third of it is tried. So the last residual
+is as short as the shortest rows. This is the idea of balanced sampling (the cube method), one scale of length after the other.
 
-The last rows are decided by looking at all subsets, and pairs of short rows are exchanged while that helps.
+The last rows are decided several times, by the k-list search where that pays, and pairs of short rows are exchanged.
+
+Work: each block multiplies the rows still free once or twice by the square of the number of unknowns, and leaves 65 % of
+the freedom; at most `refusals` blocks are taken back. That is about `(TILTS / part + refusals)` products of all rows with
+their unknowns at most, and about five in practice.
 """
 
 from __future__ import annotations
@@ -16,10 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
-from scipy.spatial import cKDTree
 from scipy.special import expit, logit
 
-from superteach.selection.sums import exchange, nearest_sum
+from superteach.selection.few import exchange, klists
 from superteach.types import Array, Mask, Matrix, Positions
 
 
@@ -27,29 +31,28 @@ from superteach.types import Array, Mask, Matrix, Positions
 class RoundingOptions:
     """Numbers that decide how rows are rounded. What each is worth is in the ablation table of the docs."""
 
-    tilt: float = 8.0
-    """Square of the change in log-odds that a block may ask of the rows still free, by estimate: where it begins."""
+    part: float = 0.35
+    """Part of the freedom that is left that a block takes."""
     absorbed: float = 0.01
     """Mean square of the change in log-odds that free rows may still lack after a block; else a smaller one is tried."""
     one_by_one: int = 20
     """Rows per unknown, at the end of a block, that go one by one to the side that leaves less; those before, at random."""
-    restart_freedom: float = 5.0
+    ends: float = 5.0
     """Freedom per unknown from which on the rest is decided several times, and the best is kept."""
-    restarts: int = 3
-    """How many times. Eight take three times as long at 5,000 rows of 10 columns, and end 1.2 times nearer."""
-    few_rows: float = 1.5
-    """Rows to choose per unknown up to which pairs are exchanged from many starts instead: so few balance nothing."""
-    exchange_candidates: int = 400
-    """Shortest rows among which pairs are exchanged in the end."""
-    swap_above: float = 0.1
-    """Usual lengths of a row from which on what is left is worth swaps of rows that are alike. Dummies and balanced classes
-    leave no short rows: readmission of diabetics, 400 rows, ends 0.6 usual lengths away without swaps, 0.15 with them."""
-    swaps: int = 400
-    """Chosen rows that are paired at a time, at most; eight times as many others are looked at."""
-    pairings: int = 6
-    """Times that rows are paired anew, at most."""
-    exact: tuple[tuple[int, int], ...] = ((4, 32), (12, 26), (24, 22))
-    """Up to so many unknowns, so many rows are decided by looking at all subsets: 2²⁶ of them take 0.03 s."""
+    tries: int = 4
+    """How many times."""
+    last: float = 20.0
+    """Freedom that is left to the k-list search."""
+    length: int = 3_000
+    """Sums in each list of the k-list search."""
+    narrow: int = 16
+    """Unknowns up to which lists are merged: in more of them a merge gains nothing."""
+    few: int = 64
+    """Rows to choose up to which all of them, if no more than six for each unknown, are left to the k-list search."""
+    starts: int = 60
+    """Ends of that search from which pairs are exchanged."""
+    pairs: int = 400_000
+    """Pairs of short rows that are looked at for an exchange."""
     thin: float = 0.25
     """Rows of a smaller probability become 0 or this at random, so that about n/thin rows are left to decide: with 1/8
     rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
@@ -61,18 +64,14 @@ class RoundingOptions:
 DEFAULT = RoundingOptions()
 TILTS = 8
 """Newton steps by which free rows absorb what a block leaves, at most; one or two are usual."""
-NEIGHBOURS = 10
-"""Nearest rows that a chosen row may be swapped for."""
+FINAL = 0.3
+NEAR = 7.0
+REFUSALS = 60
+"""Blocks that are taken back, at most."""
+STEPS = 400
+"""Exchanges, at most."""
 EDGE = 1e-9
 """Probabilities stay this far from 0 and 1, so that a row can still be tilted back."""
-
-
-class _Free(NamedTuple):
-    """Rows from `first` on are free, with these probabilities; those before are decided, and add up to `total`."""
-
-    first: int
-    probabilities: Array
-    total: Array
 
 
 def round_rows(
@@ -89,197 +88,172 @@ def round_rows(
 
     `unmet` is what the probabilities themselves leave of the goal: the last exchanges make up for some of it.
     """
+    none = np.zeros(len(rows), dtype=bool)
     if not len(rows) or most <= 0:
-        return np.zeros(len(rows), dtype=bool)
+        return none
     most = min(most, len(rows))
-    unknowns = rows.shape[1] + 1
-    if most <= options.few_rows * unknowns:
-        return nearest_sum(rows, target + unmet, probabilities, most, draw)
-    lengths = np.linalg.norm(rows, axis=1)
-    if not lengths.any():
-        return _first(rows, probabilities, least, most)
-    taken = _nearest_choice(rows, lengths, probabilities, target, (least, most), draw, unmet, options)
-    return swap_similar(rows, taken, target + unmet, draw, options)
+    if least >= len(rows):
+        return ~none
+    if not rows.any():  # all alike
+        none[: min(max(round(float(probabilities.sum())), least), most)] = True
+        return none
+    rounding = _Rounding(rows, target, least, most, draw, unmet, options)
+    rounding.search(np.clip(probabilities, EDGE, 1.0 - EDGE))
+    return rounding.best
 
 
-def _nearest_choice(
-    rows: Array,
-    lengths: Array,
-    probabilities: Array,
-    target: Array,
-    count: tuple[int, int],
-    draw: np.random.Generator,
-    unmet: Array | float,
-    options: RoundingOptions,
-) -> Mask:
-    """Decide rows block by block, exchange some in the end, and keep the best of several."""
-    least, most = count
-    counted = float(least == most)
-    lifted = np.column_stack([rows, np.full(len(rows), counted)])
-    wanted = np.append(target, counted * most)
-    best, distance = np.zeros(len(rows), dtype=bool), np.inf
-    for taken in _decided(lifted, lengths, probabilities, wanted, draw, options):
-        mask = fix_count_and_exchange(rows, taken, target + unmet, least, most, options.exchange_candidates)
-        left = float(np.linalg.norm(target + unmet - mask @ rows))
-        if left < distance:
-            best, distance = mask, left
-    return best
+class _Free(NamedTuple):
+    """Rows that are not decided yet, longest first, their probabilities, and what they have to add up to."""
+
+    places: Positions
+    chance: Array
+    target: Array
 
 
-def _first(rows: Array, probabilities: Array, least: int, most: int) -> Mask:
-    """Rows of length 0 are all alike: take as many as are wanted."""
-    taken = np.zeros(len(rows), dtype=bool)
-    taken[: min(max(round(float(probabilities.sum())), least), most)] = True
-    return taken
-
-
-def _decided(
-    rows: Array,
-    lengths: Array,
-    probabilities: Array,
-    target: Array,
-    draw: np.random.Generator,
-    options: RoundingOptions,
-) -> list[Mask]:
-    """Decide all rows; the last ones several times, each in another order."""
-    few = next((count for width, count in options.exact if len(target) <= width), 0)
-    begun = _Blocks(rows, lengths, target, draw, options)
-    middle = begun.decide(
-        _Free(0, np.clip(probabilities[begun.order], EDGE, 1.0 - EDGE), 0.0 * target), few, options.restart_freedom
-    )
-    free, found = begun.order[middle.first :], []
-    for _ in range(options.restarts if len(free) else 1):
-        mask = begun.mask()
-        if len(free):
-            last = _Blocks(rows[free], lengths[free], target - middle.total, draw, options)
-            end = last.decide(_Free(0, middle.probabilities[last.order], 0.0 * target), few, 0.0)
-            if 0 < len(free) - end.first <= few:
-                last.taken[end.first :] = nearest_subset_sum(last.rows[end.first :], target - middle.total - end.total)
-            mask[free] = last.mask()
-        found.append(mask)
-    return found
-
-
-class _Blocks:
-    """Rows in order of length, decided from the longest on."""
+class _Rounding:
+    """One choice of rows, and the nearest mask found."""
 
     def __init__(
         self,
         rows: Array,
-        lengths: Array,
         target: Array,
+        least: int,
+        most: int,
         draw: np.random.Generator,
+        unmet: Array | float,
         options: RoundingOptions,
     ) -> None:
-        octaves = np.log2(np.maximum(lengths, 1e-300)) - 0.5 * draw.random(len(lengths))  # ties go by chance
-        self.order = np.argsort(-octaves, kind="stable")
-        self.rows, self.taken = rows[self.order], np.zeros(len(rows), dtype=bool)
-        self._square = np.square(lengths[self.order] / max(float(lengths.max()), 1e-300))
-        self._longest = np.maximum.accumulate(self._square[::-1])[::-1]
-        """Square of the longest row from each place on."""
-        self._target, self._draw, self._options = target, draw, options
-        self._scale = float(lengths.max()) ** 2
+        self._rows, self._least, self._most, self._draw, self._options = rows, least, most, draw, options
+        self._aim = target + unmet
+        counted = float(least == most)  # else rows that change nothing fill the lesson up
+        self._lifted = np.column_stack([rows, np.full(len(rows), counted)])
+        self._target = np.append(target, counted * most)
+        self._octaves = np.log2(np.maximum(np.linalg.norm(rows, axis=1), 1e-300))
+        self._refusals = REFUSALS
+        self.best, self._distance = np.zeros(len(rows), dtype=bool), np.inf
 
-    def mask(self) -> Mask:
-        """Which rows are taken, in the order they were given in."""
-        found = np.empty(len(self.order), dtype=bool)
-        found[self.order] = self.taken
-        return found
+    def search(self, chance: Array) -> None:
+        """Decide all rows; the last ones several times."""
+        options, unknowns = self._options, self._lifted.shape[1]
+        every = _Free(np.arange(len(chance)), chance, self._target)
+        few = self._least == self._most <= min(options.few, 6 * unknowns)
+        if few:
+            self._end(np.zeros(len(chance), dtype=bool), every, options.starts)
+        if few and self._most <= 3 * unknowns:
+            return
+        taken = np.zeros(len(chance), dtype=bool)
+        middle = self._settle(taken, self._ordered(every), options.ends * unknowns)
+        for _ in range(options.tries if len(middle.places) else 1):
+            mask = taken.copy()
+            last = self._settle(mask, self._ordered(middle), options.last if unknowns <= options.narrow else 0.0)
+            self._end(mask, last, options.starts // 2)
 
-    def decide(self, here: _Free, few: int, until: float) -> _Free:
-        """Decide rows until at most `few` are free, or `until` of freedom per unknown.
+    def _end(self, taken: Mask, last: _Free, starts: int) -> None:
+        """Choose among the last rows, exchange pairs of short ones, and keep what is nearest so far."""
+        rows, options = self._rows[last.places], self._options
+        size = round(float(last.chance.sum())) if self._target[-1] == 0.0 else round(float(last.target[-1]))
+        aim = self._aim - taken @ self._rows
+        narrow = self._lifted.shape[1] <= options.narrow or size == self._most
+        if narrow and 2 <= size <= 0.75 * len(rows):
+            found = klists(rows, last.chance, aim, size, self._draw, options.length, starts)
+            nearest, distance = np.zeros(len(rows), dtype=bool), np.inf
+            for places in found:
+                mask = np.zeros(len(rows), dtype=bool)
+                mask[places] = True
+                mask = exchange(rows, mask, aim, options.pairs, STEPS)
+                left = float(np.linalg.norm(aim - mask @ rows))
+                if left < distance:
+                    nearest, distance = mask, left
+            taken[last.places] = nearest
+        elif len(rows):
+            taken[last.places[np.argsort(-last.chance, kind="stable")[: max(size, 0)]]] = True
+        self._put_count_right(taken)
+        taken = exchange(self._rows, taken, self._aim, options.pairs, STEPS)
+        left = float(np.linalg.norm(self._aim - taken @ self._rows))
+        if left < self._distance:
+            self.best, self._distance = taken, left
 
-        A block whose remainder the rows still free cannot absorb is taken back, and a third of it is tried.
-        """
-        unknowns, part = len(self._target), 1.0
-        here, root, lacking = self._absorb(here)
-        while free := len(self.rows) - here.first:
-            variance = here.probabilities * (1.0 - here.probabilities)
-            if free <= few or float(variance.sum()) <= until * unknowns:
+    def _put_count_right(self, taken: Mask) -> None:
+        """Add or drop rows, one by one, those that leave least."""
+        count, left = int(taken.sum()), self._aim - taken @ self._rows
+        for _ in range(abs(min(max(count, self._least), self._most) - count)):
+            sign = -1.0 if count > self._most else 1.0
+            some = np.flatnonzero(taken if count > self._most else ~taken)
+            best = some[np.square(left - sign * self._rows[some]).sum(axis=1).argmin()]
+            left, taken[best] = left - sign * self._rows[best], not taken[best]
+
+    def _ordered(self, free: _Free) -> _Free:
+        """Longest first; about equally long ones by chance."""
+        order = np.argsort(-self._octaves[free.places] + 0.5 * self._draw.random(len(free.places)), kind="stable")
+        return _Free(free.places[order], free.chance[order], free.target)
+
+    def _settle(self, taken: Mask, free: _Free, until: float) -> _Free:
+        """Decide rows until so much freedom is left, or none; those chosen are noted in `taken`."""
+        options, part = self._options, self._options.part
+        unknowns = self._lifted.shape[1]
+        free, root, _ = self._absorb(free)
+        while len(free.places):
+            freedom = np.cumsum(free.chance * (1.0 - free.chance))
+            if freedom[-1] <= until:
                 break
-            largest = self._block(here.first, variance, lacking) or 1
-            block = max(1, round(part * largest))
-            after = self._absorb(self._decide_first(here, block, root))
-            freedom = float((after[0].probabilities * (1.0 - after[0].probabilities)).sum())
-            if freedom > unknowns and after[2] > self._options.absorbed * freedom:
-                if block > 1:
-                    part = block / largest / 3.0
+            final = freedom[-1] <= FINAL * unknowns or len(free.places) <= 2 * unknowns
+            block = (
+                len(free.places)
+                if final
+                else int(np.searchsorted(freedom, part * min(1.0, freedom[-1] / (NEAR * unknowns)) * freedom[-1])) + 1
+            )
+            into = self._decided(free, block, root)
+            rest = _Free(
+                free.places[block:], free.chance[block:], free.target - into @ self._lifted[free.places[:block]]
+            )
+            if len(rest.places):
+                after, next_root, lacking = self._absorb(rest)
+                left = float((after.chance * (1.0 - after.chance)).sum())
+                if left > unknowns and lacking > options.absorbed * left and block > 1 and self._refusals > 0:
+                    self._refusals -= 1
+                    part /= 3.0
                     continue
-                after = self._absorb(self._decide_first(here, self._next(here.first), root))
-            here, root, lacking = after
-            part = min(1.0, 2.0 * part)
-        return here
+                rest, root = after, next_root
+            taken[free.places[:block]] = into
+            free, part = rest, min(options.part, 2.0 * part)
+        return free
 
-    def _absorb(self, here: _Free) -> tuple[_Free, Matrix, float]:
-        """Tilt free rows by Newton's method until they meet the target, or come no nearer.
+    def _decided(self, free: _Free, block: int, root: Array) -> Mask:
+        """Decide the first rows: at random, and the last of them one by one."""
+        rows, chance = self._lifted[free.places[:block]] @ root, free.chance[:block]
+        left = (free.target - free.chance @ self._lifted[free.places]) @ root
+        head = max(0, block - self._options.one_by_one * rows.shape[1])
+        into = np.empty(block, dtype=bool)
+        into[:head] = self._draw.random(head) < chance[:head]
+        into[head:] = one_by_one(rows[head:], chance[head:], left + (chance[:head] - into[:head]) @ rows[:head])
+        return into
+
+    def _absorb(self, free: _Free) -> tuple[_Free, Array, float]:
+        """Tilt free rows by Newton's method until they meet their target, or come no nearer.
 
         Returns them with L, L L' = C⁻¹, and what they lack: r'C⁻¹r is the squared change in log-odds, summed over freedom.
         """
-        rows, last = self.rows[here.first :], np.inf
+        rows, chance, last = self._lifted[free.places], free.chance, np.inf
         for tilts in range(TILTS):
-            freedom = float((here.probabilities * (1.0 - here.probabilities)).sum())
-            root = self._root(self._curvature(here))
-            residual = (self._target - here.total - here.probabilities @ rows) @ root
+            variance = chance * (1.0 - chance)
+            root = _root((rows.T * variance) @ rows)
+            residual = (free.target - chance @ rows) @ root
             lacking = float(residual @ residual)
-            if tilts == TILTS - 1 or lacking <= 0.1 * self._options.absorbed * freedom or lacking > 0.5 * last:
+            if tilts == TILTS - 1 or lacking <= 0.1 * self._options.absorbed * variance.sum() or lacking > 0.5 * last:
                 break
             last = lacking
-            tilted = logit(here.probabilities) + np.clip(rows @ (root @ residual), -2.0, 2.0)
-            here = here._replace(probabilities=np.clip(expit(tilted), EDGE, 1.0 - EDGE))
-        return here, root, lacking
+            chance = expit(logit(chance) + np.clip(rows @ (root @ residual), -2.0, 2.0)).clip(EDGE, 1.0 - EDGE)
+        return free._replace(chance=chance), root, lacking
 
-    def _curvature(self, here: _Free) -> Array:
-        """C = Σ b(1 − b) w w' over free rows."""
-        rows = self.rows[here.first :] * np.sqrt(here.probabilities * (1.0 - here.probabilities))[:, None]
-        return np.asarray(rows.T @ rows)
 
-    def _root(self, curvature: Array) -> Array:
-        """L with L L' = C⁻¹; a residual as short as the shortest rows is none."""
-        shortest = self._scale * float(self._square[-1:].sum())
-        softened = curvature + np.diag(1e-13 * np.diag(curvature) + shortest * 1e-3 + 1e-300)
-        scale = 1.0 / np.sqrt(np.diag(softened))
-        factor = linalg.cholesky(softened * np.outer(scale, scale), lower=True, check_finite=False)
-        return np.asarray(linalg.solve_triangular(factor, np.diag(scale), lower=True, check_finite=False).T)
-
-    def _tilt(self, first: int, variance: Array, needed: float) -> float:
-        """Square of the tilt that free rows need where the residual's square in C⁻¹ is `needed`."""
-        strength = float(variance @ self._square[first:])
-        return needed * (float(self._longest[first]) / max(strength, 1e-300) + 4.0 / max(float(variance.sum()), 1e-300))
-
-    def _next(self, first: int) -> int:
-        """Rows within an eighth of an octave of the longest: where nothing fits they have to go, whatever they leave."""
-        near = self._square[first:] >= self._longest[first] * 2.0**-0.25
-        return max(1, int(np.flatnonzero(near)[-1]) + 1 if near.any() else 1)
-
-    def _block(self, first: int, variance: Array, needed: float) -> int | None:
-        """How many rows the largest block has whose noise the rest can absorb; None: not even one."""
-        unknowns, square = len(self._target), self._square[first:]
-        mass, strength = np.cumsum(variance), np.cumsum(variance * square)
-        rest, free = strength[-1] - strength, mass[-1] - mass
-        # One by one, rows leave what a sixth of a row per unknown weighs; at random, all they weigh.
-        kept = np.minimum(1.0, unknowns / 6.0 / np.maximum(mass, 1e-300))
-        kept[self._options.one_by_one * unknowns :] = 1.0
-        carried = needed * min(1.0, self._tilt(first, variance, needed)) * strength[-1]
-        longest = np.append(self._longest[first + 1 :], 0.0)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            noise = (kept * strength * unknowns + carried) / np.maximum(rest, 1e-300)
-            tilt = noise * (longest / np.maximum(rest, 1e-300) + 4.0 / np.maximum(free, 1e-300))
-            fits = (tilt <= self._options.tilt) & (rest > 0.0) & (mass > 0.0)
-        if not fits.any():
-            return None
-        return int(np.flatnonzero(fits)[-1]) + 1
-
-    def _decide_first(self, here: _Free, block: int, root: Array) -> _Free:
-        """Decide the first `block` free rows."""
-        rows, chance = self.rows[here.first :], here.probabilities
-        left = self._target - here.total - chance @ rows
-        at_random = max(0, block - self._options.one_by_one * rows.shape[1])
-        taken = np.empty(block, dtype=bool)
-        taken[:at_random] = self._draw.random(at_random) < chance[:at_random]
-        left = (left + (chance[:at_random] - taken[:at_random]) @ rows[:at_random]) @ root
-        taken[at_random:] = one_by_one(rows[at_random:block] @ root, chance[at_random:block], left)
-        self.taken[here.first : here.first + block] = taken
-        return _Free(here.first + block, chance[block:], here.total + taken @ rows[:block])
+def _root(curvature: Array) -> Array:
+    """L with L L' = C⁻¹, whatever the scale of columns; directions in which nothing is free stay nearly as they are."""
+    most = float(np.diag(curvature).max(initial=0.0))
+    scale = 1.0 / np.sqrt(np.diag(curvature) + 1e-14 * most + 1e-300)
+    softened = curvature * np.outer(scale, scale)
+    softened[np.diag_indices_from(softened)] += 1e-12
+    factor = linalg.cholesky(softened, lower=True, check_finite=False)
+    return np.asarray(linalg.solve_triangular(factor, np.diag(scale), lower=True, check_finite=False).T)
 
 
 def one_by_one(rows: Array, probabilities: Array, left: Array) -> Mask:
@@ -323,104 +297,10 @@ def _sparse_one_by_one(rows: Matrix, probabilities: Array, left: Array) -> Mask:
     return taken
 
 
-def nearest_subset_sum(rows: Array, target: Array) -> Mask:
-    """Of all subsets of a few rows find the one whose sum is nearest to the target, by meeting in the middle."""
-    seen = np.abs(rows).sum(axis=0) > 1e-16 * np.abs(target)  # in the others no sum of rows changes the distance
-    rows, target = rows[:, seen], target[seen]
-    if not seen.any():
-        return np.zeros(len(rows), dtype=bool)
-    half = len(rows) // 2
-    parts = rows[:half], rows[half:]
-    ways = [(np.arange(2 ** len(part))[:, None] >> np.arange(len(part))) & 1 for part in parts]
-    sums = ways[0] @ parts[0]
-    if 2 * len(np.unique(sums[:, 0])) < len(sums):  # equal sums by the thousand would cost the tree its speed
-        sums, kept = np.unique(sums, axis=0, return_index=True)
-        ways[0] = ways[0][kept]
-    tree = cKDTree(sums, balanced_tree=False, compact_nodes=False)
-    asked = target - ways[1] @ parts[1]
-    best, pair = np.inf, (0, 0)
-    step = max(64, len(asked) // 64)
-    for first in range(0, len(asked), step):  # what is known so far bounds the search of the next
-        distance, nearest = tree.query(asked[first : first + step], distance_upper_bound=best)
-        at = int(distance.argmin())
-        if distance[at] < best:
-            best, pair = float(distance[at]), (int(nearest[at]), first + at)
-    return np.concatenate([ways[0][pair[0]], ways[1][pair[1]]]).astype(bool)
-
-
-def fix_count_and_exchange(rows: Array, taken: Mask, target: Array, least: int, most: int, looked: int) -> Mask:
-    """Put the count right, then exchange pairs of short rows while that brings the sum nearer to the target."""
-    taken, left = taken.copy(), target - taken @ rows
-    count = int(taken.sum())
-    for _ in range(abs(min(max(count, least), most) - count)):
-        sign = -1.0 if count > most else 1.0
-        some = np.flatnonzero(taken if count > most else ~taken)
-        if not len(some):
-            break
-        best = some[np.square(left - sign * rows[some]).sum(axis=1).argmin()]
-        left, taken[best] = left - sign * rows[best], not taken[best]
-    # Few rows can leave a small lesson, so more may enter: as many pairs either way.
-    chosen = int(taken.sum())
-    looked = max(looked, min(looked**2 // max(chosen, 1), 4 * looked))
-    strength = np.einsum("ij,ij->i", rows, rows)
-    if chosen <= looked // 4:
-        strength[taken] = 0.0
-    short: Positions = np.argsort(strength)[:looked]
-    inside = taken[short]
-    taken[short] = exchange(rows[short], left + inside @ rows[short], inside[None])[0]
-    return taken
-
-
-def swap_similar(
-    rows: Array, taken: Mask, target: Array, draw: np.random.Generator, options: RoundingOptions = DEFAULT
-) -> Mask:
-    """Bring the sum nearer to the target by swaps of chosen rows for others like them, many at once.
-
-    Where rows are all about equally long none absorbs what others leave. But differences of two rows that are alike are
-    short, and are rounded as rows are.
-    """
-    left, taken = target - taken @ rows, taken.copy()
-    usual = float(np.median(np.linalg.norm(rows, axis=1)))
-    for _ in range(options.pairings):
-        distance = float(np.linalg.norm(left))
-        if distance <= options.swap_above * usual:
-            break
-        leaves, enters = _alike(rows, taken, draw, options)
-        if len(leaves) <= 4 * rows.shape[1]:  # at even chances, less freedom than there are unknowns
-            break
-        change = rows[enters] - rows[leaves]
-        lengths, even = np.linalg.norm(change, axis=1), np.full(len(change), 0.5)
-        done = _nearest_choice(change, lengths, even, left, (0, len(change)), draw, 0.0, options)
-        after = left - done @ change
-        if np.linalg.norm(after) < distance:
-            taken[leaves[done]], taken[enters[done]], left = False, True, after
-    return taken
-
-
-def _alike(
-    rows: Array, taken: Mask, draw: np.random.Generator, options: RoundingOptions
-) -> tuple[Positions, Positions]:
-    """Pair some chosen rows with neighbours that are not chosen, each at most once, the nearest about first."""
-    inside, outside = (draw.permutation(np.flatnonzero(side)) for side in (taken, ~taken))
-    inside, outside = inside[: options.swaps], outside[: 8 * options.swaps]
-    near = min(NEIGHBOURS, len(outside))
-    if not len(inside) or not near:
-        return inside[:0], outside[:0]
-    apart = np.square(rows[outside]).sum(axis=1) - 2.0 * rows[inside] @ rows[outside].T
-    second = np.argpartition(apart, near - 1, axis=1)[:, :near]
-    square = np.take_along_axis(apart, second, axis=1) + np.square(rows[inside]).sum(axis=1)[:, None]
-    order = np.argsort(square.ravel() * np.exp(draw.standard_normal(square.size)), kind="stable")
-    first, pairs, used = np.repeat(np.arange(len(inside)), near), dict[int, int](), set[int]()
-    for i, j in zip(first[order].tolist(), second.ravel()[order].tolist(), strict=True):
-        if i not in pairs and j not in used:
-            pairs[i] = j
-            used.add(j)
-    return inside[list(pairs)], outside[list(pairs.values())]
-
-
 def thinning(size: int, options: RoundingOptions = DEFAULT) -> float:
     """Probability below which rows of a lesson of `size` rows are thinned."""
-    return min(options.thin, max(size, 1) / options.ample)
+    ample = options.pairs / options.few if size <= options.few else options.ample
+    return min(options.thin, max(size, 1) / ample)
 
 
 CANDIDATES, GRAM = 400_000, 4e9

@@ -128,8 +128,10 @@ def _rounded(
 ) -> Positions:
     """Thin rows of usual length, then round: what thinning leaves, rounding makes up for."""
     thin, lengths = rounding.thinning(size), np.linalg.norm(vectors, axis=1)
-    usual = lengths <= options.long * float(np.sqrt(chance @ np.square(lengths) / chance.sum()))
+    usual = lengths <= options.long * float(np.sqrt(chance @ np.square(lengths) / max(float(chance.sum()), 1e-300)))
     kept = np.flatnonzero(np.where(usual, draw.random(len(chance)) * thin < chance, chance > rounding.EDGE))
+    if len(kept) < size:  # a share out of reach has probabilities that do not add up to its rows
+        kept = np.sort(np.argsort(-chance, kind="stable")[: 4 * size])
     likely = np.where(usual[kept], np.maximum(chance[kept], thin), chance[kept])
     taken = rounding.round_rows(vectors[kept], likely, target, size, size, draw, beyond)
     return np.asarray(kept[taken], dtype=np.int64)
