@@ -28,7 +28,8 @@ def klists(
 ) -> Positions:
     """Find `top` choices of `size` rows with sums near the target, a line each; lists hold `length` sums."""
     many = 1 << max(1, round(np.log2(max(size, 2) / 2.0)))
-    many = min(many, 8) if rows.shape[1] >= 8 else many
+    if merging(length, rows.shape[1]) > 0.5:  # many merges bring less than ends that share no rows do to exchanges
+        many = min(many, 8)
     parts = np.array_split(draw.permutation(len(rows)), many)
     sizes = np.diff(np.floor(np.linspace(0, size, many + 1)).astype(int))
     sums, places = [], []
@@ -49,6 +50,11 @@ def klists(
     for merged in reversed(links):
         found = [side[at] for pair, at in zip(merged, found, strict=True) for side in (pair.first, pair.second)]
     return np.concatenate([drawn[at] for drawn, at in zip(places, found, strict=True)], axis=1)
+
+
+def merging(length: int, width: int) -> float:
+    """What a merge leaves of a sum's length: the shortest of length² sums of two."""
+    return float(np.sqrt(2.0) * length ** (-1.0 / width))
 
 
 class _Merged(NamedTuple):
@@ -128,7 +134,7 @@ def _neighbours(
 
 
 def exchange(rows: Array, taken: Mask, target: Array, pairs: int, steps: int) -> Mask:
-    """Exchange a chosen row for another while that brings the sum nearer to the target: among `pairs` pairs of short rows."""
+    """Exchange chosen rows for others while that brings the sum nearer to the target: among `pairs` pairs of short rows."""
     inside, outside = np.flatnonzero(taken), np.flatnonzero(~taken)
     if not len(inside) or not len(outside):
         return taken

@@ -3,8 +3,9 @@
 Given vectors w_j with probabilities b_j and a target, choose rows with Σ w_j close to the target. Rows are decided block by
 block, longest first: each block holds a fixed part of the freedom Σ b(1 − b) that is left. What it leaves, r = target −
 Σ_chosen w_j − Σ_free b_j w_j, is absorbed by tilting the log-odds of all rows still free by w_j'u with u = C⁻¹r and
-C = Σ b_j(1 − b_j) w_j w_j'. A block that cannot be absorbed is taken back, and a third of it is tried. So the last residual
-is as short as the shortest rows. This is the idea of balanced sampling (the cube method), one scale of length after the other.
+C = Σ b_j(1 − b_j) w_j w_j'. A block that cannot be absorbed is taken back, and a third of it is tried. So the last
+residual is as short as the shortest rows. This is the idea of balanced sampling (the cube method), one scale of length
+after the other.
 
 The last rows are decided several times, by the k-list search where that pays, and pairs of short rows are exchanged.
 
@@ -23,7 +24,7 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.special import expit, logit
 
-from superteach.selection.few import exchange, klists
+from superteach.selection.few import exchange, klists, merging
 from superteach.types import Array, Mask, Matrix, Positions
 
 
@@ -37,16 +38,14 @@ class RoundingOptions:
     """Mean square of the change in log-odds that free rows may still lack after a block; else a smaller one is tried."""
     one_by_one: int = 20
     """Rows per unknown, at the end of a block, that go one by one to the side that leaves less; those before, at random."""
-    ends: float = 5.0
-    """Freedom per unknown from which on the rest is decided several times, and the best is kept."""
+    scarce: float = 6.0
+    """Freedom per unknown from which on blocks become smaller, and the rest is decided several times: the best is kept."""
     tries: int = 4
     """How many times."""
     last: float = 20.0
     """Freedom that is left to the k-list search."""
     length: int = 3_000
     """Sums in each list of the k-list search."""
-    narrow: int = 16
-    """Unknowns up to which lists are merged: in more of them a merge gains nothing."""
     few: int = 64
     """Rows to choose up to which all of them, if no more than six for each unknown, are left to the k-list search."""
     starts: int = 60
@@ -64,8 +63,6 @@ class RoundingOptions:
 DEFAULT = RoundingOptions()
 TILTS = 8
 """Newton steps by which free rows absorb what a block leaves, at most; one or two are usual."""
-FINAL = 0.3
-NEAR = 7.0
 REFUSALS = 60
 """Blocks that are taken back, at most."""
 STEPS = 400
@@ -129,6 +126,7 @@ class _Rounding:
         self._lifted = np.column_stack([rows, np.full(len(rows), counted)])
         self._target = np.append(target, counted * most)
         self._octaves = np.log2(np.maximum(np.linalg.norm(rows, axis=1), 1e-300))
+        self._narrow = merging(options.length, self._lifted.shape[1]) < 1.0
         self._refusals = REFUSALS
         self.best, self._distance = np.zeros(len(rows), dtype=bool), np.inf
 
@@ -142,10 +140,10 @@ class _Rounding:
         if few and self._most <= 3 * unknowns:
             return
         taken = np.zeros(len(chance), dtype=bool)
-        middle = self._settle(taken, self._ordered(every), options.ends * unknowns)
+        middle = self._settle(taken, self._ordered(every), options.scarce * unknowns)
         for _ in range(options.tries if len(middle.places) else 1):
             mask = taken.copy()
-            last = self._settle(mask, self._ordered(middle), options.last if unknowns <= options.narrow else 0.0)
+            last = self._settle(mask, self._ordered(middle), options.last if self._narrow else 0.0)
             self._end(mask, last, options.starts // 2)
 
     def _end(self, taken: Mask, last: _Free, starts: int) -> None:
@@ -153,8 +151,7 @@ class _Rounding:
         rows, options = self._rows[last.places], self._options
         size = round(float(last.chance.sum())) if self._target[-1] == 0.0 else round(float(last.target[-1]))
         aim = self._aim - taken @ self._rows
-        narrow = self._lifted.shape[1] <= options.narrow or size == self._most
-        if narrow and 2 <= size <= 0.75 * len(rows):
+        if (starts == options.starts or self._narrow) and 2 <= size <= 0.75 * len(rows):
             found = klists(rows, last.chance, aim, size, self._draw, options.length, starts)
             nearest, distance = np.zeros(len(rows), dtype=bool), np.inf
             for places in found:
@@ -196,11 +193,14 @@ class _Rounding:
             freedom = np.cumsum(free.chance * (1.0 - free.chance))
             if freedom[-1] <= until:
                 break
-            final = freedom[-1] <= FINAL * unknowns or len(free.places) <= 2 * unknowns
+            final = freedom[-1] <= options.part * unknowns or len(free.places) <= 2 * unknowns
             block = (
                 len(free.places)
                 if final
-                else int(np.searchsorted(freedom, part * min(1.0, freedom[-1] / (NEAR * unknowns)) * freedom[-1])) + 1
+                else int(
+                    np.searchsorted(freedom, part * min(1.0, freedom[-1] / (options.scarce * unknowns)) * freedom[-1])
+                )
+                + 1
             )
             into = self._decided(free, block, root)
             rest = _Free(
