@@ -47,7 +47,7 @@ class Dual:
     @cached_property
     def warm_start(self) -> np.ndarray:
         """α̂ = Λ A'(A A')⁺ θ*."""
-        return self.ridge * self.a @ np.linalg.pinv(self.a.T @ self.a) @ self.goal
+        return self.ridge * self.a @ np.linalg.pinv(self.a.T @ self.a, rcond=1e-10, hermitian=True) @ self.goal
 
     @cached_property
     def weights(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The paper's algorithms, against their own lines solved by CVXPY; the numbers are those of docs/explanation/paper.md."""
+"""The paper's algorithms, against their own lines solved by CVXPY. Errata are numbered as in docs/explanation/paper.md."""
 
 from __future__ import annotations
 
@@ -106,8 +106,9 @@ def all_alike(kind: str, teachers: int) -> Dual:
 @pytest.mark.parametrize("beta", [0.5, 1.0, 1.9])
 @pytest.mark.parametrize("alike", [False, True], ids=["paper's pool", "all alike"])
 def test_beta_below_2_is_safe(kind, beta, alike):
-    """An exact local step D_i lowers its block's share of F by q⟨v − c, D_i⟩ + q‖D_i‖², q = Λ + 2λ_θ; so β/K of all steps
-    change F by at most −(qβ/K)(1 − β/2) Σ‖D_i‖², whatever the rows."""
+    """No round raises F, whatever the rows. Let F end in (q/2)‖v − c‖², and D_i be the change of v in an exact local step:
+    that lowers the rest of F by −q⟨v + D_i − c, D_i⟩ at least, so β/K of all K steps change F by at most
+    −(qβ/K)(1 − β/2) Σ‖D_i‖²."""
     problem = all_alike(kind, 4) if alike else paper_pool(kind, teachers=4, goal_weight=1000.0)
     objective = problem.teach(Block(max_steps=30, beta=beta)).lesson_.objective
     assert np.all(np.diff(objective) <= 1e-12 * np.abs(objective[1:]))
@@ -157,7 +158,7 @@ def test_counts_choose_what_a_central_sort_of_alpha_would(kind, teachers):
     """The |S| largest |α| over all teachers, ties included; where ridge leaves no α, what lies nearest to having one."""
     once = paper_pool(kind, 30, **({"sparsity": 50.0} if kind == "ridge" else {}))
     problem = once.but(  # every row three times, at different teachers
-        X=np.tile(once.X, (3, 1)), y=np.tile(once.y, 3), owner=np.arange(90) // 3 % teachers
+        X=np.tile(once.X, (3, 1)), y=np.tile(once.y, 3), owner=(np.arange(90) // 30 + np.arange(90)) % teachers
     )
     v = problem.model(problem.best)
     p = -(v + 2.0 * problem.goal_weight / problem.ridge * (v - problem.goal))
