@@ -15,16 +15,14 @@ from sklearn.svm import LinearSVC
 from superteach import SuperTeacher
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import MaxAUC
+from tests.oracles import TIGHT, accuracy
 
-TIGHT = {"tol": 1e-12, "max_iter": 100_000}
 LEARNERS = {
     "logistic": LogisticRegression(C=0.5, solver="newton-cholesky", **TIGHT),
     "ridge": Ridge(alpha=2.0, solver="cholesky"),
     "squared hinge": LinearSVC(C=0.5, dual=False, **TIGHT),
     "poisson": PoissonRegressor(alpha=0.01, solver="newton-cholesky", **TIGHT),
 }
-SOLVED = 1e-5
-"""How near scikit-learn's solvers are trusted to come to their own optimum."""
 each_learner = pytest.mark.parametrize("name", LEARNERS)
 
 
@@ -55,13 +53,13 @@ def test_risk_consistency_fraction_and_time(kind):
     took = time.perf_counter() - before
     chosen, lesson = teacher.sample_indices_, teacher.lesson_
     theta = clone(learner).fit(X[chosen], y[chosen]).coef_.ravel()
-    assert lesson.risk == pytest.approx(np.sqrt(np.sum((theta - goal) ** 2)), rel=SOLVED)
+    assert lesson.risk == pytest.approx(np.sqrt(np.sum((theta - goal) ** 2)), rel=accuracy(learner))
     wanted, taught = X @ goal, X @ theta
     if classifies:
         consistency = np.sum((wanted > 0) == (taught > 0)) / len(y)
     else:
         consistency = 1.0 - np.sum((wanted - taught) ** 2) / np.sum((wanted - wanted.mean()) ** 2)
-    assert lesson.agreement == pytest.approx(consistency, rel=SOLVED)
+    assert lesson.agreement == pytest.approx(consistency, rel=accuracy(learner))
     assert lesson.fraction == len(set(chosen)) / len(y) == 0.1
     assert took / 100 < lesson.seconds < took
 
@@ -74,7 +72,7 @@ def test_the_federated_fit_is_scikit_learns(name):
     chosen = teacher.sample_indices_
     assert set(owner[chosen]) == set(range(5))
     own = clone(LEARNERS[name]).fit(X[chosen], y[chosen])
-    np.testing.assert_allclose(flat(teacher), flat(own), atol=SOLVED)
+    np.testing.assert_allclose(flat(teacher), flat(own), atol=accuracy(LEARNERS[name]))
 
 
 @each_learner
@@ -87,7 +85,7 @@ def test_a_goal_in_reach_is_taught(name):
     chosen, lesson = teacher.sample_indices_, teacher.lesson_
     assert len(set(chosen)) == 200
     risk = np.linalg.norm(flat(clone(LEARNERS[name]).fit(X[chosen], y[chosen])) - goal)
-    assert risk == pytest.approx(lesson.risk, abs=SOLVED)
+    assert risk == pytest.approx(lesson.risk, abs=accuracy(LEARNERS[name]))
     assert lesson.risk < 0.01 * np.linalg.norm(pool - goal)
     assert lesson.certificate is None
 
@@ -140,7 +138,7 @@ def auc(scores, positive):
 
 
 def test_the_goal_that_ranks():
-    """θ* = argmin of Σ ½(1 − (x_i − x_j)'θ)² over all pairs; the learner taught with it ranks better than its own fit."""
+    """θ* = argmin of Σ ½(1 − (x_i − x_j)'θ)² over all pairs; taught, the learner ranks better than fitted on all rows."""
     generator = np.random.default_rng(0)
     positive = generator.random(1500) < 0.8
     wide = generator.standard_normal((1500, 2)) @ [[0.3, 0.0], [1.5, 2.0]] + [1.0, 0.6]
@@ -154,4 +152,4 @@ def test_the_goal_that_ranks():
         clone(learner).fit(X[rows], positive[rows]).coef_[0] for rows in (teacher.sample_indices_, slice(None))
     )
     assert auc(X @ taught, positive) == pytest.approx(auc(X @ goal, positive), abs=1e-3)
-    assert auc(X @ taught, positive) > auc(X @ own, positive) + 0.002
+    assert auc(X @ taught, positive) > auc(X @ own, positive) + 0.02
