@@ -238,8 +238,9 @@ class Lesson:
         # scikit-learn's coefficients speak for the larger label, these for the positive one.
         sign = -1.0 if self.positive is not None and labels[0] == model.classes_[1] else 1.0
         model.coef_ = sign * np.reshape(self.coef, np.shape(model.coef_))
-        offset = sign * np.reshape(self.offset, np.shape(model.intercept_))
-        model.intercept_ = offset.copy() if offset.ndim else float(offset)
+        if self.intercept:
+            offset = sign * np.reshape(self.offset, np.shape(model.intercept_))
+            model.intercept_ = offset.copy() if offset.ndim else float(offset)
         if self.columns:
             model.feature_names_in_ = np.array(self.columns, dtype=object)
         return replace(self, model_=model)

@@ -136,7 +136,8 @@ class LocalTeachers:
         with closing(self._engine()) as engine:
             federation = Federation(engine)
             problem = setup(federation, learner, settings.solver, settings.standardize)
-            federation.gather(Show(problem.width, learner.weighted))
+            own = problem.width // learner.outputs
+            federation.gather(Show(own, learner.weighted, 1 if learner.loss.classifies else learner.outputs))
             places = np.flatnonzero(taken).astype(np.float64)
             kept = federation.sum(Select(counts, places, (0,) * len(counts)))
             if refusal := problem.refuses(kept):
