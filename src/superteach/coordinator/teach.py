@@ -83,9 +83,8 @@ def teach(
         lesson = teach_in_mode(federation, student, wanted, settings, started).named(columns, classes)
     except np.linalg.LinAlgError as error:
         raise TeachingError(
-            f"sums over rows cannot be solved for a model ({error}); very large or badly scaled columns are the usual "
-            "cause, try ",
-            Setting("standardize", True),
+            f"sums over rows cannot be solved for a model ({error}); very large or badly scaled columns are the usual cause",
+            *(() if settings.standardize else (", try ", Setting("standardize", True))),
         ) from error
     if settings.privacy == "none":
         lesson = lesson.with_model(learner, classes)
