@@ -379,5 +379,5 @@ def _at_median(function: Function, start: Array, near: float) -> Array:
         best = int(np.argmin(function.values(start, along, steps)))
         low, high = steps[max(best - 1, 0)], steps[min(best + 1, len(steps) - 1)]
         if high - low <= max(near, 1e-12 * abs(high)):
-            return start + steps[best] * along
+            return np.asarray(start + steps[best] * along)
         steps = np.linspace(low, high, 65)

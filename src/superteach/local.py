@@ -153,6 +153,7 @@ class LocalTeachers:
             lesson,
             model=learner.shaped(raw),
             size=kept.rows,
+            pool_rows=problem.rows,
             risk=risk,
             agreement=likeness.agreement,
             prediction_distance=likeness.distance,
@@ -162,7 +163,7 @@ class LocalTeachers:
             pool_distance=everything.distance,
             random_agreement=by_chance.agreement,
             random_distance=by_chance.distance,
-            path=(PathPoint(kept.rows, kept.rows / lesson.pool_rows, risk, likeness.distance),),
+            path=(PathPoint(kept.rows, kept.rows / problem.rows, risk, likeness.distance),),
             delivered=True,
             pool_model=raw_pool,
         )

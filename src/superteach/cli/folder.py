@@ -151,7 +151,8 @@ def write_chosen(folder: Path, taught: Taught, pool: Pool, encoding: str = "utf-
         lines = "".join(f"{row}\n" for row in rows.tolist())
         (folder / "chosen" / name).write_text("row\n" + lines, encoding="utf-8", newline="\n")
         entry = {"teacher": teacher, "file": str(source), "chosen": f"chosen/{name}"}
-        stored.append({**entry, "rows": len(rows), "held": len(numbers)})
+        # A private lesson counts no rows: one more or less would show.
+        stored.append(entry | ({"rows": len(rows), "held": len(numbers)} if taught.lesson.delivered else {}))
     return {"files": stored, "encoding": encoding}
 
 
