@@ -190,11 +190,11 @@ def test_a_loss_that_the_kernel_does_not_know_is_summed_by_torch(learner, device
         pytest.skip("no GPU")
     X, y = pool("logistic", 600, WIDTH, 1)
     how = {"budget": 60, "rounding": "alone"}
-    lessons = [
-        st.SuperTeacher(learner, PerturbedFit(3), engine=engine, **how).fit(X, y).lesson_
-        for engine in (None, st.Torch(device, "float64"))
-    ]
-    np.testing.assert_allclose(lessons[0].model, lessons[1].model, rtol=1e-8, atol=1e-9)
+    engines = None, st.Torch(device, "float64")
+    lessons = [st.SuperTeacher(learner, PerturbedFit(3), engine=one, **how).fit(X, y).lesson_ for one in engines]
+    # The fit on all rows: on a GPU the last digits of sums may choose others.
+    np.testing.assert_allclose(lessons[0].pool_model, lessons[1].pool_model, rtol=1e-8, atol=1e-9)
+    assert lessons[1].prediction_distance < lessons[1].random_distance
     assert fused.kind_of(st.Learner.of(learner).loss) is None
 
 
