@@ -77,10 +77,10 @@ _validate = partial(validate_data, accept_sparse="csr", dtype=[np.float64, np.fl
 
 
 def _print_round(entry: Entry) -> None:
-    risk = "" if entry.risk is None else f", risk {entry.risk:.3g}"
-    print(
-        f"superteach: round {entry.number}, {entry.stage}: {entry.query} ({entry.seconds:.2f} s{risk})", file=sys.stderr
-    )
+    facts = [f"{entry.seconds:.2f} s"] if np.isfinite(entry.seconds) else []
+    facts += [] if entry.risk is None else [f"risk {entry.risk:.3g}"]
+    shown = f" ({', '.join(facts)})" if facts else ""
+    print(f"superteach: round {entry.number}, {entry.stage}: {entry.query}{shown}", file=sys.stderr)
 
 
 _if_classifier = available_if(lambda teacher: teacher._classifies())

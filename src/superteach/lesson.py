@@ -56,6 +56,7 @@ class Entry:
     bytes_out: int
     bytes_in: int
     seconds: float
+    """NaN in a private lesson, where time would tell of rows."""
     risk: float | None = None
     """What is left of the way to the goal after this round, where the coordinator knows it."""
     teacher: str | None = None
@@ -98,7 +99,7 @@ class Lesson:
     intercept: bool
     size: int
     pool_rows: int
-    """Rows of all teachers, of which `size` were chosen."""
+    """Rows of all teachers, of which `size` were chosen; in a private lesson what they declare together."""
     risk: float
     """‖θ_S − θ*‖."""
     agreement: float
@@ -238,8 +239,9 @@ class Lesson:
         # scikit-learn's coefficients speak for the larger label, these for the positive one.
         sign = -1.0 if self.positive is not None and labels[0] == model.classes_[1] else 1.0
         model.coef_ = sign * np.reshape(self.coef, np.shape(model.coef_))
-        offset = sign * np.reshape(self.offset, np.shape(model.intercept_))
-        model.intercept_ = offset.copy() if offset.ndim else float(offset)
+        if self.intercept:
+            offset = sign * np.reshape(self.offset, np.shape(model.intercept_))
+            model.intercept_ = offset.copy() if offset.ndim else float(offset)
         if self.columns:
             model.feature_names_in_ = np.array(self.columns, dtype=object)
         return replace(self, model_=model)
@@ -383,7 +385,8 @@ class Lesson:
         for point in stored["path"]:
             point["distance"] = math.nan if point.get("distance") is None else point["distance"]
         values["path"] = tuple(PathPoint(**point) for point in stored["path"])
-        values["ledger"] = tuple(Entry(**entry) for entry in stored["ledger"])
+        entries = [entry | {"seconds": math.nan} if entry["seconds"] is None else entry for entry in stored["ledger"]]
+        values["ledger"] = tuple(Entry(**entry) for entry in entries)
         if (proof := stored["certificate"]) is not None:
             values["certificate"] = Certificate(**proof | {"direction": np.array(proof["direction"])})
         for name in ("pool_model", "column_spread"):

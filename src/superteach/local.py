@@ -136,7 +136,8 @@ class LocalTeachers:
         with closing(self._engine()) as engine:
             federation = Federation(engine)
             problem = setup(federation, learner, settings.solver, settings.standardize)
-            federation.gather(Show(problem.width, learner.weighted))
+            own = problem.width // learner.outputs
+            federation.gather(Show(own, learner.weighted, 1 if learner.loss.classifies else learner.outputs))
             places = np.flatnonzero(taken).astype(np.float64)
             kept = federation.sum(Select(counts, places, (0,) * len(counts)))
             if refusal := problem.refuses(kept):
@@ -152,6 +153,7 @@ class LocalTeachers:
             lesson,
             model=learner.shaped(raw),
             size=kept.rows,
+            pool_rows=problem.rows,
             risk=risk,
             agreement=likeness.agreement,
             prediction_distance=likeness.distance,
@@ -161,7 +163,7 @@ class LocalTeachers:
             pool_distance=everything.distance,
             random_agreement=by_chance.agreement,
             random_distance=by_chance.distance,
-            path=(PathPoint(kept.rows, kept.rows / lesson.pool_rows, risk, likeness.distance),),
+            path=(PathPoint(kept.rows, kept.rows / problem.rows, risk, likeness.distance),),
             delivered=True,
             pool_model=raw_pool,
         )

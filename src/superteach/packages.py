@@ -55,6 +55,7 @@ def load(group: str, name: str) -> Any:
     return part.load()
 
 
+@cache
 def version_of(package: str, otherwise: str = "unknown") -> str:
     """Return the version that is installed of a package; `otherwise` where nothing says which it is."""
     try:

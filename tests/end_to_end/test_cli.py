@@ -444,3 +444,28 @@ def test_a_private_lesson_names_no_model_and_is_replaced_with_its_measurements(p
         assert "\nChosen rows, ledger and a report to read" in result.stdout
     written = set(os.listdir(tmp_path / "out"))
     assert written == {"chosen", "lesson.json", "measured.json", "report.html"}
+
+
+@pytest.mark.parametrize("rows", [57, 837])
+@pytest.mark.parametrize("privacy", ["isolated", "dp"])
+def test_a_row_more_changes_nothing_of_a_private_lesson_but_which_rows_are_chosen(
+    privacy: str, rows: int, tmp_path: Path
+) -> None:
+    """lesson.json, report, terminal and repr: sizes are declared, and nothing is counted, timed or measured."""
+    X, y, _ = make_classification_pool(rows + 1, 3, 1, random_state=0)
+    seen = []
+    for count in (rows, rows + 1):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        with chdir(folder):
+            Path("goal.json").write_text("[0.5, -0.3, 0.2]")
+            table = dict(zip("abc", X[:count].T, strict=True)) | {"label": y[:count]}
+            pyarrow.csv.write_csv(pa.table(table), "north.csv")
+            order = ["teach", "north.csv", *USUAL, "--goal", "goal.json", "--budget", "0.3", "--privacy", privacy]
+            result = run(*order, "--out", "out")
+            assert result.exit_code == 0, result.output
+            found, lesson = contents(Path("out")), Lesson.load("out")
+        assert set(found) == {"lesson.json", "report.html", "chosen/north.csv"}
+        assert len(found.pop("chosen/north.csv").split()) == 1 + lesson.size
+        seen.append((result.output, found, repr(lesson), lesson._repr_html_()))
+    assert seen[0] == seen[1]

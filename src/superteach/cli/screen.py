@@ -112,7 +112,8 @@ def compare(lessons: dict[str, Lesson]) -> None:
 
 def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     """Show the figures of one lesson."""
-    rows = [("rows chosen", f"{lesson.size:,}", f"of {lesson.pool_rows:,}, {percent(lesson.fraction)}")]
+    what = "rows chosen" if lesson.delivered else "rows asked for"
+    rows = [(what, f"{lesson.size:,}", f"of {lesson.pool_rows:,}, {percent(lesson.fraction)}")]
     if lesson.delivered:
         write, what = (
             (percent_of, "of predictions are the goal's") if lesson.classifies else (decimals, "r² with the goal")
@@ -130,7 +131,11 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     sent = f"{size_text(lesson.bytes)} between {counted(len(rows_of), 'teachers')} and coordinator"
     sent += f", and {counted(before, 'rounds')} before the lesson began anew" if before else ""
     rows.append(("privacy", lesson.privacy, PRIVACY[lesson.privacy]))
-    facts([*rows, ("rounds", f"{lesson.rounds:,}", sent), ("seconds", f"{lesson.seconds:.2f}", "")])
+    rows.append(("rounds", f"{lesson.rounds:,}", sent))
+    if not lesson.delivered:
+        facts(rows)
+        return
+    facts([*rows, ("seconds", f"{lesson.seconds:.2f}", "")])
     spread = [f"{name}: {count:,}" for name, count in zip(lesson.teachers, rows_of, strict=True)]
     shown = ", ".join(spread[:8]) + (f", … ({len(spread)} teachers)" if len(spread) > 8 else "")
     say(f"Rows by teacher: {shown}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -302,7 +303,9 @@ def rehearse(
         goal = np.random.default_rng(1).standard_normal(columns + (learner.intercept != "none"))
         goal /= np.linalg.norm(goal)
     scaled = replace(settings, budget=_scaled(settings.budget, invented / held))
+    started = time.perf_counter()
     lesson = teach(_federation(teachers, columns, invented, learner), learner, goal, scaled)
+    seconds = time.perf_counter() - started
     clock = "where a round takes 0.1; starting the teachers' processes comes on top"
     groups: dict[str, list[Entry]] = {}
     for entry in lesson.ledger:
@@ -316,7 +319,7 @@ def rehearse(
         "searches": lesson.words.exact and settings.privacy == "none",
         "rounds": lesson.rounds,
         "bytes": lesson.bytes,
-        "seconds": lesson.seconds * held / invented + round_seconds * lesson.rounds,
+        "seconds": seconds * held / invented + round_seconds * lesson.rounds,
         "clock": clock if round_seconds else "on this machine",
         "leaves": [
             {

@@ -263,7 +263,8 @@ class FederatedProblem:
         apart = isinstance(self.solver, Curved) and self.solver.apart
         whole = rows == "all" and not apart
         sums = self.losses if whole else self.federation.over("loss", rows, self.learner.outputs if apart else 1)
-        return fit(sums, self.learner, count, self.solver, start, self.row_square, bends, tolerance).model
+        scaled = self.scaling.scale is not None
+        return fit(sums, self.learner, count, self.solver, start, self.row_square, bends, tolerance, scaled).model
 
 
 def setup(federation: Federation, learner: Learner, solver: object, standardize: bool) -> FederatedProblem:

@@ -83,18 +83,16 @@ def teach(
         lesson = teach_in_mode(federation, student, wanted, settings, started).named(columns, classes)
     except np.linalg.LinAlgError as error:
         raise TeachingError(
-            f"sums over rows cannot be solved for a model ({error}); very large or badly scaled columns are the usual "
-            "cause, try ",
-            Setting("standardize", True),
+            f"sums over rows cannot be solved for a model ({error}); very large or badly scaled columns are the usual cause",
+            *(() if settings.standardize else (", try ", Setting("standardize", True))),
         ) from error
     if settings.privacy == "none":
         lesson = lesson.with_model(learner, classes)
     _LOG.info(
-        "%d of %d rows, %d rounds, %.2f s: %s",
+        "%d of %d rows, %d rounds: %s",
         lesson.size,
         lesson.pool_rows,
         lesson.rounds,
-        lesson.seconds,
         lesson.verdict,
     )
     return lesson
@@ -221,12 +219,12 @@ def _by_shares(
     federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
 ) -> Lesson:
     """Teach in a mode in which every teacher meets its share alone: no model is fitted here, and nothing is measured."""
-    declared = federation.check_gathers(settings.privacy).declared
+    declared, federation.timed = federation.check_gathers(settings.privacy).declared, False
     goal = shares.public_goal(wanted, student, federation.features, settings.privacy, federation.classes)
     size = shares.check(settings, student, declared, len(goal))
     outcome = shares.teach_shares(federation, student, goal, settings, size)
     lesson = _unmeasured(federation, student, student.shaped(goal), size, sum(declared), outcome, settings, started)
-    return replace(lesson, guarantee=shares.mode_of(settings).guarantee())
+    return replace(lesson, seconds=np.nan, guarantee=shares.mode_of(settings).guarantee())
 
 
 def _unmeasured(

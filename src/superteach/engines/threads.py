@@ -6,7 +6,6 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -15,6 +14,7 @@ from superteach.engines.base import add_up
 from superteach.exceptions import DataError, SettingError, TeachingError, listed
 from superteach.privacy.accounting import Mode
 from superteach.privacy.guard import Guard
+from superteach.privacy.shares import rounded
 from superteach.protocol.messages import Answers, Sealed, Turn
 from superteach.protocol.queries import EVERYTHING, Query
 from superteach.types import Array
@@ -28,7 +28,7 @@ class Threads:
 
     A thread serves whole teachers, and the linear algebra library gets the cores that are left over:
     K ≥ cores teachers run on one thread each with a single-threaded library, one teacher alone lets the
-    library use all cores.
+    library use all cores that it was given.
     """
 
     def __init__(self, teachers: Sequence[Answers], threads: int | None = None) -> None:
@@ -47,19 +47,19 @@ class Threads:
         self._states = [teacher.start() for teacher in self._teachers]
         self.names = tuple(teacher.name for teacher in self._teachers)
         self.features = widths[0]
-        self.declared = tuple(int(teacher.rows.count) for teacher in self._teachers)
-        small = sum(self.declared) * self.features < _SMALL
+        counts = [int(teacher.rows.count) for teacher in self._teachers]
+        self.declared = tuple(map(rounded, counts))
+        small = sum(counts) * self.features < _SMALL
         cores = threads or (1 if small else _cores())
         self._workers = min(cores, len(self._teachers))
-        self._library_threads = max(1, cores // self._workers)
-        self._shares = shares_of(self.declared, self._workers)
+        self._controller = ThreadpoolController()
+        # Never more than the library has now: whoever gave it fewer has other work for the cores.
+        most = min((library["num_threads"] for library in self._controller.info()), default=1)
+        self._library_threads = max(1, min(cores // self._workers, most))
+        self._shares = shares_of(counts, self._workers)
         self._pool: ThreadPoolExecutor | None = None
         self.most = (1.0,) * len(self._teachers)
         self._posts: deque[tuple[int, Query[object], int]] = deque()
-
-    @cached_property
-    def _controller(self) -> ThreadpoolController:
-        return ThreadpoolController()
 
     def keep(self, mode: Mode) -> None:
         """Put every teacher behind a guard of this privacy mode."""

@@ -97,7 +97,10 @@ class Without:
         bends = problem.bends[kept] if problem.wide else None
         federation.stage = "goal"
         start = np.zeros(len(kept))
-        model = fit(rest, learner, problem.rows, solver, start, problem.row_square, bends).model
+        standardized = problem.scaling.scale is not None
+        model = fit(
+            rest, learner, problem.rows, solver, start, problem.row_square, bends, standardized=standardized
+        ).model
         return problem.scaling.raw(rest.whole(model))
 
     def _places(self, columns: Sequence[object]) -> list[int]:
