@@ -38,6 +38,7 @@ from superteach.io.frames import (
     our_errors,
     refuse_text,
     take_rows,
+    unboxed,
 )
 from superteach.io.validation import Part, split_by_owner
 from superteach.learner import Learner
@@ -398,6 +399,8 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             check_numbers(X)
         with our_errors(X):
             features = X if raw else _validate(self, X, ensure_all_finite=False)
+            if isinstance(y, list | tuple) and len({isinstance(one, str) for one in y}) > 1:
+                y = np.array(y, dtype=object)  # else NumPy makes text of numbers beside text
             target = np.asarray(y)
             if target.ndim == 2 and target.shape[1] > 1:
                 if type(_learner_of(self.estimator).loss) is not Squared:
@@ -407,7 +410,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                     )
             else:
                 target = column_or_1d(y, warn=True)
-            target = _unboxed(target)
+            target = unboxed(target)
             check_lengths(features, target)
         return features, target
 
@@ -505,17 +508,6 @@ def _row_weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None
             raise LearnerError(f"{kind}: class_weight of {label!r} is {value!r}, a finite number above 0 is needed")
     by_row = np.array([float(by_class.get(label, 1.0)) for label in labels.tolist()])[codes]
     return by_row if weights is None else by_row * weights
-
-
-def _unboxed(target: Raw) -> Raw:
-    """Return truth values and numbers that came as objects as what they are."""
-    if target.dtype != object:
-        return target
-    with suppress(TypeError, ValueError, OverflowError):
-        plain = np.array(target.tolist())
-        if plain.dtype.kind in "biuf" and plain.shape == target.shape:
-            return plain
-    return target
 
 
 def _per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:

@@ -150,7 +150,7 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
     (r"40 different values", {"y": np.arange(float(ROWS)), "estimator": LinearSVC()}),
     (r"Complex", {"y": Y + 1j}),
     (r"datetime|M8", {"y": DAYS.to_numpy()}),
-    (r"mixed|numbers or all strings", {"y": spoilt(Y, 5, None, "u")}),
+    (r"labels are of two types.*'u' \(text\)", {"y": spoilt(Y, 5, None, "u")}),
     (r"labels of type dict", {"y": [{}] * ROWS}),
     (r"a regression needs numbers", {"y": np.where(Y, "a", "b"), "estimator": Ridge()}),
     (r"target of row 'p5'.*NaN", {"y": spoilt(pd.Series(T), 5, None, np.nan).to_numpy(), "estimator": Ridge()}),

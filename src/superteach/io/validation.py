@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from superteach.exceptions import DataError, DataTypeError, listed, shorten
-from superteach.io.frames import DEFAULT, PositiveLabel, find_missing
+from superteach.io.frames import DEFAULT, PositiveLabel, find_missing, refuse_mixed, unboxed
 from superteach.losses.scalar import Loss, Poisson
 from superteach.optim.problem import MOST
 from superteach.privacy.guard import Guard
@@ -149,11 +149,11 @@ def make_teacher(
         return _teacher(part, loss, None, guard)
     if classes is None or len(classes) != 2:
         raise DataError(f"a classification needs two label values, got {classes!r}")
-    strange = ~np.isin(part.take_target(), np.asarray(classes, dtype=part.take_target().dtype))
-    if strange.any():
-        raise DataError(
-            f"teacher {part.name!r} has a label in {part.row(int(np.argmax(strange)))} that nobody agreed on"
-        )
+    target, agreed = part.take_target(), np.asarray(classes).tolist()
+    odd = [label for label in np.unique(target).tolist() if label not in agreed]
+    if odd:
+        where = part.row(int(np.argmax(target == odd[0])))
+        raise DataError(f"teacher {part.name!r} has the label {odd[0]!r} in {where}, and {agreed} were agreed on")
     return _teacher(part, loss, np.asarray(classes), guard)
 
 
@@ -180,39 +180,19 @@ def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = 
 
 
 def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
-    """Find the label values over all teachers, `most` of them at most, sorted as scikit-learn sorts them."""
-    kinds = set()
-    for part in parts:
-        labels = part.take_target()
-        if labels.dtype.kind in "fO":
-            _check_missing(part, "label", ~np.isfinite(labels) if labels.dtype.kind == "f" else find_missing(labels))
-            if labels.dtype.kind == "f" and (broken := labels[labels != np.round(labels)]).size:
-                raise DataError(
-                    f"teacher {part.name!r} has continuous labels such as {broken[0]:g} (Unknown label type: continuous); "
-                    "a classifier needs two classes; use a regression such as ridge"
-                )
-        if labels.dtype.kind not in "biufUO":
-            raise DataTypeError(f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings")
-        if labels.dtype.kind == "O" and not isinstance(
-            label := labels.ravel()[0], str | bool | int | float | np.generic
-        ):
-            raise DataTypeError(
-                f"teacher {part.name!r} has labels of type {type(label).__name__}, such as {shorten(repr(label), 40)}; use "
-                "numbers or strings"
-            )
-        kinds.add(labels.dtype.kind in "biuf")
-    if len(kinds) > 1:
-        raise DataError("some teachers label their rows with numbers and some with text; use one kind of label")
-    try:
-        values = np.unique(np.concatenate([np.unique(part.take_target()) for part in parts]))
-    except TypeError:
-        raise DataTypeError("labels must be all numbers or all strings; some are missing or mixed") from None
+    """Find the label values over all teachers, `most` of them at most, sorted as scikit-learn sorts them.
+
+    Labels are compared by type and value: 0, 0.0 and False are one label, the text "0" is another.
+    """
+    found = [_labels_of(part) for part in parts]
+    refuse_mixed({f"teacher {part.name!r}": labels.tolist() for part, labels in zip(parts, found, strict=True)})
+    values = np.unique(np.concatenate(found))
     if len(values) == 1:
         raise DataError(
             f"all rows of all teachers carry one class, {values.tolist()[0]!r}; a classifier needs rows of two classes"
         )
     count = sum(len(part.take_target()) for part in parts)
-    if kinds == {True} and MANY < len(values) > count / ROWS_EACH:
+    if values.dtype.kind in "biuf" and MANY < len(values) > count / ROWS_EACH:
         shown = ", ".join(map(repr, values[:3].tolist()))
         raise DataError(
             f"the labels have {len(values)} different values ({shown}, …) and look like the target of a regression: use a "
@@ -225,6 +205,31 @@ def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
             "keep two of them, or make one against the rest; more can be taught in one process (docs/how-to/choose.md)"
         )
     return values
+
+
+def _labels_of(part: Part) -> Raw:
+    """Return the different labels of one owner, checked; numbers that came as objects as numbers."""
+    labels = unboxed(part.take_target())
+    if labels.dtype.kind in "fO":
+        _check_missing(part, "label", ~np.isfinite(labels) if labels.dtype.kind == "f" else find_missing(labels))
+        if labels.dtype.kind == "f" and (broken := labels[labels != np.round(labels)]).size:
+            raise DataError(
+                f"teacher {part.name!r} has continuous labels such as {broken[0]:g} (Unknown label type: continuous); "
+                "a classifier needs two classes; use a regression such as ridge"
+            )
+    if labels.dtype.kind not in "biufUO":
+        raise DataTypeError(f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings")
+    if labels.dtype.kind == "O":
+        odd = next(
+            (label for label in labels.ravel() if not isinstance(label, str | bool | int | float | np.generic)), ""
+        )
+        if not isinstance(odd, str):
+            raise DataTypeError(
+                f"teacher {part.name!r} has labels of type {type(odd).__name__}, such as {shorten(repr(odd), 40)}; use "
+                "numbers or strings"
+            )
+        refuse_mixed({f"teacher {part.name!r}": list(dict.fromkeys(labels.ravel().tolist()))})
+    return np.unique(labels)
 
 
 def split_by_owner(owner: Raw) -> tuple[Raw, list[Positions]]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach import packages
-from superteach.exceptions import DataError, QueryRefused, TeachingError
+from superteach.exceptions import DataError, DataTypeError, QueryRefused, TeachingError
 from superteach.losses.arrays import like, namespace, positions, to_numpy
 from superteach.losses.multioutput import EVERY_LOSS
 from superteach.losses.scalar import Loss, Weighted
@@ -65,6 +65,11 @@ class Teacher:
         self.rows = Rows(features)
         # Labels of one byte stay so: NumPy widens them where they meet a float.
         kind = np.int8 if getattr(target, "dtype", None) == np.int8 else np.float64
+        if isinstance(text := next(iter(np.ravel(target)), None), str):
+            raise DataTypeError(
+                f"teacher {name!r} has targets that are text, such as {str(text)!r}; a Teacher takes numbers, and −1 and +1 "
+                "for two classes"
+            )
         self.target: Any = np.ascontiguousarray(target, dtype=kind)
         if len(self.target) != self.rows.count:
             raise DataError(f"teacher {name!r} has {self.rows.count} rows but {len(self.target)} targets")
