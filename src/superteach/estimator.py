@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from superteach.coordinator import methods
 from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
 from superteach.goals import FromData
-from superteach.goals.base import positive_label
+from superteach.goals.base import positive_label, refuse_other_kind
 from superteach.io.frames import (
     PositiveLabel,
     check_container,
@@ -208,6 +208,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
         loud = bool(check_whole("verbose", self.verbose, least=0))
         _warn_of_epsilon(settings)
+        refuse_other_kind(self.goal, _learner_of(self.estimator))
         # A task for scikit-learn's callbacks; how many rounds it has is not known before.
         task = self._init_callback_context(max_subtasks=None) if hasattr(self, "_skl_callbacks") else None
         if task is not None:

@@ -117,6 +117,12 @@ def test_a_written_model_is_a_goal(pool: Path, tmp_path: Path) -> None:
     again = run("teach", *files_of(pool), *arguments, "--out", tmp_path / "second", "--json")
     assert again.exit_code == 0, again.output
     assert json.loads(again.stdout)["goal"] == json.loads(goal.read_text())["coef"]
+    ridge = [*files_of(pool), "--target", "label", "--learner", "ridge", "--no-intercept", "--goal", "perturbed"]
+    assert run("teach", *ridge, "--out", tmp_path / "ridge").exit_code == 0
+    assert_refused(
+        run("teach", *files_of(pool), *arguments[:-1], tmp_path / "ridge" / "model.json", "--out", tmp_path / "third"),
+        "is a regression", "decides at a score of 0",
+    )  # fmt: skip
 
 
 @pytest.fixture
