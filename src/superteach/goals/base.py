@@ -126,8 +126,9 @@ def _other_kind(goal: str, classifies: bool) -> str:
             "teach a classifier such as LogisticRegression()"
         )
     return (
-        f"{goal} is a regression, and the learner is a classifier, which decides at a score of 0, where a regression predicts "
-        "the number 0: fit a classifier such as LogisticRegression() as the goal, or teach a regression such as Ridge()"
+        f"{goal} is a regression, and the learner is a classifier, which decides at a score of 0, where a regression "
+        "predicts the number 0: fit a classifier such as LogisticRegression() as the goal, or teach a regression such as "
+        "Ridge()"
     )
 
 
