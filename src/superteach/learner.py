@@ -286,7 +286,6 @@ def fit(
     start: Array,
     row_square: float = 1.0,
     bends: Array | None = None,
-    tolerance: float = GRADIENT_TOLERANCE,
 ) -> Fit:
     """Fit the learner on `count` rows, from sums over them.
 
@@ -307,10 +306,10 @@ def fit(
         if not begun:  # a start that happens to be near enough is not yet this fit's own result
             begun = True
             return None
-        return function.flat(tolerance, 1e-5 * terms(sums))(point, sums, whole)
+        return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
 
     def again() -> Fit:
-        return fit(sums_of_rows, learner, count, solver, np.zeros_like(start), row_square, bends, tolerance)
+        return fit(sums_of_rows, learner, count, solver, np.zeros_like(start), row_square, bends)
 
     try:
         if isinstance(solver, LBFGS) and bends is not None:

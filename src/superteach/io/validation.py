@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from superteach.exceptions import DataError, DataTypeError, listed, shorten
-from superteach.io.frames import DEFAULT, PositiveLabel, find_missing, refuse_mixed, unboxed
+from superteach.exceptions import DataError, DataTypeError, LearnerError, listed, shorten
+from superteach.io.frames import DEFAULT, PositiveLabel, find_missing, refuse_mixed, refuse_text, unboxed
 from superteach.losses.scalar import Loss, Poisson
 from superteach.optim.problem import MOST
 from superteach.privacy.guard import Guard
 from superteach.teacher import Teacher
-from superteach.types import Array, Foreign, Mask, Positions, Raw
+from superteach.types import Array, Foreign, Mask, Positions, Raw, is_number
 
 MANY = 20
 """Classes up to which whole numbers are taken for labels, however few rows have each."""
@@ -230,6 +230,51 @@ def _labels_of(part: Part) -> Raw:
             )
         refuse_mixed({f"teacher {part.name!r}": list(dict.fromkeys(labels.ravel().tolist()))})
     return np.unique(labels)
+
+
+def per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
+    """Return `values` as numbers, one for each row."""
+    if values is None:
+        return None
+    refuse_text(values, what, "one number for each row")
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataTypeError(f"{what} holds something that is no number: {error}") from None
+    if numbers.shape != (rows,):
+        raise DataError(f"{what} has shape {numbers.shape}, expected one for each of {rows} rows")
+    return numbers
+
+
+def row_weights(estimator: Foreign, y: Raw, weights: Raw | None) -> Raw | None:
+    """Multiply sample_weight by class_weight, as scikit-learn's estimators have it."""
+    by_class = getattr(estimator, "class_weight", None)
+    if by_class is None:
+        return weights
+    kind = type(estimator).__name__
+    try:
+        labels, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        return weights  # labels that cannot be sorted are refused by whoever looks at them
+    if isinstance(by_class, str) and by_class == "balanced":
+        shares = len(y) / (len(labels) * np.bincount(codes))
+        shown = ", ".join(f"{label!r}: {share:.4g}" for label, share in zip(labels.tolist(), shares, strict=True))
+        raise LearnerError(
+            f"{kind}(class_weight='balanced') cannot be taught: it depends on which rows are chosen. Give numbers; those of "
+            f"all rows are class_weight={{{shown}}}"
+        )
+    if not isinstance(by_class, dict):
+        raise LearnerError(f"{kind}(class_weight={by_class!r}) cannot be taught: give a dict by label, or None")
+    unknown = [label for label in by_class if label not in labels.tolist()]
+    if unknown:
+        raise LearnerError(
+            f"{kind}: class_weight has {unknown[0]!r}, which is no label; labels are {labels.tolist()[:12]}"
+        )
+    for label, value in by_class.items():
+        if not (is_number(value) and 0.0 < value < np.inf):
+            raise LearnerError(f"{kind}: class_weight of {label!r} is {value!r}, a finite number above 0 is needed")
+    by_row = np.array([float(by_class.get(label, 1.0)) for label in labels.tolist()])[codes]
+    return by_row if weights is None else by_row * weights
 
 
 def split_by_owner(owner: Raw) -> tuple[Raw, list[Positions]]:
