@@ -290,7 +290,6 @@ def fit(
     start: Array,
     row_square: float = 1.0,
     bends: Array | None = None,
-    tolerance: float = GRADIENT_TOLERANCE,
     standardized: bool = False,
 ) -> Fit:
     """Fit the learner on `count` rows, from sums over them.
@@ -313,11 +312,11 @@ def fit(
         if not begun:  # a start that happens to be near enough is not yet this fit's own result
             begun = True
             return None
-        return function.flat(tolerance, 1e-5 * terms(sums))(point, sums, whole)
+        return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
 
     def again() -> Fit:
         beginning = np.zeros_like(start)
-        return fit(sums_of_rows, learner, count, solver, beginning, row_square, bends, tolerance, standardized)
+        return fit(sums_of_rows, learner, count, solver, beginning, row_square, bends, standardized)
 
     def minimise(point: Array) -> Solution:
         if isinstance(solver, LBFGS) and bends is not None:

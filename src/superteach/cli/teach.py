@@ -31,8 +31,9 @@ from superteach.io.frames import PositiveLabel
 from superteach.io.tables import read_pool
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
-from superteach.lesson import Entry, Taught, to_json, versions, write_lesson, write_measured
+from superteach.lesson import Entry, Taught, to_json, write_lesson, write_measured
 from superteach.local import LocalTeachers, refuse_private
+from superteach.packages import versions
 from superteach.privacy import PRIVACY
 from superteach.report.words import exposure, size_text
 from superteach.settings import Budget, Settings
@@ -141,7 +142,7 @@ def run(request: Request, place: Path) -> None:
             teachers = LocalTeachers(large, large.columns, student)
             goal = goal_of(large.columns, teachers.classes)
             with lesson_journal(request, settings, large, student, place) as journal:
-                taught = teachers.teach(goal, settings, watch, journal)
+                taught = compared(teachers, teachers.teach(goal, settings, watch, journal), watch)
                 stored = write(taught, large.columns, partial(write_large, taught=taught, pool=large))
         kind, size = table.kind.__name__, size_text(large.store.size)
         copied = f"Rows stayed on disk; their copy ({size}, {kind}) in {large.store.folder} is removed."
@@ -154,12 +155,22 @@ def run(request: Request, place: Path) -> None:
         teachers = LocalTeachers(pool.parts, pool.columns, student, positive=positive)
         if not request.dry_run:
             taught = teachers.teach(goal_of(pool.columns, teachers.classes), settings, watch, measure=request.measured)
+            taught = compared(teachers, taught, watch)
     if request.dry_run:
         names = [part.name for part in pool.parts]
         dry_run(names, pool.columns, sum(part.count for part in pool.parts), teachers.classes)
         return
     chosen = partial(write_chosen, taught=taught, pool=pool, encoding=request.encoding)
     show(write(taught, pool.columns, chosen), taught)
+
+
+def compared(teachers: LocalTeachers, taught: Taught, watch: Callable[[Entry], None] | None) -> Taught:
+    """Set the lesson beside random rows; not in private modes, where a draw would leave its owner."""
+    if taught.lesson.privacy != "none":
+        return taught
+    return replace(
+        taught, lesson=replace(taught.lesson, random_rows=teachers.compare_with_random(taught.lesson, watch=watch))
+    )
 
 
 def find_table(request: Request, features: list[str] | None, numeric: bool) -> ParquetTable | None:

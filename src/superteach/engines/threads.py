@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach.engines.base import add_up
@@ -17,7 +18,7 @@ from superteach.privacy.guard import Guard
 from superteach.privacy.shares import rounded
 from superteach.protocol.messages import Answers, Sealed, Turn
 from superteach.protocol.queries import EVERYTHING, Query
-from superteach.types import Array
+from superteach.types import Array, Positions
 
 _SMALL = 1 << 19
 """Numbers of all teachers below which threads wait for each other longer than they work."""
@@ -71,6 +72,14 @@ class Threads:
     def states(self) -> tuple[Any, ...]:
         """Return every teacher's own state, for the caller who owns all of them."""
         return tuple(self._states)
+
+    def choose(self, rows: Positions) -> None:
+        """Choose rows, numbered over all teachers and ascending, for the caller who owns all of them."""
+        ends = np.cumsum(self.declared)
+        parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
+        for place, (teacher, own) in enumerate(zip(self._teachers, parts, strict=True)):
+            first = ends[place] - self.declared[place]
+            self._states[place] = teacher.choosing(self._states[place], own - first)
 
     def sum(self, query: Query[object], number: int) -> Array:
         """Ask every teacher and add up the replies in roster order."""

@@ -18,7 +18,7 @@ from scipy.optimize import minimize, nnls
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
 from superteach.coordinator.proofs import ball_of, envelopes_of
 from superteach.exceptions import GoalError
-from superteach.goals.base import INTERCEPT, Coverage, check_vector, find_column
+from superteach.goals.base import INTERCEPT, Coverage, check_vector, find_column, refuse_other_kind
 from superteach.learner import Learner
 from superteach.optim.problem import MOST, ridge_penalty
 from superteach.protocol.queries import AskMoments, Moments
@@ -91,6 +91,7 @@ class Within:
         for name in [*self.at_most, *self.at_least, *(name for group in self.equal for name in group)]:
             self._place(name)
         if self.near is not None:
+            refuse_other_kind(self.near[0], learner)
             try:
                 check_vector(_numbers(self.near[0]), len(columns), learner)
             except GoalError as error:

@@ -127,7 +127,7 @@ class DeviceTeacher(Teacher):
     def _answers(self, query: Query[object]) -> bool:
         """Tell whether the device answers, and not the copy at home."""
         if isinstance(query, queries.AskMoments | queries.AskValues):
-            few = query.rows in ("chosen", "random")
+            few = query.rows == "chosen"
             return query.function != "dual" and not (few and self._home is not None)
         return isinstance(query, _ON_DEVICE)
 
@@ -139,7 +139,7 @@ def _signed(ids: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int64]:
 
 def _on_device(teacher: DeviceTeacher, query: Query[object], state: State, turn: Turn) -> Answer:
     """Answer as any teacher does, or by the kernel that reads rows once."""
-    if isinstance(query, queries.AskMoments) and query.rows not in ("chosen", "random") and "fused" in globals():
+    if isinstance(query, queries.AskMoments) and query.rows != "chosen" and "fused" in globals():
         reply = fused.sum_moments(teacher, query, state)
         if reply is not None:
             return state, reply
@@ -170,6 +170,6 @@ def _brought(home: Teacher, state: State) -> State:
 
 _ON_DEVICE = (
     queries.Candidates, queries.Census, queries.ColumnSums, queries.Compare, queries.Envelope,
-    queries.Gradients, queries.Include, queries.Prepare, queries.Recall, queries.RoundAlone, queries.Sample, queries.Select,
+    queries.Gradients, queries.Include, queries.Prepare, queries.Recall, queries.RoundAlone, queries.Select,
     queries.Thin,
 )  # fmt: skip
