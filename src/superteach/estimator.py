@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from superteach.coordinator import methods
 from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
-from superteach.goals import FromData
+from superteach.goals import FromData, Named, in_words
 from superteach.goals.base import positive_label
 from superteach.io.frames import (
     PositiveLabel,
@@ -323,7 +323,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             parts, columns, learner, self.engine, positive_label(self.goal, PositiveLabel(self.positive))
         )
         del parts
-        result = teachers.teach(goal, settings, watch)
+        result = teachers.teach(Named(goal, in_words(self.goal)), settings, watch)
         chosen = [rows[own] for rows, own in zip(members, result.chosen, strict=True)]
         self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
         return result, preprocessing
