@@ -10,10 +10,9 @@ import hashlib
 import json
 import math
 import os
-import platform
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -45,67 +44,53 @@ class CannotCheck(ValueError):
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: whether it holds (None: it could not be looked at), and what was seen."""
+    """One thing that was looked at, and what was seen: a statement that holds, FAILS or is not checked; or a file read."""
 
+    word: str
     what: str
-    holds: bool | None
     seen: str
 
-    @property
-    def word(self) -> str:
-        """In one word."""
-        return "not checked" if self.holds is None else "holds" if self.holds else "FAILS"
+    def line(self, colours: bool) -> str:
+        """Return it as one line."""
+        word = f"\033[{COLOURS[self.word]}m{self.word}\033[0m" if colours and self.word in COLOURS else self.word
+        return f"{word}: {self.what} ({self.seen})"
 
 
-class Report(NamedTuple):
-    """When and by what a lesson was checked, the SHA-256 of every file that was read, and what was found."""
+def check(folder: Path, tables: Sequence[Path] = ()) -> list[Finding]:
+    """Look at everything in a lesson's folder; `tables` are the files it was taught from, and its goal's file.
 
-    made: str
-    files: dict[str, str]
-    findings: list[Finding]
-
-    @property
-    def failed(self) -> int:
-        """How many statements do not hold."""
-        return sum(one.holds is False for one in self.findings)
-
-    @property
-    def verdict(self) -> str:
-        """In one sentence."""
-        checked = sum(one.holds is not None for one in self.findings)
-        failed = f"FAILS: {self.failed} of the {checked} statements that were checked."
-        return failed if self.failed else f"holds: all {checked} statements that were checked."
-
-    def lines(self) -> Iterator[str]:
-        """Everything, to be read on a screen; words are coloured on a terminal."""
-        yield self.made
-        yield from (f"SHA-256 {digest}  {name}" for name, digest in self.files.items())
-        plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ
-        for line in [*(f"{one.word}: {one.what} ({one.seen})" for one in self.findings), self.verdict]:
-            word, _, rest = line.partition(":")
-            yield line if plain else f"\033[{COLOURS[word]}m{word}:\033[0m{rest}"
-
-
-def check(folder: Path, tables: Sequence[Path] = ()) -> Report:
-    """Look at everything in a lesson's folder; `tables` are the files it was taught from, and its goal's file."""
-    names = {"Python": platform.python_version(), "scikit-learn": sklearn.__version__}
-    names |= {"NumPy": np.__version__, "pyarrow": pa.__version__}
-    made = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, by {', '.join(map(' '.join, names.items()))}"
-    lesson = _Lesson(folder, list(tables), Report(f"Check of {folder}, {made}.", {}, []))
+    First comes when and by what, then every file that was read, then every statement, and last what it all comes to.
+    """
+    lesson = _Lesson(folder, list(tables))
     try:
         lesson.look()
     except CannotCheck:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
         raise CannotCheck(f"{str(folder)!r} has entries that fit no lesson ({error!r}); teach it again") from error
-    return lesson.report
+    words = [one.word for one in lesson.findings]
+    failed, checked = words.count("FAILS"), words.count("FAILS") + words.count("holds")
+    by = f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}, pyarrow {pa.__version__}"
+    return [
+        Finding("check", str(folder), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, by {by}"),
+        *(Finding("read", name, f"SHA-256 {digest}") for name, digest in lesson.files.items()),
+        *lesson.findings,
+        Finding(
+            "FAILS" if failed else "holds", "the lesson", f"{failed} of {checked} statements that were checked fail"
+        ),
+    ]
+
+
+def shows_colours() -> bool:
+    """Tell whether what is printed goes to a terminal that takes colours."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
 class _Lesson:
     """A lesson as it is stored, and what was found; models are outputs × coefficients, the intercept last."""
 
-    def __init__(self, folder: Path, given: list[Path], report: Report) -> None:
-        self.folder, self.given, self.report = folder, given, report
+    def __init__(self, folder: Path, given: list[Path]) -> None:
+        self.folder, self.given, self.findings, self.files = folder, given, list[Finding](), dict[str, str]()
         self.used = {"settings", "settings.learner", "settings.standardize", "delivered", "encoding"}
         for own in (__file__, checker.__file__):
             self.read(Path(own))
@@ -116,23 +101,19 @@ class _Lesson:
             content = place.read_bytes()
         except OSError as error:
             raise CannotCheck(f"{str(place)!r} cannot be read: {error.strerror}; check the path") from None
-        self.report.files[str(place)] = hashlib.sha256(content).hexdigest()
+        self.files[str(place)] = hashlib.sha256(content).hexdigest()
         return content
 
     def say(self, what: str, holds: Any, seen: str, *entries: str) -> None:
-        """Keep a finding, and which entries of lesson.json it settles."""
-        self.report.findings.append(Finding(what, None if holds is None else bool(holds), seen))
+        """Keep whether a statement holds (None: not checked), and which entries of lesson.json it settles."""
+        self.findings.append(Finding("not checked" if holds is None else "holds" if holds else "FAILS", what, seen))
         self.used.update(entries)
 
     def figure(self, name: str, own: Any, rounding: Any = 0.0) -> None:
         """Compare a stated figure, or a list of them, with what was computed again; null says that there is none."""
         stated = np.array(self.stored[name], dtype=np.float64)
         close = np.isclose(stated, own, rtol=DIGITS, atol=rounding) | (np.isnan(stated) & ~np.isfinite(own))
-        seen = (
-            f"{own:.6g}, stated {stated:.6g}"
-            if stated.ndim == 0
-            else f"{close.sum()} of {close.size} figures are equal"
-        )
+        seen = f"{close.sum()} of {close.size} are equal" if stated.ndim else f"{own:.6g}, stated {stated:.6g}"
         self.say(f"the stated {name.replace('_', ' ')}", close.all(), seen, name)
 
     def look(self) -> None:
@@ -149,6 +130,7 @@ class _Lesson:
             )
         self.learner, self.classes, self.columns = stored["settings"]["learner"], stored["classes"], stored["columns"]
         self.loss = PLAIN.get(self.learner["loss"]["name"], self.learner["loss"]["name"])
+        self.shifts = self.learner["loss"]["name"] == "softmax"
         self.intercept, self.measure = self.learner["intercept"] != "none", stored["settings"]["measure"]
         self.goal = np.atleast_2d(np.array(stored["goal"], dtype=np.float64))
         slope = np.atleast_2d(np.array(stored["model"]["coef"], dtype=np.float64))
@@ -169,7 +151,7 @@ class _Lesson:
         left = sorted(name for name, value in entries.items() if value not in (None, [], {}) and name not in self.used)
         self.say(f"lesson.json: {', '.join(left)}", None, "nothing computes them again")
         there = {str(one) for one in self.folder.rglob("*") if one.is_file() and one.name != "check.html"}
-        if unread := sorted(there - self.report.files.keys()):
+        if unread := sorted(there - self.files.keys()):
             self.say(", ".join(unread), None, "not read; superteach report writes report.html anew from lesson.json")
 
     def look_at_model_file(self) -> None:
@@ -185,18 +167,16 @@ class _Lesson:
             self.say(f"model.json has the lesson's {name}", model[name] == value, f"{model[name]}")
         said = model["learner"]
         penalty = said["alpha"] if "alpha" in said else 1.0 / said["C"] if said["C"] else 0.0
-        kind = PLAIN.get(said["name"], said["name"]) == self.loss and said["fit_intercept"] == self.intercept
-        more = [self.learner.get(name) for name in ("ridge_per_row", "constant", "weighted")]
-        kind = kind and more == [self.loss == "poisson", 1.0, None]
-        kind = kind and self.learner["loss"].get("outputs", 1) == len(self.goal)
-        same = kind and math.isclose(penalty, self.learner["ridge"], rel_tol=DIGITS)
+        form = [self.learner.get(one) for one in ("ridge_per_row", "constant", "weighted")] + [said["fit_intercept"]]
+        same = form == [self.loss == "poisson", 1.0, None, self.intercept]
+        same = same and self.learner["loss"].get("outputs", 1) == len(self.goal)
+        same = same and PLAIN.get(said["name"], said["name"]) == self.loss
+        same = same and math.isclose(penalty, self.learner["ridge"], rel_tol=DIGITS)
         self.say("model.json has the lesson's learner", same, json.dumps(said))
 
     def find(self, name: str) -> Path | None:
         """Find a file that the lesson names: among those given, else where it was."""
-        same = [one for one in self.given if one == Path(name)] or [
-            one for one in self.given if one.name == Path(name).name
-        ]
+        same = sorted((one for one in self.given if one.name == Path(name).name), key=lambda one: one != Path(name))
         return same[0] if same else Path(name) if Path(name).is_file() else None
 
     def table(self, place: Path) -> tuple[Any, Any, Any]:
@@ -217,17 +197,14 @@ class _Lesson:
         places = {label: number for number, label in enumerate(self.classes)}
         values = table.column(target).to_pylist()
         if foreign := [value for value in values if places and value not in places]:
-            raise CannotCheck(
-                f"the target holds {foreign[0]!r}, and the lesson knows {self.classes}; give its own rows"
-            )
+            raise CannotCheck(f"the target holds {foreign[0]!r}, the lesson knows {self.classes}; give its own rows")
         return X, np.array([places[one] for one in values] if places else values, dtype=np.float64), table
 
     def read_tables(self, parts: list[Any]) -> bool:
         """Read all tables, and find the chosen rows in them; False: the tables are not there."""
         stored, named = self.stored, list(dict.fromkeys(one["file"] for one in parts))
-        chosen = [
-            np.loadtxt(BytesIO(self.read(self.folder / one["chosen"])), np.int64, skiprows=1, ndmin=1) for one in parts
-        ]
+        numbers = (BytesIO(self.read(self.folder / one["chosen"])) for one in parts)
+        chosen = [np.loadtxt(content, np.int64, skiprows=1, ndmin=1) for content in numbers]
         if lacking := [name for name in named if self.find(name) is None]:
             if self.given:
                 raise CannotCheck(f"{', '.join(map(str, self.given))}: give a file for {lacking[0]!r} too")
@@ -251,13 +228,11 @@ class _Lesson:
         self.X, self.y = np.vstack([X for X, _, _ in read]), np.concatenate([y for _, y, _ in read])
         self.chosen, distinct = np.concatenate(places), len(np.unique(np.concatenate(places)))
         right += [distinct == len(self.chosen) == stored["size"], len(self.y) == stored["pool_rows"]]
-        seen = f"{distinct:,} rows of {len(self.y):,}"
-        self.say(
-            "the lesson's rows are there, each its owner's", all(right), seen, "files", "teachers", "size", "pool_rows"
-        )
+        seen, entries = f"{distinct:,} rows of {len(self.y):,}", ("files", "teachers", "size", "pool_rows")
+        self.say("the lesson's rows are there, each its owner's", all(right), seen, *entries)
         self.figure("fraction", distinct / len(self.y))
         if self.asked.get("costs"):
-            costs = [table.column(self.asked["costs"]).cast(pa.float64()).to_numpy() for _, _, table in read]
+            costs = [np.array(table.column(self.asked["costs"]).to_pylist(), dtype=np.float64) for _, _, table in read]
             self.figure("cost", np.concatenate(costs)[self.chosen].sum())
         self.set_scale()
         return True
@@ -312,11 +287,9 @@ class _Lesson:
     def look_at_models(self) -> None:
         """Fit the chosen rows and all rows, and compare every figure of the two models."""
         stored, goal, scores = self.stored, self.goal, self.raw @ self.goal.T
-        pool, rounding = (
-            np.reshape(np.array(stored["pool_model"], dtype=np.float64), goal.shape),
-            1e-12 * float(np.linalg.norm(scores)),
-        )
-        self.wide = float(np.linalg.norm(scores - scores.mean(axis=0)) / math.sqrt(len(scores)))
+        pool: Any = np.reshape(np.array(stored["pool_model"], dtype=np.float64), goal.shape)
+        rounding = 1e-12 * float(np.linalg.norm(scores))
+        self.wide = float(np.linalg.norm(scores - scores.mean(axis=0)) / math.sqrt(len(scores))) or 1e-300
         for what, rows, model, entries in (
             ("the chosen rows", self.chosen, self.model, ("model", "columns", "target", "classes")),
             ("all rows", slice(None), pool, ("pool_model",)),
@@ -326,13 +299,13 @@ class _Lesson:
             except ValueError:  # rows of one class
                 apart = np.inf
             seen = f"scores differ by {apart:.1e} of their spread"
-            self.say(f"scikit-learn's own fit on {what} gives the stated model", apart <= SAME, seen, *entries)
+            self.say(f"scikit-learn's own fit on {what} predicts as the model does", apart <= SAME, seen, *entries)
         self.say("it says whether labels are predicted", stored["classifies"] == bool(self.classes), "", "classifies")
         self.figure("prediction_spread", self.wide, rounding)
         for name, model in (("prediction", self.model), ("pool", pool)):
             apart = self.apart(model, goal)
             self.figure(f"{name}_distance", apart, rounding)
-            share, doubt = 1.0 - (apart / self.wide) ** 2 if self.wide else float(apart == 0.0), DIGITS
+            share, doubt = 1.0 - (apart / self.wide) ** 2 if self.wide > 1e-300 else float(apart == 0.0), DIGITS
             if self.classes:
                 (one, near), (other, close) = (_winners(self.raw @ each.T, rounding) for each in (model, goal))
                 share, doubt = (one == other).mean(), (near | close).mean()
@@ -350,21 +323,23 @@ class _Lesson:
             out = [one.strip() for one in rest.split(",")]
             kept = [number for number, column in enumerate(self.columns) if column not in out]
             own, words = np.zeros_like(self.goal), f"without {', '.join(out)}"
-            both = kept + [len(self.columns)] * self.intercept
-            own[:, both] = self.fit(self.X[:, kept], self.y, self.centre[kept], self.unit[kept])
+            own[:, kept + [len(self.columns)] * self.intercept] = self.fit(
+                self.X[:, kept], self.y, self.centre[kept], self.unit[kept]
+            )
         elif name == "perturbed":
             seed = self.asked.get("goal_seed", 0)
             words = f"fit on all rows, perturbed (seed {seed})"
             truth = np.linalg.solve(self.back, self.fit(self.X, self.y, self.centre, self.unit).T).T
             noise = np.random.default_rng(seed).standard_normal(truth.size).reshape(truth.shape)
-            noise -= noise.mean(axis=0) * (self.learner["loss"]["name"] == "softmax")
+            noise -= noise.mean(axis=0) * self.shifts
             own = (truth + noise * np.linalg.norm(truth) / np.linalg.norm(noise)) @ self.back.T
         elif name == "max-auc":
             words, (low, high) = "largest AUC", (self.X[self.y == which] for which in (0.0, 1.0))
-            gap = high.mean(axis=0) - low.mean(axis=0)
-            spread = np.cov(high, rowvar=False, bias=True) + np.cov(low, rowvar=False, bias=True)
-            slope = np.linalg.lstsq(spread + np.outer(gap, gap), gap)[0]
-            own = np.append(slope, [-0.5 * (high.mean(axis=0) + low.mean(axis=0)) @ slope] * self.intercept)[None]
+            first, last = low.mean(axis=0), high.mean(axis=0)
+            both = np.outer(last - first, last - first)
+            both += np.cov(low, rowvar=False, bias=True) + np.cov(high, rowvar=False, bias=True)
+            slope = np.linalg.lstsq(both, last - first)[0]
+            own = np.append(slope, [-0.5 * (first + last) @ slope] * self.intercept)[None]
         elif name == "from-data":
             words, own = f"fit on {rest}", None if place is None else self.fit(*self.table(place)[:2])
         elif place is not None:
@@ -384,42 +359,30 @@ class _Lesson:
 
     def goal_file(self, place: Path) -> tuple[Any, str]:
         """Read the coefficients of a goal file, and say what it is called."""
-        content, called = self.read(place), self.asked["goal"]
-        stored = (
-            np.load(BytesIO(content)).tolist() if place.suffix == ".npy" else json.loads(content.decode("utf-8-sig"))
-        )
-        words = f"coefficients of {called}"
+        content, words, sign = self.read(place), f"coefficients of {self.asked['goal']}", 1.0
+        binary = place.suffix.lower() == ".npy"
+        stored = np.load(BytesIO(content)).tolist() if binary else json.loads(content.decode("utf-8-sig"))
         if isinstance(stored, dict):
-            learner = stored.get("learner")
-            words = (
-                f"model of {called} ({learner['name']})" if isinstance(learner, dict) and "name" in learner else words
-            )
-            coef = stored.get("coef", stored) if "coef" not in self.columns else stored
-            coef = (
-                dict(zip(stored["columns"], coef, strict=True))
-                if "columns" in stored and isinstance(coef, list)
-                else coef
-            )
-            offset = stored.get("intercept")
-            if isinstance(coef, dict):
-                offset = coef.get("intercept", 0.0) if offset is None else offset
-                coef = [coef[name] for name in self.columns]
-            last = stored.get("positive", (stored.get("classes") or [None])[-1])
-            sign = -1.0 if last is not None and last != self.stored["positive"] else 1.0
-            stored = [sign * one for one in [*coef, *[offset] * self.intercept]]
-        own = np.reshape(np.array(stored, dtype=np.float64), self.goal.shape)
-        return own - own.mean(axis=0) * (self.learner["loss"]["name"] == "softmax"), words
+            kind = stored["learner"].get("name") if isinstance(stored.get("learner"), dict) else None
+            words = words if kind is None else f"model of {self.asked['goal']} ({kind})"
+            coef = stored if "coef" in self.columns else stored.get("coef", stored)
+            coef = coef if isinstance(coef, dict) else dict(zip(stored.get("columns", self.columns), coef, strict=True))
+            offset = coef.get("intercept", 0.0) if stored.get("intercept") is None else stored["intercept"]
+            positive = stored.get("positive", (stored.get("classes") or [None])[-1])
+            sign = -1.0 if positive not in (None, self.stored["positive"]) else 1.0
+            stored = [coef[name] for name in self.columns] + [offset] * self.intercept
+        own = sign * np.reshape(np.array(stored, dtype=np.float64), self.goal.shape)
+        return own - own.mean(axis=0) * self.shifts, words
 
     def look_at_proof(self, proof: Any, bound: float) -> None:
         """Look at the direction that proves the goal out of reach, and at the lower bound."""
         learner, size, back = self.learner, self.stored["size"], self.back
         penalty: Any = np.full(len(back), float(learner["ridge"]) * (size if learner["ridge_per_row"] else 1.0))
         penalty[-1] *= learner["intercept"] != "free"
-        goal, loss = np.linalg.solve(back, self.goal.T).T, learner["loss"]["name"]
-        loss = loss if loss == "softmax" else self.loss
-        y = self.y[None]
-        if self.classes and loss != "softmax":
-            y = np.where(self.y == np.arange(len(self.classes))[:, None], 1.0, -1.0)[-1 if len(self.goal) == 1 else 0 :]
+        goal: Any = np.linalg.solve(back, self.goal.T).T
+        loss, y = "softmax" if self.shifts else self.loss, self.y[None]
+        if self.classes and not self.shifts:
+            y = np.where(self.y == np.arange(len(self.classes))[:, None], 1.0, -1.0)[-len(self.goal) :]
         direction = np.array(proof["direction"], dtype=np.float64)
         measure, delta = None if self.measure == "predictions" else back, learner["loss"].get("delta", 1.35)
 
@@ -461,12 +424,12 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if not arguments:
             raise CannotCheck("name the folder of a lesson, and the tables that it was taught from")
-        report = check(Path(arguments[0]), [Path(name) for name in arguments[1:]])
+        found = check(Path(arguments[0]), [Path(name) for name in arguments[1:]])
     except CannotCheck as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(*report.lines(), sep="\n")
-    return int(report.failed > 0)
+    print(*(one.line(shows_colours()) for one in found), sep="\n")
+    return int(found[-1].word == "FAILS")
 
 
 if __name__ == "__main__":

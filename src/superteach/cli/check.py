@@ -17,29 +17,31 @@ from superteach.report.page import Page
 def run(folder: Path, files: Sequence[Path], page: Path | None) -> bool:
     """Look at everything, write a page, say what was seen; whether all of it holds."""
     try:
-        report = verify.check(folder, files)
+        found = verify.check(folder, files)
     except verify.CannotCheck as error:
         raise SettingError(str(error)) from None
+    found[0] = found[0]._replace(seen=f"{found[0].seen}, superteach {VERSION}")
     place = folder / "check.html" if page is None else page
-    write_page(place, report)
-    for line in report.lines():
-        say(line, 2)
+    write_page(place, found)
+    for one in found:
+        say(one.line(verify.shows_colours()), 2)
     say(f"Written: {place}.")
-    return report.failed == 0
+    return found[-1].word == "holds"
 
 
-def write_page(place: Path, report: verify.Report) -> None:
+def write_page(place: Path, found: Sequence[verify.Finding]) -> None:
     """Write what was seen as one page."""
     page = Page(
         "Check of a lesson",
-        f"{report.made} This is superteach {VERSION}.",
+        f"{found[0].what}, {found[0].seen}",
         "Arrow read the tables, scikit-learn fitted the models, superteach.checker (NumPy alone) looked at the proof.",
     )
-    word, _, rest = report.verdict.partition(":")
-    page.answer(_marked(word) + rest)
-    found = [[one.what, _marked(one.word), one.seen] for one in report.findings]
-    page.section("What was checked").table(["statement", "verdict", "seen"], found)
-    page.section("What was read").table(["file", "SHA-256"], [list(one) for one in report.files.items()])
+    page.answer(_marked(found[-1].word) + f": {found[-1].seen}.")
+    statements = [[one.what, _marked(one.word), one.seen] for one in found[1:-1] if one.word != "read"]
+    page.section("What was checked").table(["statement", "verdict", "seen"], statements)
+    page.section("What was read").table(
+        ["file", "digest"], [[one.what, one.seen] for one in found if one.word == "read"]
+    )
     try:
         page.write(place)
     except OSError as error:
