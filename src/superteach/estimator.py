@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from superteach.coordinator import methods
 from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
-from superteach.goals import FromData, Named, in_words
-from superteach.goals.base import positive_label
+from superteach.goals import FromData
+from superteach.goals.base import Named, in_words, positive_label
 from superteach.io.frames import (
     PositiveLabel,
     check_container,

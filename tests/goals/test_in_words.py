@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from superteach import Lesson, SuperTeacher
 from superteach.cli import app
-from superteach.goals import FromData, MaxAUC, PerturbedFit, Within, Without, in_words
+from superteach.goals import FromData, MaxAUC, PerturbedFit, Within, Without
+from superteach.goals.base import in_words
 
 
 def table_of(rows: int = 120) -> pd.DataFrame:

@@ -26,8 +26,8 @@ from superteach.federated.box import Box, Pause, open_box
 from superteach.federated.coordinator import Coordinator, LessonRecord, Terms, agree
 from superteach.federated.documents import Document
 from superteach.federated.engine import SOON, DocumentEngine, Unanswered
-from superteach.goals import Named, check_goal, in_words
-from superteach.goals.base import positive_label
+from superteach.goals import check_goal
+from superteach.goals.base import Named, in_words, positive_label
 from superteach.io.frames import PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Lesson, Taught, to_json, write_lesson

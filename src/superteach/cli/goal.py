@@ -86,7 +86,7 @@ def make_goal(
 
 def called(goal: object, text: str, stored: object) -> object:
     """Name the file of a goal that a file held, and the learner that the file says it is a model of."""
-    from superteach.goals import Named
+    from superteach.goals.base import Named
 
     if not is_file(text):
         return goal

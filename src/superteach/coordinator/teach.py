@@ -24,9 +24,9 @@ from superteach.goals import (
     check_goal,
     check_length,
     check_vector,
-    in_words,
     unsolved,
 )
+from superteach.goals.base import in_words
 from superteach.learner import Learner
 from superteach.lesson import Lesson
 from superteach.protocol.queries import Census, Recall, Sample, Size

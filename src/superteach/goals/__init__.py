@@ -12,13 +12,11 @@ from superteach.goals.base import (
     CheckedGoal,
     Goal,
     MovableGoal,
-    Named,
     OptionSource,
     ProvableGoal,
     check_goal,
     check_length,
     check_vector,
-    in_words,
     unsolved,
 )
 from superteach.goals.constrained import Within
@@ -35,7 +33,6 @@ __all__ = [
     "Goal",
     "MaxAUC",
     "MovableGoal",
-    "Named",
     "OptionSource",
     "PerturbedFit",
     "ProvableGoal",
@@ -44,6 +41,5 @@ __all__ = [
     "check_goal",
     "check_length",
     "check_vector",
-    "in_words",
     "unsolved",
 ]
