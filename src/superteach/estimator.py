@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from superteach.coordinator import methods
 from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
 from superteach.goals import FromData
-from superteach.goals.base import positive_label, refuse_other_kind
+from superteach.goals.base import Named, in_words, positive_label, refuse_other_kind
 from superteach.io.frames import (
     PositiveLabel,
     check_container,
@@ -357,7 +357,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         teachers = LocalTeachers(
             parts, columns, learner, self.engine, positive_label(self.goal, PositiveLabel(self.positive))
         )
-        return _Opened(teachers, goal, owners, members, preprocessing)
+        return _Opened(teachers, Named(goal, in_words(self.goal)), owners, members, preprocessing)
 
     def fit_resample(
         self,

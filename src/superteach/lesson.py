@@ -166,6 +166,8 @@ class Lesson:
     """Versions of what computed the lesson."""
     columns: tuple[str, ...] = ()
     """Names of the coefficients, the intercept's not among them; empty where columns have none."""
+    goal_in_words: str = ""
+    """What was asked for: without sex, fit on other.csv, coefficients given."""
     classes: tuple[Label, ...] = ()
     """Labels of a classifier, in the order of its outputs; of two, the positive one is last. Empty: not known."""
     pool_model: Array | None = None
@@ -182,7 +184,8 @@ class Lesson:
         near += "" if self.random_rows is None else ", random rows: {} ({})".format(*random_rows(self))
         near += "" if self.positive is None else f", positive {self.positive!r}"
         by = f"{self.settings.get('method', '?')!r}, {count} teacher{'s' * (count != 1)}"
-        return f"Lesson({self.size} of {self.pool_rows} rows, {near}, {by})"
+        goal = f"goal {shorten(self.goal_in_words, 60)!r}, " if self.goal_in_words else ""
+        return f"Lesson({self.size} of {self.pool_rows} rows, {goal}{near}, {by})"
 
     def _repr_html_(self) -> str:
         """Show the verdict in a notebook, and the model beside that of all rows."""
@@ -479,9 +482,9 @@ def write_lesson(folder: Path, taught: Taught, columns: Sequence[str], target: s
             "learner": learner,
         }
         write_json(folder / "model.json", model)
-    stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(columns), "target": target, **more}
+    stored = lesson.as_dict() | {"columns": list(columns), "target": target, **more}
     write_json(folder / "lesson.json", stored)
-    return stored
+    return stored | {"verdict": lesson.verdict}
 
 
 def write_measured(folder: Path, lesson: Lesson, columns: Sequence[str]) -> None:

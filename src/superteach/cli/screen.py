@@ -136,10 +136,13 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     sent += f", and {counted(before, 'rounds')} before the lesson began anew" if before else ""
     rows.append(("privacy", lesson.privacy, PRIVACY[lesson.privacy]))
     rows.append(("rounds", f"{lesson.rounds:,}", sent))
+    if lesson.delivered:
+        rows.append(("seconds", f"{lesson.seconds:.2f}", ""))
+    facts(rows)
+    if lesson.goal_in_words:
+        say(f"Goal: {lesson.goal_in_words}.")
     if not lesson.delivered:
-        facts(rows)
         return
-    facts([*rows, ("seconds", f"{lesson.seconds:.2f}", "")])
     spread = [f"{name}: {count:,}" for name, count in zip(lesson.teachers, rows_of, strict=True)]
     shown = ", ".join(spread[:8]) + (f", … ({len(spread)} teachers)" if len(spread) > 8 else "")
     say(f"Rows by teacher: {shown}.")

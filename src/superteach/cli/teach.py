@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from superteach.cli import screen
 from superteach.cli.folder import new_folder, page_of_stored, write_chosen, write_large
-from superteach.cli.goal import check_goal_name, find_positive, make_goal, positive_unsaid
+from superteach.cli.goal import called, check_goal_name, find_positive, is_file, load_goal, make_goal, positive_unsaid
 from superteach.cli.request import Request, listed_in
 from superteach.coordinator import named
 from superteach.coordinator.federation import Federation
@@ -25,7 +25,7 @@ from superteach.coordinator.teach import teach
 from superteach.engines.checkpoint import ANEW, Journal
 from superteach.engines.threads import Threads
 from superteach.exceptions import DataError, SettingError, counted
-from superteach.goals import CheckedGoal, Goal, MaxAUC, PerturbedFit, Without, check_goal
+from superteach.goals import CheckedGoal, MaxAUC, PerturbedFit, Without, check_goal
 from superteach.io.formats.parquet import is_parquet
 from superteach.io.frames import PositiveLabel
 from superteach.io.tables import read_pool
@@ -38,7 +38,7 @@ from superteach.privacy import PRIVACY
 from superteach.report.words import exposure, size_text
 from superteach.settings import Budget, Settings
 from superteach.teacher.large import LargePool, ParquetTable, is_large, parquet_files
-from superteach.types import Array, Json, Label, Raw
+from superteach.types import Json, Label, Raw
 
 if TYPE_CHECKING:
     from superteach.spark import TaughtTable
@@ -58,8 +58,8 @@ def run(request: Request, place: Path) -> None:
     features = listed_in(request.features)
     numeric = not student.loss.classifies
 
-    def goal_of(columns: Sequence[str], classes: Raw | None) -> Array | Goal:
-        return make_goal(
+    def goal_of(columns: Sequence[str], classes: Raw | None) -> object:
+        made = make_goal(
             request.goal,
             request.goal_seed,
             columns,
@@ -69,11 +69,14 @@ def run(request: Request, place: Path) -> None:
             classes,
             request.encoding,
         )
+        return called(made, request.goal, load_goal(request.goal) if is_file(request.goal) else None)
 
     def write(taught: Taught, columns: Sequence[str], rows: Callable[[Path], Json]) -> Json:
         described = named.learner_settings(request.learner, request.C, request.alpha, request.intercept)
         with new_folder(place) as folder:
-            stored = write_lesson(folder, taught, columns, str(request.target), described, rows(folder))
+            asked = {name: getattr(request, name) for name in ("goal", "goal_seed", "owner", "costs")}
+            more = {"asked": {name: value for name, value in asked.items() if value}, **rows(folder)}
+            stored = write_lesson(folder, taught, columns, str(request.target), described, more)
             page_of_stored(stored, taught.lesson).write(folder / "report.html")
             if request.measured and taught.measured is not None:
                 write_measured(folder, taught.measured, columns)

@@ -25,6 +25,7 @@ from superteach.goals import (
     check_vector,
     unsolved,
 )
+from superteach.goals.base import in_words
 from superteach.learner import Learner
 from superteach.lesson import TAUGHT, Lesson
 from superteach.protocol.queries import Census, Recall
@@ -80,6 +81,7 @@ def teach(
     teach_in_mode = _with_sums if settings.privacy == "none" else _by_shares
     try:
         lesson = teach_in_mode(federation, student, wanted, settings, started).named(columns, classes)
+        lesson = replace(lesson, goal_in_words=in_words(goal))
     except np.linalg.LinAlgError as error:
         raise TeachingError(
             f"sums over rows cannot be solved for a model ({error}); very large or badly scaled columns are the usual cause",

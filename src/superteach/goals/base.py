@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
@@ -65,6 +66,27 @@ class ProvableGoal(MovableGoal, Protocol):
         """Say how far the proof `direction` for `goal` (raw units) and lessons of `size` rows holds in the set."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Named:
+    """A goal as it is taught, with the words of what it was made from: a file, or a goal in the table's own columns."""
+
+    goal: object
+    in_words: str
+
+
+def in_words(goal: object) -> str:
+    """Say what a goal is, as reports call it: without sex, fit on other.csv, coefficients given."""
+    if isinstance(said := getattr(goal, "in_words", None), str):
+        return said
+    if isinstance(goal, Goal):
+        return f"a goal of class {type(goal).__name__}"
+    last = getattr(goal, "estimator", goal)  # of a FrozenEstimator
+    last = last.steps[-1][1] if hasattr(last, "steps") else last
+    if hasattr(last, "predict") or hasattr(last, "coef_"):
+        return f"model given ({type(last).__name__})"
+    return "coefficients given" + " by column" * (_named(goal) is not None)
+
+
 class OptionSource(NamedTuple):
     """What a goal named on the command line may be made from, beside the text behind its name."""
 
@@ -85,6 +107,7 @@ def check_goal(
     `columns` are the rows' names: a goal by names is put in their order.
     """
     columns = range(features) if columns is None else columns
+    goal = goal.goal if isinstance(goal, Named) else goal
     if goal is None:
         raise GoalError(
             "no goal is given: pass goal= a vector, a dict by column name, a fitted scikit-learn model, or "

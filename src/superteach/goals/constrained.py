@@ -79,6 +79,15 @@ class Within:
         if not (self.at_most or self.at_least or self.equal or self.near):
             raise GoalError("goals.Within holds every model: give at_most, at_least, equal or near")
 
+    @property
+    def in_words(self) -> str:
+        """What reports call it."""
+        parts = [f"{name} at least {value:g}" for name, value in self.at_least.items()]
+        parts += [f"{name} at most {value:g}" for name, value in self.at_most.items()]
+        parts += [" = ".join(map(str, group)) for group in self.equal]
+        parts += [] if self.near is None else [f"predictions at most {self.near[1]:g} from those of a model given"]
+        return f"within: {'; '.join(parts)}"
+
     def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Refuse unknown columns and models too wide for a matrix over pairs of columns."""
         if learner.outputs > 1:
