@@ -7,7 +7,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -31,12 +31,8 @@ class Task(NamedTuple):
     settings: dict[str, Any]
 
 
-class Drawn(NamedTuple):
-    """Rows of one seed, and rows of another population where the source has one."""
-
-    X: Any
-    y: Any
-    other: tuple[Any, Any] | None = None
+Drawn: TypeAlias = tuple[Any, Any, tuple[Any, Any] | None]
+"""Rows and targets of one seed, and those of another population where the source has one."""
 
 
 class Pool(NamedTuple):
@@ -58,17 +54,17 @@ class Pool(NamedTuple):
 
     def task(self, seed: int) -> Task:
         """Draw the rows of one seed, and make the goal."""
-        drawn = self.source(self.rows, self.columns, np.random.default_rng(seed))
+        X, y, other = self.source(self.rows, self.columns, np.random.default_rng(seed))
         estimator = LEARNERS[self.learner](self.ridge)
-        goal = deepcopy(estimator).fit(*(drawn.other if self.goal == "other" and drawn.other else drawn[:2]))
+        goal = deepcopy(estimator).fit(*(other if self.goal == "other" and other else (X, y)))
         if self.goal == "even":
             goal.coef_ = np.full_like(goal.coef_, goal.coef_.shape[-1] ** -0.5)
         elif self.goal != "other":
             # Another seed than the pool's: the same one would draw noise that is correlated with the rows.
             noise = np.random.default_rng(10_000 + seed).standard_normal(goal.coef_.shape)
             goal.coef_ = goal.coef_ + float(self.goal) * noise * np.linalg.norm(goal.coef_) / np.linalg.norm(noise)
-        owner = np.random.default_rng(20_000 + seed).permutation(np.arange(drawn.X.shape[0]) % self.owners)
-        return Task(drawn.X, drawn.y, owner, estimator, goal, {**self.settings, "budget": self.n, "random_state": seed})
+        owner = np.random.default_rng(20_000 + seed).permutation(np.arange(X.shape[0]) % self.owners)
+        return Task(X, y, owner, estimator, goal, {**self.settings, "budget": self.n, "random_state": seed})
 
 
 LEARNERS: dict[str, Callable[[float], Any]] = {
@@ -85,12 +81,12 @@ LEARNERS: dict[str, Callable[[float], Any]] = {
 
 def clusters(rows: int, columns: int, draw: Any) -> Drawn:
     """Four Gaussian clusters, labels −1 and +1."""
-    return Drawn(*pools.classification(rows, columns, 1, _seed(draw))[:2])
+    return *pools.classification(rows, columns, 1, _seed(draw))[:2], None
 
 
 def lines(rows: int, columns: int, draw: Any, noise: float = 20.0) -> Drawn:
     """Four Gaussian clusters, linear targets."""
-    return Drawn(*pools.regression(rows, columns, 1, _seed(draw), noise)[:2])
+    return *pools.regression(rows, columns, 1, _seed(draw), noise)[:2], None
 
 
 def _seed(draw: Any) -> int:
@@ -102,7 +98,7 @@ def gaussian(rows: int, columns: int, draw: Any, noise: float = 1.0, label: bool
     X = draw.standard_normal((rows, columns))
     truth = np.full(columns, columns**-0.5) if even else draw.standard_normal(columns)
     y = X @ truth + noise * draw.standard_normal(rows)
-    return Drawn(X, np.where(y > 0, 1, -1) if label else y)
+    return X, np.where(y > 0, 1, -1) if label else y, None
 
 
 def shaped(rows: int, columns: int, draw: Any, shape: str) -> Drawn:
@@ -146,27 +142,27 @@ def rare(rows: int, columns: int, draw: Any) -> Drawn:
 
 def _halves(X: Any, y: Any) -> Drawn:
     half = len(y) // 2
-    return Drawn(X[:half], y[:half], (X[half:], y[half:]))
+    return X[:half], y[:half], (X[half:], y[half:])
 
 
 def targets(rows: int, columns: int, draw: Any) -> Drawn:
     """Two noisy linear targets."""
     X = pools.regression(rows, columns, 1, _seed(draw))[0]
-    return Drawn(X, 5 + X @ (10 * draw.standard_normal((columns, 2))) + 20 * draw.standard_normal((rows, 2)))
+    return X, 5 + X @ (10 * draw.standard_normal((columns, 2))) + 20 * draw.standard_normal((rows, 2)), None
 
 
 def counts(rows: int, columns: int, draw: Any) -> Drawn:
     """Counts that follow the exponential of a random model."""
     X = draw.standard_normal((rows, columns))
     truth = draw.standard_normal(columns)
-    return Drawn(X, draw.poisson(np.exp(0.5 * X @ truth / np.linalg.norm(truth))))
+    return X, draw.poisson(np.exp(0.5 * X @ truth / np.linalg.norm(truth))), None
 
 
 def digits(rows: int, _: int, draw: Any) -> Drawn:
     """Ten classes, 64 pixels from 0 to 1: 650 coefficients."""
     X, y = load_digits(return_X_y=True)
     kept = draw.permutation(len(y))[:rows]
-    return Drawn(X[kept] / 16, y[kept])
+    return X[kept] / 16, y[kept], None
 
 
 @cache
@@ -190,7 +186,7 @@ def _encoded(
     some = {"numbers": len(numbers), "all": A.shape[1], "no": 0}[scaled]
     A[:, :some] = (A[:, :some] - A[:own, :some].mean(axis=0)) / A[:own, :some].std(axis=0)
     label = np.asarray(y(both))
-    return Drawn(A[:own], label[:own], (A[own:], label[own:]))
+    return A[:own], label[:own], (A[own:], label[own:])
 
 
 def acs(rows: int, _: int, draw: Any, here: str, there: str, scaled: str = "numbers") -> Drawn:

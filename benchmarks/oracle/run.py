@@ -23,15 +23,15 @@ import queue
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from benchmarks.oracle.judge import ROOT, Judge, Server, write
@@ -39,12 +39,15 @@ from benchmarks.oracle.pools import POOLS, Pool
 
 FIRST = 1_000
 """The first seed: nothing was tuned on those that follow."""
-LONG = ((0.5, 5), (10.0, 3), (60.0, 2), (np.inf, 1))
-"""Seconds that a lesson takes at most, and seeds that are measured then."""
+SEEDS = ((0.5, 5), (10.0, 3), (60.0, 2), (np.inf, 1))
+"""Seconds that lessons take at most, and how many seeds are measured then."""
 FLOOR = 1e-10
 """Distances below are what scikit-learn's own fits leave, and count as equal."""
 CLEAR = 1.2
 """Factor below which a difference says nothing."""
+NUMBERS = ("n", "risk", "predictions", "agreement", "bound", "rounds", "seconds", "fit", "memory")
+COLUMNS = ("pool", "seed", *NUMBERS, "measure", "proved", "error")
+MEANS = {"distance": "ratio", "seconds": "slower", "memory": "larger"}
 Record = dict[str, Any]
 
 
@@ -52,24 +55,25 @@ class Figures:
     """Lessons of one code by pool and seed, kept in a file where one is named."""
 
     def __init__(self, checkout: Path, path: Path | None) -> None:
+        self._path, self._head = path, about(checkout)
         self.lessons: dict[tuple[str, int], Record] = {}
-        self._path, self._lock, self._head = path, threading.Lock(), about(checkout)
         if path is not None and path.exists():
-            head, self.lessons = read(path)
-            if head["source"] != self._head["source"]:
-                raise SystemExit(f"{path} holds figures of {head['commit']}, whose src/ is another: name another file")
+            now, (self._head, self.lessons) = self._head, read(path)
+            if self._head["source"] != now["source"]:
+                raise SystemExit(
+                    f"{path} holds figures of {self._head['commit']}, whose src/ is another: name another file"
+                )
         elif path is not None:
-            path.write_text(json.dumps(self._head) + "\n", "utf-8")
+            self.write()
 
     def add(self, record: Record) -> None:
         """Keep one lesson."""
-        with self._lock:
-            self.lessons[record["pool"], record["seed"]] = record
-            if self._path is not None:
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(record) + "\n")
+        self.lessons[record["pool"], record["seed"]] = record
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
 
-    def sort(self) -> None:
+    def write(self) -> None:
         """Write the file anew, in the order of pools and seeds."""
         if self._path is not None:
             lines = [self._head, *(self.lessons[key] for key in sorted(self.lessons))]
@@ -83,12 +87,9 @@ def about(checkout: Path) -> Record:
         return subprocess.run(["git", "-C", checkout, *arguments], capture_output=True, text=True).stdout.strip()
 
     changed = "+" if git("status", "--porcelain", "--untracked-files=no", "src") else ""
-    source = {
-        "commit": git("rev-parse", "--short=7", "HEAD"),
-        "source": git("rev-parse", "--short=7", "HEAD:src") + changed,
-    }
     packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    return {**source, "python": python_version(), **packages}
+    commit, source = git("rev-parse", "--short=7", "HEAD"), git("rev-parse", "--short=7", "HEAD:src") + changed
+    return {"commit": commit, "source": source, "python": python_version(), **packages}
 
 
 def read(path: Path) -> tuple[Record, dict[tuple[str, int], Record]]:
@@ -108,9 +109,10 @@ def teach(pool: Pool, seed: int, servers: Sequence[Server], codes: Sequence[Figu
         lesson = servers[place].lesson(path)
         if "rows" in lesson:
             rows = lesson.pop("rows")
-            lesson = {"n": len(rows), **lesson, **judge.measure(rows)}
-            lesson = {"error": lesson["error"]} if "error" in lesson else lesson
-        record = {"pool": pool.name, "seed": seed, **{name: _short(value) for name, value in lesson.items()}}
+            lesson |= {"n": len(rows)} | judge.measure(rows)
+        lesson |= {"pool": pool.name, "seed": seed}
+        known = COLUMNS if "error" not in lesson else ("pool", "seed", "error")
+        record = {name: _short(lesson[name]) for name in known if name in lesson}
         codes[place].add(record)
         print(*(f"{name} {value}" for name, value in record.items()), file=sys.stderr, flush=True)
     path.unlink()
@@ -120,126 +122,59 @@ def _short(value: Any) -> Any:
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
-def seeds(pool: Pool, most: int, codes: Sequence[Figures], recorded: Iterable[tuple[str, int]]) -> Iterator[int]:
-    """Seeds of a pool, fewer where lessons take long; of recorded figures those that are there."""
+def measure(
+    pool: Pool, most: int, servers: Sequence[Server], codes: Sequence[Figures], recorded: Any, folder: Path
+) -> None:
+    """Teach the recorded seeds of a pool, or else five, or fewer where lessons take long."""
     known = sorted(seed for name, seed in recorded if name == pool.name)
+    longest = 0.0
     for count, seed in enumerate((known or range(FIRST, FIRST + 5))[:most]):
-        lessons = [lesson for code in codes for (name, _), lesson in code.lessons.items() if name == pool.name]
-        longest = max((_seconds(lesson) for lesson in lessons), default=0.0)
-        if count >= next(allowed for limit, allowed in LONG if longest <= limit) and (not known or longest == np.inf):
+        if count >= next(allowed for limit, allowed in SEEDS if longest <= limit) and (not known or longest == np.inf):
             return
-        yield seed
+        teach(pool, seed, servers, codes, folder)
+        for lesson in [code.lessons[pool.name, seed] for code in codes]:
+            ended = lesson.get("error", "").startswith("over")
+            longest = max(longest, np.inf if ended else lesson.get("seconds", 0.0))
 
 
-def _seconds(lesson: Record) -> float:
-    return float(lesson.get("seconds", np.inf if lesson["error"].startswith("over") else 0.0)) if lesson else 0.0
+def mean(ratios: Any) -> float:
+    """The geometric mean."""
+    return float(np.exp(np.log(ratios).mean()))
 
 
-class Line(NamedTuple):
-    """One pool: figures of both codes."""
-
-    pool: str
-    apart: bool
-    """Whether distances are those of predictions."""
-    here: float
-    there: float
-    ratios: tuple[float, ...]
-    """Distances here over those there, by seed."""
-    seconds: float
-    slower: float
-    memory: float
-    larger: float
-    failed: str
-
-    @property
-    def ratio(self) -> float:
-        """Geometric mean over seeds."""
-        return mean(self.ratios)
-
-    @property
-    def worse(self) -> bool:
-        """Whether every seed ends farther away."""
-        return bool(self.ratios) and min(self.ratios) > 1.0
-
-    def __str__(self) -> str:
-        numbers = (self.here, self.there, self.ratio, max(self.ratios, default=np.nan), self.seconds, self.slower)
-        cells = [f"{number:>9.3g}" for number in (*numbers, self.memory, self.larger)]
-        name = f"{self.pool} ~" if self.apart else self.pool
-        return f"{name:<18}" + "".join(cells).replace("nan", "  –") + ("  worse" if self.worse else "") + self.failed
-
-
-TITLE = f"{'pool':<18}" + "".join(
-    f"{word:>9}" for word in ("here", "there", "ratio", "worst", "seconds", "ratio", "MB", "ratio")
-)
-
-
-def mean(ratios: Iterable[float]) -> float:
-    """Geometric mean of those that are known."""
-    logs = [np.log(ratio) for ratio in ratios if np.isfinite(ratio)]
-    return float(np.exp(np.mean(logs))) if logs else np.nan
-
-
-def line(pool: str, ours: dict[int, Record], theirs: dict[int, Record], beside: bool) -> Line:
-    """Compare the lessons of one pool by seed."""
-    good, other = ({seed: one for seed, one in some.items() if "error" not in one} for some in (ours, theirs))
-    apart = any(one["proved"] for one in [*good.values(), *other.values()])
-    key = "predictions" if apart else "risk"
-    pairs = [(good[seed], other[seed]) for seed in sorted(good.keys() & other.keys())]
-    unit = (lambda one: 1.0) if beside else (lambda one: one["fit"])
-    times = [one["seconds"] / unit(one) / (before["seconds"] / unit(before)) for one, before in pairs]
-    failed = [
-        f"  {whose}: {len(errors)} × {errors[0][:40]}"
-        for whose, some in (("here", ours), ("there", theirs))
-        if (errors := [one["error"] for one in some.values() if "error" in one])
-    ]
-
-    def median(some: dict[int, Record], name: str) -> float:
-        return float(np.median([one[name] for one in some.values()])) if some else np.nan
-
-    return Line(
-        pool,
-        apart,
-        median(good, key),
-        median(other, key),
-        tuple(max(one[key], FLOOR) / max(before[key], FLOOR) for one, before in pairs),
-        median(good, "seconds"),
-        mean(times),
-        median(good, "memory"),
-        mean(max(one["memory"], 1.0) / max(before["memory"], 1.0) for one, before in pairs),
-        "".join(failed),
-    )
-
-
-def compare(ours: dict[tuple[str, int], Record], theirs: dict[tuple[str, int], Record], beside: bool) -> list[Line]:
-    """Compare all pools that were measured here."""
-
-    def of(lessons: dict[tuple[str, int], Record], pool: str) -> dict[int, Record]:
-        return {seed: lesson for (name, seed), lesson in lessons.items() if name == pool}
-
-    return [line(pool, of(ours, pool), of(theirs, pool), beside) for pool in POOLS if of(ours, pool)]
-
-
-def totals(lines: Sequence[Line], lessons: Iterable[Record]) -> str:
-    """What all pools come to."""
-    ratios = [line.ratio for line in lines if line.ratios]
-    nearer, farther = sum(ratio < 1 / CLEAR for ratio in ratios), sum(ratio > CLEAR for ratio in ratios)
-    times, sizes = mean(line.slower for line in lines), mean(line.larger for line in lines)
-    worse = [line.pool for line in lines if line.worse]
-    bounded = [one for one in lessons if one.get("bound")]
-    reached = [one[one["measure"].replace("coefficients", "risk")] / one["bound"] for one in bounded]
-    text = [f"{len(lines)} pools, of which {sum(bool(line.failed) for line in lines)} with failures"]
-    if ratios:
-        text += [
-            f"geometric means: distance {mean(ratios):.3g}, seconds {times:.3g}, memory {sizes:.3g}",
-            f"{nearer} pools nearer and {farther} farther by more than {CLEAR} ×",
-            f"{len(worse)} worse in all seeds: {', '.join(worse)}",
-        ]
-    if reached:
-        exceeded = sum(ratio < 1 - 1e-6 for ratio in reached)
-        text.append(
-            f"{len(reached)} bounds, {exceeded} of them refuted; reached / proved {np.median(reached):.3g} (median)"
-        )
-    return "\n".join(text)
+def compare(ours: Sequence[Record], theirs: Sequence[Record], beside: bool) -> tuple[pd.DataFrame, str]:
+    """A line for each pool, and what all of them come to."""
+    floats = dict.fromkeys(NUMBERS, float)
+    here, there = (pd.DataFrame(some, columns=list(COLUMNS)).astype(floats) for some in (ours, theirs))
+    both = here.merge(there, on=["pool", "seed"], how="left", suffixes=("", " there"))
+    for name in ("proved", "proved there"):
+        both[name] = both[name].eq(True)
+    both["far"] = (both.proved | both["proved there"]).groupby(both.pool).transform("any")
+    both["here"] = both.predictions.where(both.far, both.risk)
+    both["there"] = both["predictions there"].where(both.far, both["risk there"])
+    units = 1.0 if beside else both["fit there"] / both.fit
+    both["ratio"] = both.here.clip(lower=FLOOR) / both.there.clip(lower=FLOOR)
+    both["slower"] = both.seconds / both["seconds there"] * units
+    both["larger"] = both.memory.clip(lower=1.0) / both["memory there"].clip(lower=1.0)
+    pools = both.groupby("pool", sort=False)
+    table = pools.agg(
+        here=("here", "median"), there=("there", "median"), ratio=("ratio", mean), worst=("ratio", "max"),
+        seconds=("seconds", "median"), slower=("slower", mean), MB=("memory", "median"), larger=("larger", mean),
+    )  # fmt: skip
+    worse, failed = pools.ratio.min() > 1.0, pools[["error", "error there"]].count()
+    table["note"] = np.where(worse, "worse", "")
+    for name, where in (("error", "here"), ("error there", "there")):
+        table["note"] += [f" {count} failed {where}" if count else "" for count in failed[name]]
+    reached = (both.predictions.where(both.measure == "predictions", both.risk) / both.bound)[both.bound > 0]
+    text = [f"{len(table)} pools; {len(reached)} bounds, of which {sum(reached < 1 - 1e-6)} refuted; reached / proved "]
+    text[0] += f"{reached.median():.3g} (median)"
+    if theirs:
+        nearer, farther = sum(table.ratio < 1 / CLEAR), sum(table.ratio > CLEAR)
+        means = (f"{name} {mean(table[key]):.3g}" for name, key in MEANS.items())
+        text.append(f"geometric means, here / there: {', '.join(means)}")
+        text.append(f"{nearer} pools nearer and {farther} farther by more than {CLEAR} ×")
+        text.append(f"{sum(worse)} worse in all seeds: {', '.join(table.index[worse])}")
+    return table.rename(index={pool: f"{pool} ~" for pool in table.index[pools.far.any()]}), "\n".join(text)
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -260,8 +195,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--jobs", type=int, default=1, help="pools at once (default 1)")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.pools.split(",") if name not in POOLS]
-    if unknown:
+    options.pools = options.pools.split(",")
+    if unknown := [name for name in options.pools if name not in POOLS]:
         parser.error(f"no pool named {unknown[0]!r}; there are {', '.join(POOLS)}")
     for name in ("against", "checkout"):
         if (path := getattr(options, name)) is not None and not path.exists():
@@ -272,40 +207,35 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> None:
     """Measure, and compare."""
     options = parsed(arguments)
-    checkouts = [ROOT, *([options.checkout.resolve()] if options.checkout else [])]
-    files = [options.out]
+    checkouts, files = [ROOT], [options.out]
     if options.checkout:
+        checkouts.append(options.checkout.resolve())
         files.append(options.out and options.out.with_name(f"{about(checkouts[1])['commit']}.jsonl"))
     codes = [Figures(checkout, path) for checkout, path in zip(checkouts, files, strict=True)]
     recorded = read(options.against)[1] if options.against else {}
     idle: queue.SimpleQueue[list[Server]] = queue.SimpleQueue()
-    everyone = [[Server(checkout) for checkout in checkouts] for _ in range(options.jobs)]
-    for servers in everyone:
-        idle.put(servers)
+    for _ in range(options.jobs):
+        idle.put([Server(checkout) for checkout in checkouts])
 
-    def measure(pool: Pool) -> str:
+    def work(name: str) -> str:
         servers = idle.get()
         try:
-            for seed in seeds(pool, options.seeds, codes, recorded):
-                teach(pool, seed, servers, codes, Path(folder))
+            measure(POOLS[name], options.seeds, servers, codes, recorded, Path(folder))
         except FileNotFoundError as error:
-            return f"left out: {pool.name}, whose table is missing: {error.filename}"
+            return f"left out: {name}, whose table is missing: {error.filename}"
         finally:
             idle.put(servers)
         return ""
 
-    wanted = [POOLS[name] for name in options.pools.split(",")]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        threadpool_limits(1),
-        ThreadPoolExecutor(options.jobs) as workers,
-    ):
-        missing = list(filter(None, workers.map(measure, wanted)))
-    for servers in everyone:
-        for server in servers:
+    with tempfile.TemporaryDirectory() as folder, threadpool_limits(1), ThreadPoolExecutor(options.jobs) as workers:
+        missing = list(filter(None, workers.map(work, options.pools)))
+    for _ in range(options.jobs):
+        for server in idle.get():
             server.close()
     for code in codes:
-        code.sort()
-    ours = {key: lesson for key, lesson in codes[0].lessons.items() if key[0] in options.pools.split(",")}
-    lines = compare(ours, recorded or codes[-1].lessons if len(codes) > 1 or recorded else {}, not recorded)
-    print(TITLE, *lines, totals(lines, ours.values()), *missing, sep="\n")
+        code.write()
+    beside = bool(options.checkout) and not options.against
+    theirs = recorded if options.against else codes[-1].lessons if beside else {}
+    ours = [lesson for name in options.pools for (pool, _), lesson in sorted(codes[0].lessons.items()) if pool == name]
+    table, text = compare(ours, list(theirs.values()), beside)
+    print(table.to_string(float_format="{:.3g}".format, na_rep="–"), text, *missing, sep="\n")
