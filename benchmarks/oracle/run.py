@@ -11,8 +11,8 @@ the other checkout are kept beside FILE, under the name of its commit.
 
 "here" and "there" are medians over seeds of the risk to the goal, moved along directions that no row sees; or, marked ~,
 where some lesson's goal is proved out of reach, of the distance in predictions. "ratio" is the geometric mean over seeds of
-here / there; "worst" the largest. Seconds are those of the processor. Those of a file are compared through how many plain
-fits of the learner on all rows a lesson takes.
+here / there; "worst" the largest. Seconds are those of the processor, "slower" their ratio; those of a file are compared
+through how many plain fits of the learner on all rows a lesson takes. MB is the peak beyond the rows, "larger" its ratio.
 """
 
 from __future__ import annotations
@@ -166,8 +166,10 @@ def compare(ours: Sequence[Record], theirs: Sequence[Record], beside: bool) -> t
     for name, where in (("error", "here"), ("error there", "there")):
         table["note"] += [f" {count} failed {where}" if count else "" for count in failed[name]]
     reached = (both.predictions.where(both.measure == "predictions", both.risk) / both.bound)[both.bound > 0]
-    text = [f"{len(table)} pools; {len(reached)} bounds, of which {sum(reached < 1 - 1e-6)} refuted; reached / proved "]
-    text[0] += f"{reached.median():.3g} (median)"
+    text = [f"{len(table)} pools"]
+    if len(reached):
+        text[0] += f"; {len(reached)} bounds, of which {sum(reached < 1 - 1e-6)} refuted"
+        text[0] += f"; reached / proved {reached.median():.3g} (median)"
     if theirs:
         nearer, farther = sum(table.ratio < 1 / CLEAR), sum(table.ratio > CLEAR)
         means = (f"{name} {mean(table[key]):.3g}" for name, key in MEANS.items())
@@ -222,7 +224,7 @@ def main(arguments: Sequence[str]) -> None:
         try:
             measure(POOLS[name], options.seeds, servers, codes, recorded, Path(folder))
         except FileNotFoundError as error:
-            return f"left out: {name}, whose table is missing: {error.filename}"
+            return f"left out: {name}, whose table is missing: {error}"
         finally:
             idle.put(servers)
         return ""
@@ -237,5 +239,7 @@ def main(arguments: Sequence[str]) -> None:
     beside = bool(options.checkout) and not options.against
     theirs = recorded if options.against else codes[-1].lessons if beside else {}
     ours = [lesson for name in options.pools for (pool, _), lesson in sorted(codes[0].lessons.items()) if pool == name]
-    table, text = compare(ours, list(theirs.values()), beside)
-    print(table.to_string(float_format="{:.3g}".format, na_rep="–"), text, *missing, sep="\n")
+    if ours:
+        table, text = compare(ours, list(theirs.values()), beside)
+        print(table.to_string(float_format="{:.3g}".format, na_rep="–"), text, sep="\n")
+    print(*missing, sep="\n")
