@@ -89,7 +89,7 @@ class Judge:
     def _moved(self, model: Any) -> Any:
         gram = self._design.T @ self._design
         gram = np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=float)
-        length = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+        length = np.sqrt(np.where(np.diag(gram) > 0.0, np.diag(gram), 1.0))
         values, vectors = np.linalg.eigh(gram / np.outer(length, length))
         unseen = vectors[:, values < UNSEEN * values[-1]] / length[:, None]
         penalised = np.ones(len(length))
