@@ -34,7 +34,6 @@ NAMED = {
     "bounds": bounds.run,
     "drop": drop.run,
     "pipelines": pipelines.run,
-    "out-of-reach": pipelines.out_of_reach,
     "classes": classes.run,
 }
 """Benchmarks on published tables, run where they are named: $SUPERTEACH_DATA names the tables' folder."""

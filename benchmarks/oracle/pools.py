@@ -56,7 +56,9 @@ class Pool(NamedTuple):
         """Draw the rows of one seed, and make the goal."""
         X, y, other = self.source(self.rows, self.columns, np.random.default_rng(seed))
         estimator = LEARNERS[self.learner](self.ridge)
-        goal = deepcopy(estimator).fit(*(other if self.goal == "other" and other else (X, y)))
+        fitted = other if self.goal == "other" else (X, y)
+        assert fitted is not None, f"the source of {self.name} has no other rows"
+        goal = deepcopy(estimator).fit(*fitted)
         if self.goal == "even":
             goal.coef_ = np.full_like(goal.coef_, goal.coef_.shape[-1] ** -0.5)
         elif self.goal != "other":

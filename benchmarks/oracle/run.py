@@ -176,7 +176,8 @@ def compare(ours: Sequence[Record], theirs: Sequence[Record], beside: bool) -> t
         text.append(f"geometric means, here / there: {', '.join(means)}")
         text.append(f"{nearer} pools nearer and {farther} farther by more than {CLEAR} ×")
         text.append(f"{sum(worse)} worse in all seeds: {', '.join(table.index[worse])}")
-    return table.rename(index={pool: f"{pool} ~" for pool in table.index[pools.far.any()]}), "\n".join(text)
+    table = table.rename(index={pool: f"{pool} ~" for pool in table.index[pools.far.any()]})
+    return table if theirs else table[["here", "seconds", "MB", "note"]], "\n".join(text)
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
