@@ -45,6 +45,8 @@ FLOOR = 1e-10
 """Distances below are what scikit-learn's own fits leave, and count as equal."""
 CLEAR = 1.2
 """Factor below which a difference says nothing."""
+EQUAL = 1.01
+"""Factor up to which a lesson is as near as another."""
 NUMBERS = ("n", "risk", "predictions", "agreement", "bound", "rounds", "seconds", "fit", "memory")
 COLUMNS = ("pool", "seed", *NUMBERS, "measure", "proved", "error")
 MEANS = {"distance": "ratio", "seconds": "slower", "memory": "larger"}
@@ -161,7 +163,7 @@ def compare(ours: Sequence[Record], theirs: Sequence[Record], beside: bool) -> t
         here=("here", "median"), there=("there", "median"), ratio=("ratio", mean), worst=("ratio", "max"),
         seconds=("seconds", "median"), slower=("slower", mean), MB=("memory", "median"), larger=("larger", mean),
     )  # fmt: skip
-    worse, failed = pools.ratio.min() > 1.0, pools[["error", "error there"]].count()
+    worse, failed = pools.ratio.min() > EQUAL, pools[["error", "error there"]].count()
     table["note"] = np.where(worse, "worse", "")
     for name, where in (("error", "here"), ("error there", "there")):
         table["note"] += [f" {count} failed {where}" if count else "" for count in failed[name]]
