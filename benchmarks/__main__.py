@@ -9,7 +9,6 @@ from benchmarks import (
     ablation,
     bounds,
     classes,
-    core,
     drop,
     federation,
     imports,
@@ -19,9 +18,10 @@ from benchmarks import (
     scale,
     small,
 )
+from benchmarks.oracle import run as oracle
 from benchmarks.table import show
 
-OWN = {"core": core.main, "ablation": ablation.main, "scale": scale.main}
+OWN = {"oracle": oracle.main, "ablation": ablation.main, "scale": scale.main}
 """Benchmarks with options of their own."""
 BENCHMARKS = {
     "small": small.run,
@@ -34,10 +34,11 @@ NAMED = {
     "bounds": bounds.run,
     "drop": drop.run,
     "pipelines": pipelines.run,
-    "out-of-reach": pipelines.out_of_reach,
     "classes": classes.run,
 }
 """Benchmarks on published tables, run where they are named: $SUPERTEACH_DATA names the tables' folder."""
+QUICK = "5k10,50k10,20k30,r5k10,n30,rare,four-classes,isolated50k10,dual5k10"
+"""Pools of the oracle that a run of everything measures."""
 PARTS = {f"privacy.{part}": table for part, table in privacy.PARTS.items()}
 """Single tables, measured where they are named."""
 
@@ -60,7 +61,7 @@ def main() -> None:
     if unknown:
         parser.error(f"no benchmark named {unknown[0]!r}; there are {', '.join([*OWN, *known])}")
     if not arguments.names:
-        core.main(["--seeds", "2"] if arguments.quick else [])
+        oracle.main(["--pools", QUICK, "--seeds", "2" if arguments.quick else "5"])
     for name in arguments.names or BENCHMARKS:
         for table in [PARTS[name](arguments.quick)] if name in PARTS else (BENCHMARKS | NAMED)[name](arguments.quick):
             show(table)

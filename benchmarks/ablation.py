@@ -17,7 +17,6 @@ import importlib
 import inspect
 import math
 import os
-import pickle
 import pkgutil
 import queue
 import sys
@@ -30,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import CASES
-from benchmarks.core import ROOT, Server
+from benchmarks.oracle.judge import Server, write
+from benchmarks.oracle.pools import POOLS as CASES
 
 PACKAGES = ("superteach.selection", "superteach.optim")
 MODULES = (
@@ -39,20 +38,20 @@ MODULES = (
     "superteach.coordinator.teach", "superteach.teacher.sums", "superteach.teacher.selection",
 )  # fmt: skip
 POOLS = {
-    "5k10": 4, "r5k10": 3, "20k30": 3, "unreachable5k10": 2, "classes4k8": 3, "few400": 4, "alone5k10": 3, "rare8k": 2,
-    "restarts200": 3, "few100": 2, "few64": 2, "few28": 3, "unbalanced2k": 3, "digits300": 1, "rare8k isolated": 1,
-    "isolated5k10": 3, "isolated5k10 by 50": 2, "isolated60k5": 2,
+    "5k10": 4, "r5k10": 3, "20k30": 3, "exact-n100": 2, "four-classes": 3, "400x5": 4, "alone5k10": 3, "rare": 2,
+    "100x4-restarts": 3, "100x8": 2, "ma64x2": 2, "r28x6": 3, "unbalanced": 3, "digits": 1, "isolated-rare": 1,
+    "isolated5k10": 3, "isolated5k10-50": 2,
 }  # fmt: skip
-"""Cases, and seeds of each; --seeds multiplies them."""
-_SMALL = ("few400", "restarts200", "few100", "few64", "few28", "unbalanced2k", "isolated5k10 by 50")
-_PROVED = ("unreachable5k10", "digits300", "rare8k")
-_ISOLATED = ("rare8k isolated", "isolated5k10", "isolated5k10 by 50", "isolated60k5")
+"""Pools of the oracle, and seeds of each; --seeds multiplies them."""
+_SMALL = ("400x5", "100x4-restarts", "100x8", "ma64x2", "r28x6", "unbalanced", "isolated5k10-50")
+_PROVED = ("exact-n100", "digits", "rare")
+_ISOLATED = ("isolated-rare", "isolated5k10", "isolated5k10-50")
 _MOST = (*tuple(POOLS)[:8], "isolated5k10")
 CASES_OF = {
     "selection.certificate": _PROVED, "selection.majorant": _PROVED, "coordinator.proofs": _PROVED,
     "selection.exhaustive": _SMALL, "selection.polish": _SMALL, "selection.subsets": _SMALL, "selection.sums": _SMALL,
-    "selection.share": _ISOLATED, "optim.lbfgs": ("digits300",), "teacher.sums": ("digits300", "rare8k"),
-    "coordinator.problem": (*_MOST, "digits300"), "coordinator.methods.match": (*_MOST, *_SMALL),
+    "selection.share": _ISOLATED, "optim.lbfgs": ("digits",), "teacher.sums": ("digits", "rare"),
+    "coordinator.problem": (*_MOST, "digits"), "coordinator.methods.match": (*_MOST, *_SMALL),
 }  # fmt: skip
 """Cases that the numbers of a module are tried on; numbers of all others on most of them."""
 FLOATING = {
@@ -181,7 +180,7 @@ class Bench:
 
     def __init__(self, jobs: int, folder: Path, seeds: float) -> None:
         self._servers: queue.SimpleQueue[Server] = queue.SimpleQueue()
-        self._all = [Server(ROOT, 1) for _ in range(jobs)]
+        self._all = [Server() for _ in range(jobs)]
         for server in self._all:
             self._servers.put(server)
         self.workers = ThreadPoolExecutor(jobs)
@@ -194,9 +193,7 @@ class Bench:
         task, paths = CASES[case].task(2_000 + seed), []
         for chance in range(3):
             changed = dict(task.settings, random_state=task.settings["random_state"] + 7919 * chance)
-            paths.append(folder / f"{case}-{seed}-{chance}.pickle")
-            paths[-1].write_bytes(pickle.dumps((*task[:-1], changed)))
-        self.teach(paths[0], {})  # the first lesson of a process is slower
+            paths.append(write(task._replace(settings=changed), folder / f"{case}-{seed}-{chance}.pickle"))
         lessons = [self.teach(path, {}) for path in paths]
         return Pool(case, paths[0], lessons[0], tuple(lessons[1:]))
 
@@ -284,7 +281,7 @@ def measure(bench: Bench, number: Number, value: Any) -> Change:
             spreads.append(_spread(pools))
             by_case.setdefault(case, []).append(logs[-1])
             unchanged = bench.teach(pool.path, {})  # times are compared on a machine as busy as a moment ago
-            times.append(math.log(lesson["processor"] / unchanged["processor"]))
+            times.append(math.log(lesson["seconds"] / unchanged["seconds"]))
             rounds.append(math.log(lesson["rounds"] / unchanged["rounds"]))
     if not logs:
         return Change()

@@ -7,19 +7,23 @@ Times are seconds of the processor, on one core. Fashion-MNIST is Debian's packa
 
 from __future__ import annotations
 
+import gzip
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.cases import fashion
 from benchmarks.table import Measurements
 from superteach import SuperTeacher
 from superteach.types import Array
 from superteach_lab.rivals.many import ORDERS
+
+FASHION = Path("/usr/share/datasets/fashion-mnist")
+"""The folder of Debian's package dataset-fashion-mnist."""
 
 
 def run(quick: bool, sizes: tuple[int, ...] = (1_000, 3_000, 6_000, 15_000)) -> Iterator[Measurements]:
@@ -69,3 +73,10 @@ def _components() -> tuple[Array, Any, Array]:
     images, labels = fashion("train-images-idx3") / 255.0, fashion("train-labels-idx1")
     mapping = PCA(15, random_state=0).fit(images)
     return mapping.transform(images), labels, mapping.transform(fashion("t10k-images-idx3") / 255.0)
+
+
+def fashion(name: str) -> Any:
+    """One file of Fashion-MNIST."""
+    shape = (-1, 784) if "images" in name else (-1,)
+    data = gzip.decompress((FASHION / f"{name}-ubyte.gz").read_bytes())
+    return np.frombuffer(data, np.uint8, offset=16 if "images" in name else 8).reshape(shape)

@@ -174,58 +174,6 @@ def score(table: Table, kind: str, goal: str, seed: int, **settings: Any) -> Sco
     )
 
 
-class Far(NamedTuple):
-    """A goal out of reach: how far predictions end from it, by measure, and what is proved."""
-
-    predictions: float
-    coefficients: float
-    everything: float
-    bound: float
-
-
-def far(table: Table, kind: str, seed: int) -> Far | None:
-    """Perturb the fit on all rows as the paper does, by as much as it is long; None where that goal is not out of reach."""
-    X, wanted, _ = case(table, kind, "all rows")
-    noise = np.random.default_rng(seed).standard_normal(X.shape[1])
-    wanted.coef_ = wanted.coef_ + noise * np.linalg.norm(wanted.coef_) / np.linalg.norm(noise)
-    ends = {}
-    for measure in ("predictions", "coefficients"):
-        settings: Any = {"budget": table.size // 2, "measure": measure, "random_state": seed}
-        ends[measure] = SuperTeacher(LogisticRegression(), wanted, **settings).fit(X, table.labels).lesson_
-    by_prediction, by_coefficient = ends["predictions"], ends["coefficients"]
-    if by_coefficient.certificate is None:
-        return None
-    return Far(
-        by_prediction.prediction_distance,
-        by_coefficient.prediction_distance,
-        by_prediction.pool_distance,
-        by_prediction.lower_bound,
-    )
-
-
-def out_of_reach(quick: bool) -> list[Measurements]:
-    """Compare the distance of predictions with measure="predictions" and "coefficients", over 60 goals out of reach."""
-    folder = Path(os.environ.get("SUPERTEACH_DATA", Path.home() / ".cache" / "superteach"))
-    table = Measurements(
-        "goals out of reach: distance of predictions",
-        ("table", "goals", "by predictions", "by coefficients", "nearer or equal"),
-    )
-    goals = wins = 0
-    seen: dict[str, list[Far]] = {}
-    for seed in range(1 if quick else 5):
-        for rows in tables(folder, seed):
-            for kind in ("scaled", "raw units"):
-                if (one := far(rows, kind, seed)) is not None:
-                    seen.setdefault(rows.name, []).append(one)
-    for name, ends in seen.items():
-        nearer = sum(one.predictions <= 1.001 * one.coefficients for one in ends)
-        medians = [float(np.median(values)) for values in zip(*ends, strict=True)]
-        table.rows.append((name, len(ends), medians[0], medians[1], f"{nearer} of {len(ends)}"))
-        goals, wins = goals + len(ends), wins + nearer
-    table.rows.append(("all", goals, "", "", f"{wins} of {goals}"))
-    return [table]
-
-
 GOALS = ("all rows", "without a column", "another site")
 KINDS = ("scaled", "raw units", "constant column", "duplicated columns")
 

@@ -148,6 +148,25 @@ def test_huber_equals_cvxpy(intercept, delta, pool, federation_of):
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize(("offset", "unit"), [(1000.0, 1.0), (-1e6, 1.0), (1000.0, 100.0), (0.0, 1000.0)])
+def test_huber_begins_where_targets_are(offset, unit, standardize):
+    """Targets far from 0, and such that few rows ever lie within delta of a model: CVXPY finds no lower objective."""
+    draw = np.random.default_rng(0)
+    X, w = draw.standard_normal((300, 4)) * [1.0, 2.0, 3.0, 4.0], unit * draw.standard_normal(4)
+    y = X @ w + unit * draw.standard_t(2, 300) + offset
+    learner = st.Learner(Huber(), 0.7, "free")
+    teacher = st.SuperTeacher(learner, np.append(w, offset), budget=60, standardize=standardize).fit(X, y)
+    scale = X.std(axis=0) if standardize else np.ones(4)
+    for rows, model in [(slice(None), teacher.lesson_.pool_model), (teacher.sample_indices_, teacher.lesson_.model)]:
+        slope, intercept = cp.Variable(4), cp.Variable()
+        residuals = (X[rows] / scale) @ slope + intercept - (y[rows] - offset)
+        best = cp.Minimize(0.5 * cp.sum(cp.huber(residuals, 1.35)) + 0.35 * cp.sum_squares(slope))
+        lowest = solve_tightly(cp.Problem(best))
+        slope.value, intercept.value = model[:-1] * scale, model[-1] - offset
+        assert best.value == pytest.approx(lowest, rel=1e-6)
+
+
 @pytest.mark.parametrize("name", ["logistic cholesky", "logistic liblinear", "ridge", "svc", "poisson"])
 @intercepts
 @pytest.mark.parametrize("budget", [1.0, 0.4])

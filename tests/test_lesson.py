@@ -227,7 +227,7 @@ def test_a_lesson_at_a_glance(taught, tmp_path):
     teacher = taught()
     lesson = teacher.lesson_
     assert repr(lesson).count("\n") == 0
-    assert len(repr(lesson)) < 140
+    assert len(repr(lesson)) < 180
     assert f"{lesson.size} of {ROWS} rows" in repr(lesson)
     shown = lesson._repr_html_()
     assert shown.startswith("<div>")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import superteach
+from superteach.lesson import versions
 from superteach.packages import UNINSTALLED, VERSION, version_mismatch, version_of
 
 
@@ -25,6 +26,13 @@ def test_the_sentence_has_both_versions_and_what_is_right():
         "the server has superteach 0.2.1, teacher a 0.1.9: versions work together whose first two numbers are the same "
         "(0.2.x with 0.2.y); install one of them on both sides"
     )
+
+
+def test_versions_are_read_from_disk_once():
+    versions()
+    read = version_of.cache_info().misses
+    assert versions() == versions()
+    assert version_of.cache_info().misses == read
 
 
 TEACH = """

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from superteach import datasets, exceptions, goals, losses, optim
+    from superteach.compare import compare_with_random
     from superteach.coordinator.federation import Federation
     from superteach.coordinator.teach import teach
     from superteach.engines.threads import Threads
@@ -35,6 +36,7 @@ __all__ = [
     "Teacher",
     "Threads",
     "Torch",
+    "compare_with_random",
     "datasets",
     "drop",
     "exceptions",
@@ -54,6 +56,7 @@ _HOMES = {
     "SuperteachError": "exceptions",
     "Teacher": "teacher",
     "Torch": "engines.torch",
+    "compare_with_random": "compare",
     "drop": "robustness.drop",
     "last_layer": "engines.torch",
     "teach": "coordinator.teach",

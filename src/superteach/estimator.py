@@ -10,7 +10,7 @@ from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from superteach.coordinator import methods
 from superteach.exceptions import DataError, DataTypeError, GoalError, LearnerError, SettingError
 from superteach.goals import FromData
-from superteach.goals.base import positive_label
+from superteach.goals.base import Named, in_words, positive_label, refuse_other_kind
 from superteach.io.frames import (
     PositiveLabel,
     check_container,
@@ -38,8 +38,9 @@ from superteach.io.frames import (
     our_errors,
     refuse_text,
     take_rows,
+    unboxed,
 )
-from superteach.io.validation import Part, split_by_owner
+from superteach.io.validation import Part, per_row, row_weights, split_by_owner
 from superteach.learner import Learner
 from superteach.lesson import Entry, Taught
 from superteach.local import EngineFactory, LocalTeachers, find_large, refuse_private
@@ -48,7 +49,7 @@ from superteach.optim import LBFGS, Block, Newton
 from superteach.pipelines import goals as pipeline_goals
 from superteach.pipelines import prepare as pipelines
 from superteach.settings import Budget, Settings, check_whole
-from superteach.types import Array, Foreign, Raw, is_number
+from superteach.types import Array, Foreign, Raw
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
     from sklearn.utils import Tags
 
-    from superteach.teacher.large import LargeArray, ParquetTable
+    from superteach.teacher.large import LargeArray, LargePool, ParquetTable
 
 Teachable: TypeAlias = BaseEstimator | Learner | None
 """What can be a learner; None is LogisticRegression()."""
@@ -77,10 +78,20 @@ _validate = partial(validate_data, accept_sparse="csr", dtype=[np.float64, np.fl
 
 
 def _print_round(entry: Entry) -> None:
-    risk = "" if entry.risk is None else f", risk {entry.risk:.3g}"
-    print(
-        f"superteach: round {entry.number}, {entry.stage}: {entry.query} ({entry.seconds:.2f} s{risk})", file=sys.stderr
-    )
+    facts = [f"{entry.seconds:.2f} s"] if np.isfinite(entry.seconds) else []
+    facts += [] if entry.risk is None else [f"risk {entry.risk:.3g}"]
+    shown = f" ({', '.join(facts)})" if facts else ""
+    print(f"superteach: round {entry.number}, {entry.stage}: {entry.query}{shown}", file=sys.stderr)
+
+
+class _Opened(NamedTuple):
+    """Teachers of rows in memory, the goal in their columns, who they are, and the rows of each."""
+
+    teachers: LocalTeachers
+    goal: object
+    owners: Raw
+    members: list[npt.NDArray[np.integer]]
+    preprocessing: pipelines.Preprocessing | None
 
 
 _if_classifier = available_if(lambda teacher: teacher._classifies())
@@ -207,6 +218,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         settings = Settings(**{one.name: getattr(self, one.name) for one in fields(Settings)})
         loud = bool(check_whole("verbose", self.verbose, least=0))
         _warn_of_epsilon(settings)
+        refuse_other_kind(self.goal, _learner_of(self.estimator))
         # A task for scikit-learn's callbacks; how many rounds it has is not known before.
         task = self._init_callback_context(max_subtasks=None) if hasattr(self, "_skl_callbacks") else None
         if task is not None:
@@ -237,6 +249,15 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         watch: Callable[[Entry], None],
     ) -> Taught:
         refuse_private(settings)
+        teachers, pool = self._open_table(table, sample_weight)
+        result = teachers.teach(self.goal, settings, watch)
+        self.sample_indices_, self.teachers_ = pool.numbers(result.chosen), np.array(result.lesson.teachers)
+        return result
+
+    def _open_table(
+        self, table: ParquetTable | LargeArray, sample_weight: npt.ArrayLike | None
+    ) -> tuple[LocalTeachers, LargePool]:
+        """Make teachers of rows that stay on disk."""
         learner, (before, _, estimator) = _learner_of(self.estimator), pipelines.split(_or_default(self.estimator))
         if before is not None or sample_weight is not None or getattr(estimator, "class_weight", None) is not None:
             raise LearnerError("rows on disk are taught from as they are: no Pipeline, sample_weight or class_weight")
@@ -248,9 +269,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         columns = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-        result = LocalTeachers(pool, columns, learner, self.engine).teach(self.goal, settings, watch)
-        self.sample_indices_, self.teachers_ = pool.numbers(result.chosen), np.array(result.lesson.teachers)
-        return result
+        return LocalTeachers(pool, columns, learner, self.engine), pool
 
     def _keep(self, result: Taught, preprocessing: pipelines.Preprocessing | None) -> None:
         """Set what scikit-learn's users look for after a fit."""
@@ -284,6 +303,22 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         settings: Settings,
         watch: Callable[[Entry], None],
     ) -> tuple[Taught, pipelines.Preprocessing | None]:
+        opened = self._open(X, y, groups, costs, sample_weight, settings.privacy == "none")
+        result = opened.teachers.teach(opened.goal, settings, watch)
+        chosen = [rows[own] for rows, own in zip(opened.members, result.chosen, strict=True)]
+        self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), opened.owners
+        return result, opened.preprocessing
+
+    def _open(
+        self,
+        X: object,
+        y: object,
+        groups: object = None,
+        costs: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+        sums: bool = True,
+    ) -> _Opened:
+        """Make teachers of rows in memory; `sums` of them may settle what transformers must know."""
         learner = _learner_of(self.estimator)
         before, last, estimator = pipelines.split(_or_default(self.estimator))
         X, y = load(X), load(y)
@@ -293,8 +328,8 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             _warn_of_groups()
         owners, members = _rows_by_owner(groups, count, X)
         names = [str(owner) for owner in owners]
-        costs = _per_row(costs, "costs", count)
-        weights = _row_weights(estimator, y_checked, _per_row(sample_weight, "sample_weight", count))
+        costs = per_row(costs, "costs", count)
+        weights = row_weights(estimator, y_checked, per_row(sample_weight, "sample_weight", count))
         if weights is not None:
             learner = replace(learner, weighted=True)
         if isinstance(self.goal, FromData) and getattr(estimator, "class_weight", None) is not None:
@@ -313,7 +348,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             goal = pipeline_goals.translate(self.goal, [X_checked], columns, [X], ["all rows"])
         else:
             tables = [X] if len(members) == 1 else [take_rows(X, rows) for rows in members]
-            preprocessing = pipelines.Preprocessing(before, tables, names, last, settings.privacy == "none")
+            preprocessing = pipelines.Preprocessing(before, tables, names, last, sums)
             columns, goal = preprocessing.columns, pipeline_goals.behind(preprocessing, self.goal)
             parts = [
                 common.with_own(name, rows, made)
@@ -322,11 +357,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         teachers = LocalTeachers(
             parts, columns, learner, self.engine, positive_label(self.goal, PositiveLabel(self.positive))
         )
-        del parts
-        result = teachers.teach(goal, settings, watch)
-        chosen = [rows[own] for rows, own in zip(members, result.chosen, strict=True)]
-        self.sample_indices_, self.teachers_ = np.sort(np.concatenate(chosen)).astype(np.int64), owners
-        return result, preprocessing
+        return _Opened(teachers, Named(goal, in_words(self.goal)), owners, members, preprocessing)
 
     def fit_resample(
         self,
@@ -398,6 +429,8 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             check_numbers(X)
         with our_errors(X):
             features = X if raw else _validate(self, X, ensure_all_finite=False)
+            if isinstance(y, list | tuple) and len({isinstance(one, str) for one in y}) > 1:
+                y = np.array(y, dtype=object)  # else NumPy makes text of numbers beside text
             target = np.asarray(y)
             if target.ndim == 2 and target.shape[1] > 1:
                 if type(_learner_of(self.estimator).loss) is not Squared:
@@ -407,7 +440,7 @@ class SuperTeacher(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                     )
             else:
                 target = column_or_1d(y, warn=True)
-            target = _unboxed(target)
+            target = unboxed(target)
             check_lengths(features, target)
         return features, target
 
@@ -474,62 +507,6 @@ def _learner_of(learner: Teachable) -> Learner:
         estimator = copy(estimator)
         estimator.class_weight = None
     return Learner.of(estimator)
-
-
-def _row_weights(estimator: BaseEstimator | Learner, y: Raw, weights: Raw | None) -> Raw | None:
-    """Multiply sample_weight by class_weight, as scikit-learn's estimators have it."""
-    by_class = getattr(estimator, "class_weight", None)
-    if by_class is None:
-        return weights
-    kind = type(estimator).__name__
-    try:
-        labels, codes = np.unique(y, return_inverse=True)
-    except TypeError:
-        return weights  # labels that cannot be sorted are refused by whoever looks at them
-    if isinstance(by_class, str) and by_class == "balanced":
-        shares = len(y) / (len(labels) * np.bincount(codes))
-        shown = ", ".join(f"{label!r}: {share:.4g}" for label, share in zip(labels.tolist(), shares, strict=True))
-        raise LearnerError(
-            f"{kind}(class_weight='balanced') cannot be taught: it depends on which rows are chosen. Give numbers; those of "
-            f"all rows are class_weight={{{shown}}}"
-        )
-    if not isinstance(by_class, dict):
-        raise LearnerError(f"{kind}(class_weight={by_class!r}) cannot be taught: give a dict by label, or None")
-    unknown = [label for label in by_class if label not in labels.tolist()]
-    if unknown:
-        raise LearnerError(
-            f"{kind}: class_weight has {unknown[0]!r}, which is no label; labels are {labels.tolist()[:12]}"
-        )
-    for label, value in by_class.items():
-        if not (is_number(value) and 0.0 < value < np.inf):
-            raise LearnerError(f"{kind}: class_weight of {label!r} is {value!r}, a finite number above 0 is needed")
-    by_row = np.array([float(by_class.get(label, 1.0)) for label in labels.tolist()])[codes]
-    return by_row if weights is None else by_row * weights
-
-
-def _unboxed(target: Raw) -> Raw:
-    """Return truth values and numbers that came as objects as what they are."""
-    if target.dtype != object:
-        return target
-    with suppress(TypeError, ValueError, OverflowError):
-        plain = np.array(target.tolist())
-        if plain.dtype.kind in "biuf" and plain.shape == target.shape:
-            return plain
-    return target
-
-
-def _per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
-    """Return `values` as numbers, one for each row."""
-    if values is None:
-        return None
-    refuse_text(values, what, "one number for each row")
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataTypeError(f"{what} holds something that is no number: {error}") from None
-    if numbers.shape != (rows,):
-        raise DataError(f"{what} has shape {numbers.shape}, expected one for each of {rows} rows")
-    return numbers
 
 
 def _warn_of_epsilon(settings: Settings) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -15,10 +16,10 @@ import numpy as np
 
 from superteach.exceptions import LearnerError, NotConverged, Setting, shorten
 from superteach.losses.multioutput import EVERY_LOSS, SquaredLabel, SquaredTargets, spread
-from superteach.losses.scalar import Logistic, Loss, Poisson, Squared, SquaredHinge
+from superteach.losses.scalar import Huber, Logistic, Loss, Poisson, Squared, SquaredHinge
 from superteach.optim.function import Function, Moments, Sums
 from superteach.optim.lbfgs import LBFGS
-from superteach.optim.newton import Newton
+from superteach.optim.newton import Newton, Solution
 from superteach.optim.problem import MOST, ridge_penalty
 from superteach.types import Array, Json, is_number
 
@@ -26,6 +27,9 @@ Intercept = Literal["none", "free", "penalised"]
 
 GRADIENT_TOLERANCE = 1e-10
 """Size of the gradient that ends a fit, as a share of the two parts that cancel in it."""
+
+MEDIANS = 30
+"""Times that Huber's intercept is set to the best before a fit gives up; 6 is the most that was seen."""
 
 SUPPORTED = (
     "LogisticRegression (l2), RidgeClassifier, LinearSVC (squared_hinge, l2), Ridge, LinearRegression, PoissonRegressor, "
@@ -286,13 +290,14 @@ def fit(
     start: Array,
     row_square: float = 1.0,
     bends: Array | None = None,
-    tolerance: float = GRADIENT_TOLERANCE,
+    standardized: bool = False,
 ) -> Fit:
     """Fit the learner on `count` rows, from sums over them.
 
     `row_square` is the mean of ‖x_j‖²: the terms of the gradient add up to at most √(2 Σℓ · Σ‖x‖²) for a
     loss with curvature at most 1, and what lies many digits below that is rounding. `bends` is about what the
-    losses of these rows bend along each coefficient, where the model is too wide for more.
+    losses of these rows bend along each coefficient, where the model is too wide for more. Errors do not advise to
+    standardise columns that are `standardized`.
     """
     penalty = ridge_penalty(learner.penalty(count), len(start), learner.free_intercept, learner.outputs)
     function = Function(sums_of_rows, penalty)
@@ -307,17 +312,23 @@ def fit(
         if not begun:  # a start that happens to be near enough is not yet this fit's own result
             begun = True
             return None
-        return function.flat(tolerance, 1e-5 * terms(sums))(point, sums, whole)
+        return function.flat(GRADIENT_TOLERANCE, 1e-5 * terms(sums))(point, sums, whole)
 
     def again() -> Fit:
-        return fit(sums_of_rows, learner, count, solver, np.zeros_like(start), row_square, bends, tolerance)
+        beginning = np.zeros_like(start)
+        return fit(sums_of_rows, learner, count, solver, beginning, row_square, bends, standardized)
 
-    try:
+    def minimise(point: Array) -> Solution:
         if isinstance(solver, LBFGS) and bends is not None:
             stiff = bends + penalty.diagonal
-            solution = solver.minimise(function, start, stop, np.where(stiff > 0.0, stiff, 1.0))
+            return solver.minimise(function, point, stop, np.where(stiff > 0.0, stiff, 1.0))
+        return solver.minimise(function, point, stop)
+
+    try:
+        if isinstance(learner.loss, Huber) and learner.free_intercept:
+            solution = _by_medians(minimise, function, start, learner.loss.delta / learner.constant)
         else:
-            solution = solver.minimise(function, start, stop)
+            solution = minimise(start)
     except np.linalg.LinAlgError:
         if np.any(start):
             return again()
@@ -332,8 +343,8 @@ def fit(
                 return again()
             raise NotConverged(
                 f"the learner's fit on {count} rows did not converge: {solution.reason}. Very large or badly "
-                "scaled columns are the usual cause; try ",
-                Setting("standardize", True),
+                "scaled columns are the usual cause",
+                *(() if standardized else ("; try ", Setting("standardize", True))),
             )
     # A model that errs on one row has a loss of log 2 there or more: with less in all, larger coefficients are better still.
     if learner.loss.classifies and not learner.ridge and solution.sums.value < math.log(2.0):
@@ -342,3 +353,30 @@ def fit(
             "classes; give the learner a finite C, or choose more rows"
         )
     return Fit(learner.centred(solution.point), solution.steps, solution.reason)
+
+
+def _by_medians(minimise: Callable[[Array], Solution], function: Function, start: Array, near: float) -> Solution:
+    """Minimise Huber's loss; rows far from the model do not curve, and where none does no step moves the intercept.
+
+    Then the intercept is set to where it is best by itself: to a median of what the model leaves.
+    """
+    solution = minimise(start if np.any(start) else _at_median(function, start, near))
+    for _ in range(MEDIANS):
+        if solution.converged:
+            break
+        solution = minimise(_at_median(function, solution.point, near))
+    return solution
+
+
+def _at_median(function: Function, start: Array, near: float) -> Array:
+    """Move the intercept to where it is best by itself, give or take `near`, whatever the units of targets are."""
+    along = np.zeros_like(start)
+    along[-1] = 1.0
+    wide = 2.0 ** np.arange(-20.0, 80.0)
+    steps = np.concatenate([-wide[::-1], [0.0], wide])
+    while True:
+        best = int(np.argmin(function.values(start, along, steps)))
+        low, high = steps[max(best - 1, 0)], steps[min(best + 1, len(steps) - 1)]
+        if high - low <= max(near, 1e-12 * abs(high)):
+            return np.asarray(start + steps[best] * along)
+        steps = np.linspace(low, high, 65)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,10 +15,10 @@ import numpy as np
 
 from superteach.exceptions import DataError, LearnerError, MissingExtra, SettingError, reason_of, shorten
 from superteach.io.atomic import write_text
-from superteach.packages import VERSION, version_of
+from superteach.packages import versions
 from superteach.report import page_of, plots
 from superteach.report.page import notebook_html
-from superteach.report.words import agreements, coefficients, verdict
+from superteach.report.words import agreements, coefficients, random_rows, verdict
 from superteach.types import Array, Foreign, Json, Label, Labels, Positions, Raw
 
 TAUGHT = 0.01
@@ -56,6 +55,7 @@ class Entry:
     bytes_out: int
     bytes_in: int
     seconds: float
+    """NaN in a private lesson, where time would tell of rows."""
     risk: float | None = None
     """What is left of the way to the goal after this round, where the coordinator knows it."""
     teacher: str | None = None
@@ -87,6 +87,17 @@ class Certificate:
     """Whether it holds for every model of the set; then no lesson comes nearer to the set than `lower_bound`."""
 
 
+@dataclass(frozen=True)
+class RandomRows:
+    """How near the goal the learner comes when it is trained on as many random rows as the lesson has: one entry a draw."""
+
+    agreement: tuple[float, ...]
+    prediction_distance: tuple[float, ...]
+    risk: tuple[float, ...]
+    without_model: int = 0
+    """Draws that no model belongs to, such as rows of one class; others were drawn in their place."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Lesson:
     """A taught model, how good it is, and what it took."""
@@ -98,7 +109,7 @@ class Lesson:
     intercept: bool
     size: int
     pool_rows: int
-    """Rows of all teachers, of which `size` were chosen."""
+    """Rows of all teachers, of which `size` were chosen; in a private lesson what they declare together."""
     risk: float
     """‖θ_S − θ*‖."""
     agreement: float
@@ -131,10 +142,8 @@ class Lesson:
     """Agreement with the goal's predictions of the learner trained on every row."""
     pool_distance: float = math.nan
     """Distance of its predictions from the goal's."""
-    random_agreement: float = math.nan
-    """Agreement of the learner trained on about as many random rows; NaN where no model belongs to those drawn."""
-    random_distance: float = math.nan
-    """Distance of its predictions from the goal's."""
+    random_rows: RandomRows | None = None
+    """What `compare_with_random` found; None: nobody has compared, or a privacy mode forbids it."""
     unseen_directions: int = 0
     """Directions v with x'v = 0 for every row, along which the goal was moved; 0: it was not."""
     goal_shift: float = 0.0
@@ -153,10 +162,12 @@ class Lesson:
     """Whether the learner was fitted on the chosen rows here; outside of "none" that would be a release of its own."""
     words: Words = field(default_factory=Words)
     settings: Json = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=lambda: versions())
+    versions: dict[str, str] = field(default_factory=versions)
     """Versions of what computed the lesson."""
     columns: tuple[str, ...] = ()
     """Names of the coefficients, the intercept's not among them; empty where columns have none."""
+    goal_in_words: str = ""
+    """What was asked for: without sex, fit on other.csv, coefficients given."""
     classes: tuple[Label, ...] = ()
     """Labels of a classifier, in the order of its outputs; of two, the positive one is last. Empty: not known."""
     pool_model: Array | None = None
@@ -170,12 +181,14 @@ class Lesson:
         """One line."""
         near = f"{agreements(self)}, risk {self.risk:.2g}" if self.delivered else "not refitted"
         count = len(self.teachers)
+        near += "" if self.random_rows is None else ", random rows: {} ({})".format(*random_rows(self))
         near += "" if self.positive is None else f", positive {self.positive!r}"
         by = f"{self.settings.get('method', '?')!r}, {count} teacher{'s' * (count != 1)}"
-        return f"Lesson({self.size} of {self.pool_rows} rows, {near}, {by})"
+        goal = f"goal {shorten(self.goal_in_words, 60)!r}, " if self.goal_in_words else ""
+        return f"Lesson({self.size} of {self.pool_rows} rows, {goal}{near}, {by})"
 
     def _repr_html_(self) -> str:
-        """Show the verdict in a notebook, and the model beside those of all rows and of random rows."""
+        """Show the verdict in a notebook, and the model beside that of all rows."""
         return notebook_html(self)
 
     def plot(self) -> Foreign:
@@ -238,8 +251,9 @@ class Lesson:
         # scikit-learn's coefficients speak for the larger label, these for the positive one.
         sign = -1.0 if self.positive is not None and labels[0] == model.classes_[1] else 1.0
         model.coef_ = sign * np.reshape(self.coef, np.shape(model.coef_))
-        offset = sign * np.reshape(self.offset, np.shape(model.intercept_))
-        model.intercept_ = offset.copy() if offset.ndim else float(offset)
+        if self.intercept:
+            offset = sign * np.reshape(self.offset, np.shape(model.intercept_))
+            model.intercept_ = offset.copy() if offset.ndim else float(offset)
         if self.columns:
             model.feature_names_in_ = np.array(self.columns, dtype=object)
         return replace(self, model_=model)
@@ -383,9 +397,13 @@ class Lesson:
         for point in stored["path"]:
             point["distance"] = math.nan if point.get("distance") is None else point["distance"]
         values["path"] = tuple(PathPoint(**point) for point in stored["path"])
-        values["ledger"] = tuple(Entry(**entry) for entry in stored["ledger"])
+        entries = [entry | {"seconds": math.nan} if entry["seconds"] is None else entry for entry in stored["ledger"]]
+        values["ledger"] = tuple(Entry(**entry) for entry in entries)
         if (proof := stored["certificate"]) is not None:
             values["certificate"] = Certificate(**proof | {"direction": np.array(proof["direction"])})
+        if (drawn := values.get("random_rows")) is not None:
+            drawn = {name: tuple(one) if isinstance(one, list) else one for name, one in drawn.items()}
+            values["random_rows"] = RandomRows(**drawn)
         for name in ("pool_model", "column_spread"):
             if values.get(name) is not None:
                 values[name] = np.array(values[name], dtype=np.float64)
@@ -435,13 +453,6 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def versions() -> dict[str, str]:
-    """Name the versions of what computes a lesson."""
-    packages = ("numpy", "scipy", "scikit-learn")
-    others = {name: version_of(name) for name in packages}
-    return {"python": platform.python_version(), "superteach": VERSION, **others}
-
-
 @dataclass(frozen=True, eq=False)
 class Taught:
     """A lesson, the labels' values, and which rows of each part were chosen."""
@@ -471,9 +482,9 @@ def write_lesson(folder: Path, taught: Taught, columns: Sequence[str], target: s
             "learner": learner,
         }
         write_json(folder / "model.json", model)
-    stored = lesson.as_dict() | {"verdict": lesson.verdict, "columns": list(columns), "target": target, **more}
+    stored = lesson.as_dict() | {"columns": list(columns), "target": target, **more}
     write_json(folder / "lesson.json", stored)
-    return stored
+    return stored | {"verdict": lesson.verdict}
 
 
 def write_measured(folder: Path, lesson: Lesson, columns: Sequence[str]) -> None:

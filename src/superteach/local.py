@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,21 +16,33 @@ from superteach.coordinator.problem import setup
 from superteach.coordinator.teach import measure, teach
 from superteach.engines.checkpoint import Journal, Journalled
 from superteach.engines.threads import Threads
-from superteach.exceptions import BudgetError, DataError, DataTypeError, Setting, SettingError
+from superteach.exceptions import BudgetError, DataError, DataTypeError, NotConverged, Setting, SettingError
 from superteach.io.frames import DEFAULT, PositiveLabel
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
-from superteach.lesson import Entry, Lesson, PathPoint, Taught
+from superteach.lesson import Entry, Lesson, PathPoint, RandomRows, Taught
 from superteach.protocol.messages import Answers
-from superteach.protocol.queries import Select, Show
+from superteach.protocol.queries import Census, Select, Show
 from superteach.settings import Settings
-from superteach.types import Positions
+from superteach.types import Array, Positions
 
 if TYPE_CHECKING:
     from superteach.teacher.large import LargeArray, LargePool, ParquetTable
 
 EngineFactory = Callable[[Sequence[Any]], Threads]
 """How an engine is named: by whatever makes one of teachers, `Threads` or `Torch("cuda")`."""
+
+
+DRAWS = 20
+"""Draws of random rows that a lesson is compared with."""
+TRIES = 10
+"""Draws that are tried for each that is wanted, where no model belongs to some of them."""
+
+
+def draw_rows(rows: int, size: int, seed: int, number: int) -> Positions:
+    """Draw `size` of `rows` rows, each set of them as likely; the same seed and number of the draw give the same rows."""
+    drawn: Positions = np.sort(np.random.default_rng([seed, number]).choice(rows, size, replace=False))
+    return drawn
 
 
 def refuse_private(settings: Settings) -> None:
@@ -97,6 +109,11 @@ class LocalTeachers:
         else:
             self._teachers, self.classes = parts.teachers, parts.classes
 
+    @property
+    def count(self) -> int:
+        """How many rows all teachers have."""
+        return sum(teacher.rows.count for teacher in self._teachers)
+
     def teach(
         self,
         goal: Any,
@@ -119,6 +136,39 @@ class LocalTeachers:
             measured = self._measured(lesson, settings, chosen) if measure else None
         return Taught(lesson, self.classes, chosen, measured, tuple(getattr(state, "note", "") for state in states))
 
+    def compare_with_random(
+        self, lesson: Lesson, draws: int = DRAWS, seed: int | None = None, watch: Callable[[Entry], None] | None = None
+    ) -> RandomRows:
+        """Fit the learner on as many random rows as the lesson has, `draws` times, and set its models beside the goal.
+
+        Where no model belongs to a draw another one takes its place, TRIES times as many in all at most.
+        """
+        learner, settings = self.learner, lesson.settings
+        seed = int(settings["random_state"]) if seed is None else seed
+        with closing(self._engine()) as engine:
+            federation = Federation(engine, watch)
+            problem = setup(federation, learner, None, settings["standardize"])
+            goal, start = (problem.scaling.inside(one.ravel()) for one in (lesson.goal, lesson.model))
+            wanted = draws if lesson.size < problem.rows else 1  # all rows are drawn in one way
+            models: list[Array] = []
+            tried = 0
+            federation.stage = "random rows"
+            while len(models) < wanted and tried < TRIES * wanted:
+                engine.choose(draw_rows(problem.rows, lesson.size, seed, tried))
+                tried += 1
+                if problem.refuses(federation.sum(Census("chosen"))) is None:
+                    with suppress(NotConverged, np.linalg.LinAlgError):
+                        models.append(problem.fit_chosen(lesson.size, start))
+            found = (
+                metrics.compare(federation, models, goal, learner.loss.classifies, learner.outputs) if models else []
+            )
+        return RandomRows(
+            tuple(one.agreement for one in found),
+            tuple(one.distance for one in found),
+            tuple(metrics.risk(problem.scaling.raw(model), lesson.goal.ravel()) for model in models),
+            tried - len(models),
+        )
+
     def _engine(self) -> Threads:
         """Make an engine of the teachers."""
         engine = self._open(self._teachers)
@@ -136,7 +186,8 @@ class LocalTeachers:
         with closing(self._engine()) as engine:
             federation = Federation(engine)
             problem = setup(federation, learner, settings.solver, settings.standardize)
-            federation.gather(Show(problem.width, learner.weighted))
+            own = problem.width // learner.outputs
+            federation.gather(Show(own, learner.weighted, 1 if learner.loss.classifies else learner.outputs))
             places = np.flatnonzero(taken).astype(np.float64)
             kept = federation.sum(Select(counts, places, (0,) * len(counts)))
             if refusal := problem.refuses(kept):
@@ -145,13 +196,14 @@ class LocalTeachers:
             goal = problem.scaling.inside(raw_goal)
             model = problem.fit_chosen(kept.rows, goal)
             pool = problem.fit_pool()
-            likeness, everything, by_chance = measure(problem, goal, model, kept.rows, settings.random_state)
+            likeness, everything = measure(problem, goal, model)
         raw, raw_pool = problem.scaling.raw(model), problem.scaling.raw(pool)
         risk = metrics.risk(raw, raw_goal)
         return replace(
             lesson,
             model=learner.shaped(raw),
             size=kept.rows,
+            pool_rows=problem.rows,
             risk=risk,
             agreement=likeness.agreement,
             prediction_distance=likeness.distance,
@@ -159,9 +211,7 @@ class LocalTeachers:
             pool_risk=metrics.risk(raw_pool, raw_goal),
             pool_agreement=everything.agreement,
             pool_distance=everything.distance,
-            random_agreement=by_chance.agreement,
-            random_distance=by_chance.distance,
-            path=(PathPoint(kept.rows, kept.rows / lesson.pool_rows, risk, likeness.distance),),
+            path=(PathPoint(kept.rows, kept.rows / problem.rows, risk, likeness.distance),),
             delivered=True,
             pool_model=raw_pool,
         )

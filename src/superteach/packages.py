@@ -5,6 +5,7 @@ A package names its parts in the groups below. A part is imported when it is ask
 
 from __future__ import annotations
 
+import platform
 from functools import cache
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any
@@ -55,6 +56,7 @@ def load(group: str, name: str) -> Any:
     return part.load()
 
 
+@cache
 def version_of(package: str, otherwise: str = "unknown") -> str:
     """Return the version that is installed of a package; `otherwise` where nothing says which it is."""
     try:
@@ -64,6 +66,12 @@ def version_of(package: str, otherwise: str = "unknown") -> str:
 
 
 VERSION = version_of("superteach", UNINSTALLED)
+
+
+def versions() -> dict[str, str]:
+    """Name the versions of what computes a lesson."""
+    others = {name: version_of(name) for name in ("numpy", "scipy", "scikit-learn")}
+    return {"python": platform.python_version(), "superteach": VERSION, **others}
 
 
 def version_mismatch(who: str, one: str, other: str, two: str) -> str | None:

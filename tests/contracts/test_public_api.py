@@ -24,6 +24,7 @@ NAMES = [
     "Teacher",
     "Threads",
     "Torch",
+    "compare_with_random",
     "datasets",
     "drop",
     "exceptions",
@@ -64,7 +65,7 @@ def test_every_name_can_be_imported(name):
     """Attribute access and `from superteach import name` give the same thing, of the kind its case says."""
     value = getattr(superteach, name)
     assert value is getattr(__import__("superteach", fromlist=[name]), name)
-    if name in ("drop", "last_layer", "teach"):
+    if name in ("compare_with_random", "drop", "last_layer", "teach"):
         assert callable(value)
     elif name[0].isupper():
         assert isinstance(value, type)

@@ -83,6 +83,20 @@ def test_a_lesson_says_whether_all_were_covered(name, pool):
     assert "all of them were covered" in lesson.reason
 
 
+def test_three_rows_of_sixty_come_as_near_as_any_three_do():
+    """Against fits of all 34,220 lessons; the weakest rows, of which none is chosen at first, are tried by themselves."""
+    draw = np.random.default_rng(0)
+    X = draw.standard_normal((60, 2))
+    y = X @ [1.0, 2.0] + 0.3 * draw.standard_normal(60)
+    goal = Ridge(fit_intercept=False).fit(X, y).coef_
+    teacher = st.SuperTeacher(Ridge(fit_intercept=False), goal, budget=3).fit(X, y)
+    chosen = np.isin(np.arange(60), teacher.sample_indices_)[None].astype(float)
+    models = exhaustive.models("ridge", X, y, 1.0, np.concatenate([chosen, exhaustive.masks(60, 3)]))
+    apart = np.linalg.norm((models - goal) @ X.T, axis=1)
+    assert chosen.sum() == 3
+    assert apart[0] <= 2.0 * apart.min()
+
+
 def test_a_lesson_of_any_size_does_not_keep_all_rows():
     """As many rows as columns (Ma et al. 2018, ridge): the median lesson has less than half of the risk of all rows."""
     ratios = []

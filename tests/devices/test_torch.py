@@ -8,13 +8,14 @@ import torch
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 
 import superteach as st
 from superteach.engines import torch as devices
 from superteach.exceptions import DataError, DataTypeError, MissingExtra, QueryRefused, SettingError, TeachingError
 from superteach.goals import PerturbedFit
-from superteach.losses import LOSSES, Logistic
+from superteach.losses import LOSSES, Logistic, Loss, Terms
+from superteach.losses.arrays import namespace
 from superteach.optim.problem import Scaling
 from superteach.protocol import queries
 from superteach.protocol.messages import Turn
@@ -151,6 +152,52 @@ def test_regression_and_costs(pool):
     np.testing.assert_allclose(lessons[0].model, lessons[1].model, rtol=1e-9)
 
 
+class LogCosh(Loss):
+    """ℓ = log cosh(η − y): a loss that no list has."""
+
+    name, classifies = "log_cosh", False
+
+    def terms(self, eta, y):
+        xp, residual = namespace(eta), eta - y
+        slope = xp.tanh(residual)
+        return Terms(xp.log(xp.cosh(residual)), slope, 1.0 - slope * slope)
+
+    def conjugate(self, alpha, y):
+        raise NotImplementedError
+
+    def settings(self):
+        return {"name": self.name}
+
+
+class Halved(Logistic):
+    """Another loss than the one whose name it bears."""
+
+    def terms(self, eta, y):
+        return Terms(*(0.5 * term for term in super().terms(eta, y)))
+
+    def value(self, eta, y):
+        return 0.5 * super().value(eta, y)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize(
+    "learner",
+    [RidgeClassifier(), st.Learner(LogCosh(), intercept="free"), st.Learner(Halved())],
+    ids=["squared label", "own", "of another name"],
+)
+def test_a_loss_that_the_kernel_does_not_know_is_summed_by_torch(learner, device, pool):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    X, y = pool("logistic", 600, WIDTH, 1)
+    how = {"budget": 60, "rounding": "alone"}
+    engines = None, st.Torch(device, "float64")
+    lessons = [st.SuperTeacher(learner, PerturbedFit(3), engine=one, **how).fit(X, y).lesson_ for one in engines]
+    # The fit on all rows: on a GPU the last digits of sums may choose others.
+    np.testing.assert_allclose(lessons[0].pool_model, lessons[1].pool_model, rtol=1e-8, atol=1e-9)
+    assert lessons[1].prediction_distance < lessons[1].random_distance
+    assert fused.kind_of(st.Learner.of(learner).loss) is None
+
+
 @pytest.mark.parametrize("privacy", ["isolated", "dp"])
 def test_private_modes_are_kept(privacy, pool):
     """What a private mode needs beyond the device is computed from the copy."""
@@ -236,6 +283,7 @@ def test_the_kernel_sums_what_numpy_does(kind, constant, interpreted, pool):
     point, loss = np.linspace(-0.6, 0.7, 5 + bool(constant) + relaxed), LOSSES[name]()
     function, target = (name if kind == "weighted" else kind), torch.from_numpy(y)
     there = [None if each is None else torch.from_numpy(each) for each in numbers]
+    assert fused.kind_of(loss) == name
     value, gradient, gram = plain_sums(function, design, y, numbers, point, loss)
     for curved in (False, True):
         found = fused.sum_rows(rows, slice(0, 75), target, there, point, function, scaling, loss, curved).numpy()

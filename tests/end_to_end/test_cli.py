@@ -22,6 +22,7 @@ from superteach import Federation, Lesson, SuperTeacher, Threads, teach
 from superteach.datasets import make_classification_pool, make_regression_pool
 from superteach.goals import MaxAUC, PerturbedFit
 from superteach.io.validation import Part, make_teachers
+from superteach.local import draw_rows
 from superteach.losses import Logistic
 from tests.end_to_end.orders import (
     COLUMNS,
@@ -110,6 +111,29 @@ def test_result_is_shown_written_and_loadable(pool: Path, tmp_path: Path) -> Non
     assert Lesson.load(out / "lesson.json").size == 30
 
 
+def test_random_rows_are_drawn_twenty_times_beside_the_lesson(pool: Path, tmp_path: Path) -> None:
+    """Over the rows of all files in their order, as scikit-learn fits them; not in a private mode."""
+    order = ["teach", *files_of(pool), "--target", "label", "--learner", "logistic", "--no-intercept", "--budget", "30"]
+    (tmp_path / "goal.json").write_text(json.dumps(goal := [1.0] * len(COLUMNS)))
+    shown = run(*order, "--goal", tmp_path / "goal.json", "--out", tmp_path / "out")
+    assert shown.exit_code == 0, shown.output
+    drawn = json.loads((tmp_path / "out" / "lesson.json").read_text())["random_rows"]
+    rows = np.concatenate([np.loadtxt(file, delimiter=",", skiprows=1) for file in files_of(pool)])
+    fits = (rows[draw_rows(600, 30, 0, number)] for number in range(20))
+    own = LogisticRegression(fit_intercept=False, tol=1e-10)
+    risks = [np.linalg.norm(own.fit(some[:, :-1], some[:, -1]).coef_[0] - goal) for some in fits]
+    np.testing.assert_allclose(drawn["risk"], risks, rtol=1e-5)
+    mean, least, most = (f"{100 * one(drawn['agreement']):.1f}" for one in (np.mean, min, max))
+    assert f"random rows   mean {mean} %  {least} to {most} % in 20 draws" in shown.stdout
+    assert "in 20 draws" in (tmp_path / "out" / "report.html").read_text()
+    order += ["--goal", tmp_path / "goal.json", "--out", tmp_path / "private"]
+    shown = run(*order, "--privacy", "isolated", "--measured")
+    assert shown.exit_code == 0, shown.output
+    assert "random rows" not in shown.stdout
+    for name in ("lesson.json", "measured.json"):
+        assert json.loads((tmp_path / "private" / name).read_text())["random_rows"] is None
+
+
 def test_a_written_model_is_a_goal(pool: Path, tmp_path: Path) -> None:
     assert run("teach", *files_of(pool), *USUAL, "--out", tmp_path / "first").exit_code == 0
     goal = tmp_path / "first" / "model.json"
@@ -117,6 +141,12 @@ def test_a_written_model_is_a_goal(pool: Path, tmp_path: Path) -> None:
     again = run("teach", *files_of(pool), *arguments, "--out", tmp_path / "second", "--json")
     assert again.exit_code == 0, again.output
     assert json.loads(again.stdout)["goal"] == json.loads(goal.read_text())["coef"]
+    ridge = [*files_of(pool), "--target", "label", "--learner", "ridge", "--no-intercept", "--goal", "perturbed"]
+    assert run("teach", *ridge, "--out", tmp_path / "ridge").exit_code == 0
+    assert_refused(
+        run("teach", *files_of(pool), *arguments[:-1], tmp_path / "ridge" / "model.json", "--out", tmp_path / "third"),
+        "is a regression", "decides at a score of 0",
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -393,7 +423,9 @@ def test_demo_shows_five_lessons_and_writes_a_figure(tmp_path: Path) -> None:
     for words in (
         "full pool",
         "paper's method",
+        "random, same size",
         "match, same size",
+        "in 20 draws), as many that match chose",
         "match, 4 %",
         "agreement",
         "Trained on",
@@ -444,3 +476,28 @@ def test_a_private_lesson_names_no_model_and_is_replaced_with_its_measurements(p
         assert "\nChosen rows, ledger and a report to read" in result.stdout
     written = set(os.listdir(tmp_path / "out"))
     assert written == {"chosen", "lesson.json", "measured.json", "report.html"}
+
+
+@pytest.mark.parametrize("rows", [57, 837])
+@pytest.mark.parametrize("privacy", ["isolated", "dp"])
+def test_a_row_more_changes_nothing_of_a_private_lesson_but_which_rows_are_chosen(
+    privacy: str, rows: int, tmp_path: Path
+) -> None:
+    """lesson.json, report, terminal and repr: sizes are declared, and nothing is counted, timed or measured."""
+    X, y, _ = make_classification_pool(rows + 1, 3, 1, random_state=0)
+    seen = []
+    for count in (rows, rows + 1):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        with chdir(folder):
+            Path("goal.json").write_text("[0.5, -0.3, 0.2]")
+            table = dict(zip("abc", X[:count].T, strict=True)) | {"label": y[:count]}
+            pyarrow.csv.write_csv(pa.table(table), "north.csv")
+            order = ["teach", "north.csv", *USUAL, "--goal", "goal.json", "--budget", "0.3", "--privacy", privacy]
+            result = run(*order, "--out", "out")
+            assert result.exit_code == 0, result.output
+            found, lesson = contents(Path("out")), Lesson.load("out")
+        assert set(found) == {"lesson.json", "report.html", "chosen/north.csv"}
+        assert len(found.pop("chosen/north.csv").split()) == 1 + lesson.size
+        seen.append((result.output, found, repr(lesson), lesson._repr_html_()))
+    assert seen[0] == seen[1]

@@ -20,6 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from superteach.cli.folder import claim
 from superteach.datasets import make_classification_pool
 from tests.end_to_end.orders import (
     USUAL,
@@ -45,6 +46,42 @@ def test_places_that_cannot_be_written_are_found_before_any_work(pool: Path, tmp
     assert_refused(run("teach", *missing, "--out", tmp_path / "full"), "not empty", "--overwrite")
     assert_refused(run("teach", *missing, "--out", tmp_path / "full", "--overwrite"), "thesis.txt")
     assert contents(tmp_path) == {"file": "kept", "full/thesis.txt": "kept"}
+
+
+HELD = """
+import sys
+from pathlib import Path
+from superteach.cli.folder import claim
+with claim(Path(sys.argv[1]), Path(sys.argv[1])):
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_commands_do_not_write_one_folder(pool: Path, tmp_path: Path) -> None:
+    """While another process holds it; the lock lies beside the folder, and goes with the command."""
+    out = tmp_path / "new" / "out"
+    asked = ["teach", *files_of(pool), *USUAL, "--out", out, "--budget", "40"]
+    other = subprocess.Popen([sys.executable, "-c", HELD, out], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with other:
+        other.stdout.readline()
+        assert [path.suffix for path in out.parent.iterdir()] == [".lock"]
+        assert_refused(run(*asked), f"being written by another command (process {other.pid})")
+    assert not out.parent.exists()
+    assert run(*asked).exit_code == 0
+    assert os.listdir(out.parent) == ["out"]
+
+
+@pytest.mark.parametrize("plant", [os.symlink, os.link])
+def test_a_lock_that_is_a_link_is_refused(plant: Any, tmp_path: Path) -> None:
+    """What it points to keeps its bytes."""
+    out, thesis = tmp_path / "out", tmp_path / "thesis.txt"
+    thesis.write_text("years of work")
+    with claim(out, out):
+        (lock,) = tmp_path.glob("*.lock")
+    plant(thesis, lock)
+    assert_refused(run("teach", "nowhere.csv", *USUAL, "--out", out), "link", "remove it")
+    assert thesis.read_text() == "years of work"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -81,3 +85,25 @@ def test_posts_of_a_lesson_that_failed_do_not_reach_the_next(make, pool):
     one, other = (teach(st.Federation(engine), Learner(Logistic()), PerturbedFit(3), **how) for engine in (used, fresh))
     assert one.model.tobytes() == other.model.tobytes()
     assert [entry.query for entry in one.ledger] == [entry.query for entry in other.ledger]
+
+
+COUNTED = """
+import numpy as np, superteach as st
+from superteach.protocol.queries import Census
+from threadpoolctl import threadpool_info
+
+class Counting(st.Teacher):
+    def size_of(self, chosen):
+        print(max(library["num_threads"] for library in threadpool_info()))
+        return super().size_of(chosen)
+
+st.Threads([Counting("all", np.ones((1 << 19, 1)), np.ones(1 << 19))], threads=4).sum(Census(), 1)
+"""
+
+
+@pytest.mark.parametrize("allowed", [1, 2])
+def test_linear_algebra_gets_no_more_threads_than_it_was_given(allowed):
+    """One teacher with many numbers and four cores, in a process whose environment allows fewer."""
+    environment = os.environ | {"OMP_NUM_THREADS": str(allowed), "OPENBLAS_NUM_THREADS": str(allowed)}
+    done = subprocess.run([sys.executable, "-c", COUNTED], env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= allowed

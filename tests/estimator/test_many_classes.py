@@ -79,6 +79,32 @@ def test_refitting_the_learner_gives_the_taught_model(learner):
         assert not hasattr(teacher, "predict_proba")
 
 
+@pytest.mark.parametrize("privacy", ["none", "isolated"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_several_targets_are_taught_as_ridge_learns_them(fit_intercept, privacy):
+    """With and without an intercept, by sums or by shares: the model is scikit-learn's own fit on the chosen rows."""
+    X, _ = pool(600)
+    learner, Y = Ridge(alpha=2.0, fit_intercept=fit_intercept), targets(X)
+    full = learner.fit(X, Y)
+    goal = np.column_stack([full.coef_, full.intercept_]) if fit_intercept else full.coef_
+    teacher = SuperTeacher(learner, goal, budget=200, privacy=privacy).fit(X, Y, groups=np.arange(600) % 2)
+    assert len(teacher.sample_indices_) == 200
+    again = learner.fit(X[teacher.sample_indices_], Y[teacher.sample_indices_])
+    assert teacher.coef_ == pytest.approx(again.coef_, abs=1e-8)
+    assert np.shape(teacher.model_.intercept_) == np.shape(again.intercept_)
+    assert teacher.model_.predict(X) == pytest.approx(again.predict(X), abs=1e-8)
+    left = np.column_stack([again.coef_, again.intercept_]) if fit_intercept else again.coef_
+    assert teacher.measured_.risk == pytest.approx(np.linalg.norm(left - goal), abs=1e-8)
+    assert teacher.measured_.distance < 0.1 * teacher.measured_.random_distance
+
+
+def test_several_targets_are_refused_by_dp_before_anything_is_asked(capsys):
+    X, _ = pool(600)
+    with pytest.raises(SettingError, match="privacy='dp' teaches one output, the learner has 3"):
+        SuperTeacher(Ridge(), np.ones((3, 4)), budget=200, privacy="dp", verbose=1).fit(X, targets(X))
+    assert "round 1" not in capsys.readouterr().err
+
+
 def test_consistency_and_distances_are_those_of_predictions():
     """Shares of equal classes, lengths of differences, the spread around each output's mean."""
     X, y = pool(600)

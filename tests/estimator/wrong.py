@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import (
     ElasticNet,
@@ -150,7 +151,7 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
     (r"40 different values", {"y": np.arange(float(ROWS)), "estimator": LinearSVC()}),
     (r"Complex", {"y": Y + 1j}),
     (r"datetime|M8", {"y": DAYS.to_numpy()}),
-    (r"mixed|numbers or all strings", {"y": spoilt(Y, 5, None, "u")}),
+    (r"labels are of two types.*'u' \(text\)", {"y": spoilt(Y, 5, None, "u")}),
     (r"labels of type dict", {"y": [{}] * ROWS}),
     (r"a regression needs numbers", {"y": np.where(Y, "a", "b"), "estimator": Ridge()}),
     (r"target of row 'p5'.*NaN", {"y": spoilt(pd.Series(T), 5, None, np.nan).to_numpy(), "estimator": Ridge()}),
@@ -193,6 +194,15 @@ GOALS: list[tuple[str, Any]] = [
     (r"no coefficient for column 'dose'", LogisticRegression().fit(X[["age", "bmi"]], Y)),
     (r"labels \['no', 'yes'\]", LogisticRegression().fit(X, np.where(Y, "yes", "no"))),
     (r"one row|shape", LogisticRegression().fit(X, OWNER)),
+    (
+        r"goal LinearRegression is a regression, .*decides at a score of 0.*fit a classifier",
+        LinearRegression().fit(X, Y),
+    ),
+    (r"goal FrozenEstimator is a regression", FrozenEstimator(Ridge().fit(X, Y))),
+    (r"goal Pipeline is a regression", make_pipeline(StandardScaler(), Ridge()).fit(X, Y)),
+    (r"goal SuperTeacher is a regression", SuperTeacher(Ridge(), np.ones(4), budget=9).fit(X, T)),
+    (r"goal PoissonRegressor is a regression", Within(near=(PoissonRegressor().fit(X, Y), 1.0))),
+    (r"the goal is a regression", {"coef": [1.0] * 3, "intercept": 0.0, "classes": None, "learner": {"name": "ridge"}}),
     (r"no coef_", LogisticRegression()),
     (r"no coef_", SVC().fit(X, Y)),
     (r"no coef_", RandomForestClassifier(2).fit(X, Y)),
@@ -319,6 +329,13 @@ OTHERS: list[tuple[str, Call]] = [
     (r"seed", lambda folder: PerturbedFit(-1)),
     (r"ridge", lambda folder: MaxAUC(-1.0)),
     (r"classifier", lambda folder: fit(goal=MaxAUC(), estimator=Ridge(), y=T)),
+    (r"goal LogisticRegression is a classifier, .*predicts numbers: fit a regression", lambda folder: fit(
+        goal=LogisticRegression().fit(X, Y), estimator=Ridge(), y=T)),
+    (r"goal Pipeline is a classifier", lambda folder: fit(
+        goal=make_pipeline(StandardScaler(), LinearSVC()).fit(X, Y), estimator=PoissonRegressor(), y=np.abs(T))),
+    (r"goal LinearRegression is a regression", lambda folder: teach(
+        Federation(Threads([Teacher("a", X.to_numpy(), 2 * Y.to_numpy() - 1)])), LogisticRegression(),
+        LinearRegression().fit(X.to_numpy(), Y), budget=9)),
     (r"ridge.*-1", lambda folder: Learner(Logistic(), -1.0)),
     (r"'loose'", lambda folder: Learner(Logistic(), 1.0, "loose")),
     (r"loss", lambda folder: Learner("logistic")),

@@ -130,6 +130,7 @@ def test_two_coordinators_do_not_speak_for_each_other(town, order):
         ({"privacy": "open"}, "cannot be taught"),
         ({"columns": ["a", "password"]}, "declares no column 'password'"),
         ({"classes": [0, 2]}, "other labels"),
+        ({"classes": ["0", "1"]}, "other labels"),
         ({"target": "name"}, "the target 'name'"),
         ({"version": "99.0"}, "versions work together"),
         ({"size": 1}, "its policy allows 1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 
 from superteach.federated.coordinator import Coordinator
@@ -205,6 +206,17 @@ def test_site_commands_answer_once_and_say_how_things_stand(town, capsys):
 def test_wrong_orders_are_refused_before_anything_is_asked(town, fails, more, status, said):
     line = fails(lambda: town.teach("out", *more), status)
     assert said in line
+    assert not (town.place / "lessons").exists()
+
+
+def test_sites_whose_labels_differ_in_type_are_told_before_anything_is_asked(town, fails):
+    """0 and 1 at one site, the texts "0" and "1" at another: the coordinator names both."""
+    pd.read_csv(town.files["south"], dtype={"ill": str}).to_parquet(town.folder / "south.parquet")
+    path = town.site("south") / "site.toml"
+    path.write_text(path.read_text().replace("south.csv", "south.parquet"))
+    town.edit("south", "labels = [0, 1]", 'labels = ["0", "1"]')
+    line = fails(lambda: town.teach("out"), 2)
+    assert "site north has 0, 1 (numbers), site south has '0', '1' (text)" in line
     assert not (town.place / "lessons").exists()
 
 

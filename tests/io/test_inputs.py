@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from superteach import Learner, SuperTeacher
+from superteach import Learner, SuperTeacher, Teacher
 from superteach.exceptions import (
     BudgetError,
     DataError,
@@ -28,9 +28,10 @@ from superteach.exceptions import (
     SuperteachError,
 )
 from superteach.goals import PerturbedFit
-from superteach.io.validation import Part, find_classes, make_teachers
+from superteach.io.validation import Part, find_classes, make_teacher, make_teachers
 from superteach.losses import Logistic, Poisson, Squared
 from superteach.optim import LBFGS, Block, Newton
+from superteach.privacy.guard import Guard
 
 ROWS, HALF = 30, 15
 HUGE = 10**400
@@ -319,7 +320,7 @@ def test_parts_are_checked_before_they_teach():
         ([good, Part("b", X[:0], LABELS[:0])], Logistic(), "'b' has no rows"),
         ([good, Part("b", X, LABELS[:4])], Logistic(), "'b' has 30 rows but 4 targets"),
         ([good, Part("b", X.astype(str), LABELS)], Logistic(), "'b' has columns of type <U"),
-        ([good, Part("b", X, np.where(LABELS, "u", "v"))], Logistic(), "some with text"),
+        ([good, Part("b", X, np.where(LABELS, "u", "v"))], Logistic(), "'b' has 'u', 'v'"),
         ([Part("b", X, TARGETS)], Logistic(), "'b' has continuous labels"),
         ([Part("b", X, spoil(TARGETS, np.nan, 3, None))], Squared(), "'b': the target of row 3"),
         ([Part("b", X, spoil(LABELS, np.nan, 3, None))], Logistic(), "'b': the label of row 3"),
@@ -336,6 +337,49 @@ def test_labels_are_one_set_over_all_teachers():
     teachers, classes = make_teachers(parts, ["x", "y", "z"], Logistic())
     np.testing.assert_array_equal(classes, [-3, 7])
     np.testing.assert_array_equal(np.concatenate([teacher.target for teacher in teachers]), [1] * 4 + [-1] * 2)
+
+
+EQUAL = [int, float, bool, np.uint8, np.float32, object]
+"""Ways to write 0 and 1 that are equal as numbers."""
+
+
+@pytest.mark.parametrize("kind", EQUAL)
+def test_equal_numbers_are_one_label_whatever_their_type(kind):
+    """0, 0.0 and False are one label, at owners of their own parts and within one column of objects."""
+    parts = [
+        Part("a", X, LABELS),
+        Part("b", X, LABELS.astype(bool).astype(kind) if kind is object else LABELS.astype(kind)),
+    ]
+    teachers, classes = make_teachers(parts, ["x", "y", "z"], Logistic())
+    assert classes.tolist() == [0, 1]
+    for teacher in teachers:
+        np.testing.assert_array_equal(teacher.target, 2 * LABELS - 1)
+        one_owner = make_teacher(parts[1], ["x", "y", "z"], Logistic(), [0, 1], Guard())
+        np.testing.assert_array_equal(one_owner.target, teacher.target)
+
+
+@pytest.mark.parametrize("kind", EQUAL)
+def test_numbers_at_one_owner_and_text_at_another_are_refused(kind, tmp_path):
+    """Whatever the text looks like: the error names both owners, what each has, and what to do."""
+    numbers = LABELS.astype(kind)
+    text = numbers.astype(str)
+    shown = rf"'a' has {numbers[0]!s}.*\(numbers\).*'b' has '{text[0]}'.*\(text\).*astype"
+    with pytest.raises(DataError, match=shown):
+        make_teachers([Part("a", X, numbers), Part("b", X, text)], ["x", "y", "z"], Logistic())
+    mixed = [*numbers.tolist(), *text.tolist()]
+    for y in (mixed, tuple(mixed), np.array(mixed, dtype=object), pd.Series(mixed)):
+        with pytest.raises(DataError, match=shown):
+            teach(X=np.vstack([X, X]), y=y, groups=np.repeat(["a", "b"], ROWS))
+    with pytest.raises(DataError, match="two types"):
+        teach(y=np.where(np.arange(ROWS) < 5, numbers.astype(object), text))
+    with pytest.raises(DataError, match=rf"'b' has the label '{text[0]}' in row 0, and .* agreed on"):
+        make_teacher(Part("b", X, text), ["x", "y", "z"], Logistic(), [0, 1], Guard())
+    with pytest.raises(DataError, match=f"'b' has targets that are text, such as '{text[0]}'"):
+        Teacher("b", X, text)
+    for name, labels in (("a", LABELS), ("b", text)):
+        pd.DataFrame({"x": X[:, 0], "y": labels}).to_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(DataError, match=r"a.parquet.*\(numbers\).*b.parquet.*\(text\)"):
+        SuperTeacher(goal=[1.0, 0.0], budget=9).fit(tmp_path, "y")
 
 
 @pytest.mark.parametrize("form", [np.array, list, tuple, pd.Series, lambda goal: np.array([goal]), Own])

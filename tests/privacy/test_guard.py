@@ -224,4 +224,4 @@ def test_every_query_states_its_facts():
     for query in QUERIES:
         facts = [query.broadcast, query.reply, query.exposure, query.sensitivity.why]
         assert all(isinstance(fact, str) and fact and "|" not in fact for fact in facts), query
-        assert query.over in ("all", "chosen", "random", "sampled", "likely", "as asked")
+        assert query.over in ("all", "chosen", "sampled", "likely", "as asked")

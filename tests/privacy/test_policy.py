@@ -8,7 +8,8 @@ from superteach.exceptions import QueryRefused, SettingError
 from superteach.privacy import PRIVACY
 from superteach.privacy.guard import Guard
 from superteach.privacy.ledger import AuditLog
-from superteach.privacy.policy import Declared, Policy, draft, read_policy, rounded, template
+from superteach.privacy.policy import Declared, Policy, draft, read_policy, template
+from superteach.privacy.shares import rounded
 from tests.inside import log_of
 
 DECLARED = "coordinators = []\n[declared]\ncolumns = ['x']\ntarget = 'y'"
@@ -25,7 +26,7 @@ def test_the_template_is_a_policy_that_accepts_isolated_alone(tmp_path):
     assert all(sentence in text for sentence in PRIVACY.values())
 
 
-@pytest.mark.parametrize(("rows", "stated"), [(1, 1), (97, 97), (735, 730), (48_842, 48_000), (1_000_001, 1_000_000)])
+@pytest.mark.parametrize(("rows", "stated"), [(1, 1), (9, 1), (97, 90), (735, 730), (48_842, 48_000)])
 def test_a_draft_does_not_tell_the_exact_number_of_rows(rows, stated):
     """Two tables that differ by one row nearly always have the same draft."""
     assert rounded(rows) == stated

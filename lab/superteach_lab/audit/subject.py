@@ -150,7 +150,7 @@ class TappedThreads(Threads):
         With a `memory` all owners but the one under attack choose once for the same share.
         """
         super().__init__(subject.teachers(door.teacher), threads=1)
-        self.door, self.choose, self.memory, self.place = door, choose, memory, subject.place
+        self.door, self.works, self.memory, self.place = door, choose, memory, subject.place
         self.declared = subject.declared or self.declared
         self.replies: list[Reply] = []
 
@@ -161,7 +161,7 @@ class TappedThreads(Threads):
 
     def gather(self, query: Query[object], number: int) -> list[Array]:
         """Ask, unless only an acknowledgement would come back and nobody wants to know what was chosen."""
-        if query.silent and not self.choose:
+        if query.silent and not self.works:
             return [np.zeros(0)] * len(self._teachers)
         return super().gather(query, number)
 

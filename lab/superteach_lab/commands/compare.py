@@ -110,7 +110,7 @@ def compare(
     """Read the options, run the bench, show it."""
     from superteach.cli import screen
     from superteach.cli.goal import positive_unsaid
-    from superteach.lesson import versions
+    from superteach.packages import versions
     from superteach_lab.compare import bench
     from superteach_lab.compare.child import check_seconds
     from superteach_lab.compare.sources import Files

@@ -153,7 +153,7 @@ Contestants that do not see the goal choose once for each size, and are scored o
 _WIDE = """
 ## Wide pools
 
-Synthetic, with many columns; the pools of `benchmarks/cases.py`, from the command above.
+Synthetic, with many columns; the pools of `benchmarks/oracle/pools.py`, from the command above.
 """
 
 _READING = """

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from superteach.lesson import versions
 from superteach.losses import Logistic, Loss, Squared
+from superteach.packages import versions
 from superteach.types import Array
 from superteach_lab import markdown, minlp
 from superteach_lab.experiments import exhaustive

@@ -72,7 +72,7 @@ class MovedFit:
 
 @dataclass(frozen=True)
 class Wide:
-    """Four Gaussian clusters in many columns, as benchmarks/cases.py has them; every seed is another pool."""
+    """Four Gaussian clusters in many columns, as benchmarks/oracle/pools.py has them; every seed is another pool."""
 
     features: int
     rows: int

@@ -9,7 +9,7 @@ from typing import Any
 
 from superteach.exceptions import SettingError
 from superteach.io.atomic import write_text
-from superteach.lesson import versions
+from superteach.packages import versions
 from superteach_lab.commands.progress import Watch
 from superteach_lab.paper import curves, table_findings, theorem, writing
 from superteach_lab.paper import workers as workplace

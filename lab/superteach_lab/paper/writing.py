@@ -9,7 +9,8 @@ from pathlib import Path
 
 from superteach.exceptions import MissingExtra
 from superteach.io.atomic import write_text
-from superteach.lesson import to_json, versions
+from superteach.lesson import to_json
+from superteach.packages import versions
 from superteach.report.plots import save
 from superteach_lab.markdown import table
 from superteach_lab.paper.plan import DrawFigure, Findings, Scale, Target

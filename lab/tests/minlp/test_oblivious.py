@@ -75,18 +75,6 @@ def test_one_teacher_with_a_solver_is_central(kind):
     assert alone.lesson_.risk == pytest.approx(found.risk, rel=1e-6)
 
 
-def test_alone_is_worse_than_together():
-    """Each teacher comes close to the goal, so the union does: far below random rows, well above match."""
-    X, y, owner = make_classification_pool(2000, 4, 4, random_state=6)
-    risks = {
-        method: st.SuperTeacher(LogisticRegression(), GOAL, budget=80, method=method)
-        .fit(X, y, groups=owner)
-        .lesson_.risk
-        for method in ("random", "oblivious", "match")
-    }
-    assert risks["match"] < risks["oblivious"] < 0.2 * risks["random"]
-
-
 @pytest.mark.parametrize(("method", "size"), [("oblivious", 23), ("oblivious-minlp", 8)])
 def test_as_many_rows_as_asked_evenly_and_again(method, size):
     """Distinct rows, the asked number, shares that differ by one at most; the same seed gives the same rows."""

@@ -133,8 +133,9 @@ _ABOUT_TEACH = (
 )
 _ABOUT_CHECK = (
     "Verify a lesson without trusting what made it.\n\n"
-    "scikit-learn alone fits the chosen rows, and must find the stated model; an independent checker looks at every proof. "
-    "Writes a page (check.html in the folder). Exit status 0: all that was checked holds; 1: something does not."
+    "scikit-learn alone fits the chosen rows and all rows, every figure is computed again, and an independent checker looks "
+    "at the proof; what is not checked is named. Writes a page (check.html in the folder). Exit status 0: all that was "
+    "checked holds; 1: something fails."
 )
 
 _ABOUT_REPORT = (
@@ -242,7 +243,8 @@ def check(
     rows: Annotated[
         list[Path] | None,
         typer.Option(
-            help="File of the pool; may be repeated (default: those that the lesson names).", show_default=False
+            help="Table of the lesson, or its goal's file; may be repeated (default: those it names).",
+            show_default=False,
         ),
     ] = None,
     page: Annotated[Path | None, typer.Option(help="File for the page.", show_default=False)] = None,

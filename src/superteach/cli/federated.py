@@ -15,7 +15,7 @@ import numpy as np
 
 from superteach.cli import screen
 from superteach.cli.folder import new_folder, page_of_stored
-from superteach.cli.goal import FROM_DATA, check_goal_name, is_file, load_goal, make_goal, positive_unsaid
+from superteach.cli.goal import FROM_DATA, called, check_goal_name, is_file, load_goal, make_goal, positive_unsaid
 from superteach.cli.lines import warn
 from superteach.cli.request import Request, listed_in
 from superteach.coordinator import named, shares
@@ -27,7 +27,7 @@ from superteach.federated.coordinator import Coordinator, LessonRecord, Terms, a
 from superteach.federated.documents import Document
 from superteach.federated.engine import SOON, DocumentEngine, Unanswered
 from superteach.goals import check_goal
-from superteach.goals.base import positive_label
+from superteach.goals.base import Named, in_words, positive_label
 from superteach.io.frames import PositiveLabel
 from superteach.learner import Learner
 from superteach.lesson import Lesson, Taught, to_json, write_lesson
@@ -103,7 +103,7 @@ def finish(
     settings = request.check_settings(rounding="alone", privacy="isolated")
     student = _student(request)
     wanted = _goal(request, lesson.request, terms, student, settings)
-    size, price = 0, None
+    said, size, price = in_words(called(wanted, request.goal, lesson.request["goal_file"])), 0, None
     if settings.privacy != "none":
         wanted = shares.public_goal(wanted, student, len(terms.columns), settings.privacy, terms.classes)
         size = shares.check(settings, student, tuple(seat["rows"] for seat in terms.roster), len(wanted))
@@ -114,7 +114,9 @@ def finish(
         engine = DocumentEngine(box, lesson, terms, student.as_dict(), about, VERSION, wait, warn)
         federation = Federation(engine, watch)
         try:
-            result = teach(federation, student, wanted, settings, classes=terms.classes, columns=terms.columns)
+            result = teach(
+                federation, student, Named(wanted, said), settings, classes=terms.classes, columns=terms.columns
+            )
             rows = lesson.asked_rows() or _counted(engine, result)
         except Unanswered as error:
             if not request.no_wait and wait > 0.0:

@@ -79,9 +79,10 @@ def _check_contents(out: Path, place: Path, overwrite: bool) -> None:
 @contextmanager
 def claim(out: Path, place: Path) -> Iterator[None]:
     """Keep a folder for one command at a time: of two that write it, one result would be lost."""
-    locks = Path(tempfile.gettempdir()) / f"superteach-{os.getuid() if hasattr(os, 'getuid') else ''}"
-    locks.mkdir(mode=0o700, exist_ok=True)
-    handle, other = hold(locks / hashlib.sha256(str(place).encode(errors="surrogateescape")).hexdigest()[:32])
+    made = [parent for parent in place.parents if not parent.exists()]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    lock = place.with_name(f".superteach-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:16]}.lock")
+    handle, other = hold(lock)
     if handle < 0:
         raise SettingError(
             f"--out {str(out)!r} is being written by another command (process {other}); name another folder"
@@ -89,7 +90,11 @@ def claim(out: Path, place: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        lock.unlink(missing_ok=True)
         os.close(handle)
+        for parent in made:
+            with suppress(OSError):  # it holds the result
+                parent.rmdir()
 
 
 @contextmanager
@@ -146,7 +151,8 @@ def write_chosen(folder: Path, taught: Taught, pool: Pool, encoding: str = "utf-
         lines = "".join(f"{row}\n" for row in rows.tolist())
         (folder / "chosen" / name).write_text("row\n" + lines, encoding="utf-8", newline="\n")
         entry = {"teacher": teacher, "file": str(source), "chosen": f"chosen/{name}"}
-        stored.append({**entry, "rows": len(rows), "held": len(numbers)})
+        # A private lesson counts no rows: one more or less would show.
+        stored.append(entry | ({"rows": len(rows), "held": len(numbers)} if taught.lesson.delivered else {}))
     return {"files": stored, "encoding": encoding}
 
 

@@ -84,6 +84,17 @@ def make_goal(
     return read_goal(text, columns, intercept, classes)
 
 
+def called(goal: object, text: str, stored: object) -> object:
+    """Name the file of a goal that a file held, and the learner that the file says it is a model of."""
+    from superteach.goals.base import Named
+
+    if not is_file(text):
+        return goal
+    learner = stored.get("learner") if isinstance(stored, dict) else None
+    kind = learner.get("name") if isinstance(learner, dict) else None
+    return Named(goal, f"model of {text} ({kind})" if isinstance(kind, str) else f"coefficients of {text}")
+
+
 def check_goal_file(path: str | Path) -> Path:
     """Refuse, before any row is read, what can be no goal file."""
     place, others = Path(path), f"{', '.join(NAMES[:-1])} or {NAMES[-1]}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import fmean
 
 from rich import box
 from rich.console import Console
@@ -26,7 +26,7 @@ from superteach.cli.lines import say as say
 from superteach.exceptions import counted
 from superteach.lesson import Entry, Lesson
 from superteach.privacy import PRIVACY
-from superteach.report.words import STAGES, decimals, percent_of, size_text
+from superteach.report.words import STAGES, decimals, percent_of, random_rows, size_text
 from superteach.types import Label
 
 Watch = Callable[[Entry], None]
@@ -89,7 +89,7 @@ def activity(first: str) -> Iterator[Callable[[str], None]]:
 
 
 def compare(lessons: dict[str, Lesson]) -> None:
-    """Show lessons in a table, one line for each."""
+    """Show lessons in a table, one line for each, and the means of as many random rows below those that have them."""
     table = _table()
     table.padding = (0, 0 if sys.stdout.isatty() else 2, 0, 0)  # a terminal of eighty columns is enough
     table.add_column("", no_wrap=True)
@@ -107,19 +107,24 @@ def compare(lessons: dict[str, Lesson]) -> None:
             size_text(lesson.bytes),
             f"{lesson.seconds:.2f}",
         )
+        if (drawn := lesson.random_rows) is not None and drawn.risk:
+            means = f"{fmean(drawn.agreement):.4f}", f"{fmean(drawn.risk):.4g}"
+            table.add_row("random, same size", f"{lesson.size:,}", percent(lesson.fraction), *means, "", "", "")
     _print(table)
 
 
 def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     """Show the figures of one lesson."""
-    rows = [("rows chosen", f"{lesson.size:,}", f"of {lesson.pool_rows:,}, {percent(lesson.fraction)}")]
+    what = "rows chosen" if lesson.delivered else "rows asked for"
+    rows = [(what, f"{lesson.size:,}", f"of {lesson.pool_rows:,}, {percent(lesson.fraction)}")]
     if lesson.delivered:
         write, what = (
             (percent_of, "of predictions are the goal's") if lesson.classifies else (decimals, "r² with the goal")
         )
         rows.append(("agreement", write(lesson.agreement), what))
-        others = (("  all rows", lesson.pool_agreement), ("  random rows", lesson.random_agreement))
-        rows += [(name, write(share), "") for name, share in others if math.isfinite(share)]
+        rows.append(("  all rows", write(lesson.pool_agreement), ""))
+        if lesson.random_rows is not None:
+            rows.append(("  random rows", *random_rows(lesson)))
         rows.append(("risk", f"{lesson.risk:.6g}", f"distance of coefficients; all rows: {lesson.pool_risk:.6g}"))
     if lesson.positive is not None:
         rows.append(positive_fact(lesson.positive))
@@ -130,7 +135,14 @@ def result(lesson: Lesson, rows_of: Sequence[int]) -> None:
     sent = f"{size_text(lesson.bytes)} between {counted(len(rows_of), 'teachers')} and coordinator"
     sent += f", and {counted(before, 'rounds')} before the lesson began anew" if before else ""
     rows.append(("privacy", lesson.privacy, PRIVACY[lesson.privacy]))
-    facts([*rows, ("rounds", f"{lesson.rounds:,}", sent), ("seconds", f"{lesson.seconds:.2f}", "")])
+    rows.append(("rounds", f"{lesson.rounds:,}", sent))
+    if lesson.delivered:
+        rows.append(("seconds", f"{lesson.seconds:.2f}", ""))
+    facts(rows)
+    if lesson.goal_in_words:
+        say(f"Goal: {lesson.goal_in_words}.")
+    if not lesson.delivered:
+        return
     spread = [f"{name}: {count:,}" for name, count in zip(lesson.teachers, rows_of, strict=True)]
     shown = ", ".join(spread[:8]) + (f", … ({len(spread)} teachers)" if len(spread) > 8 else "")
     say(f"Rows by teacher: {shown}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from pyarrow import parquet
 
 from superteach.cli import screen
 from superteach.cli.folder import new_folder, page_of_stored, write_chosen, write_large
-from superteach.cli.goal import check_goal_name, find_positive, make_goal, positive_unsaid
+from superteach.cli.goal import called, check_goal_name, find_positive, is_file, load_goal, make_goal, positive_unsaid
 from superteach.cli.request import Request, listed_in
 from superteach.coordinator import named
 from superteach.coordinator.federation import Federation
@@ -24,19 +25,20 @@ from superteach.coordinator.teach import teach
 from superteach.engines.checkpoint import ANEW, Journal
 from superteach.engines.threads import Threads
 from superteach.exceptions import DataError, SettingError, counted
-from superteach.goals import CheckedGoal, Goal, MaxAUC, PerturbedFit, Without, check_goal
+from superteach.goals import CheckedGoal, MaxAUC, PerturbedFit, Without, check_goal
 from superteach.io.formats.parquet import is_parquet
 from superteach.io.frames import PositiveLabel
 from superteach.io.tables import read_pool
 from superteach.io.validation import Part, make_teachers
 from superteach.learner import Learner
-from superteach.lesson import Entry, Taught, to_json, versions, write_lesson, write_measured
+from superteach.lesson import Entry, Taught, to_json, write_lesson, write_measured
 from superteach.local import LocalTeachers, refuse_private
+from superteach.packages import versions
 from superteach.privacy import PRIVACY
 from superteach.report.words import exposure, size_text
 from superteach.settings import Budget, Settings
 from superteach.teacher.large import LargePool, ParquetTable, is_large, parquet_files
-from superteach.types import Array, Json, Label, Raw
+from superteach.types import Json, Label, Raw
 
 if TYPE_CHECKING:
     from superteach.spark import TaughtTable
@@ -56,8 +58,8 @@ def run(request: Request, place: Path) -> None:
     features = listed_in(request.features)
     numeric = not student.loss.classifies
 
-    def goal_of(columns: Sequence[str], classes: Raw | None) -> Array | Goal:
-        return make_goal(
+    def goal_of(columns: Sequence[str], classes: Raw | None) -> object:
+        made = make_goal(
             request.goal,
             request.goal_seed,
             columns,
@@ -67,11 +69,14 @@ def run(request: Request, place: Path) -> None:
             classes,
             request.encoding,
         )
+        return called(made, request.goal, load_goal(request.goal) if is_file(request.goal) else None)
 
     def write(taught: Taught, columns: Sequence[str], rows: Callable[[Path], Json]) -> Json:
         described = named.learner_settings(request.learner, request.C, request.alpha, request.intercept)
         with new_folder(place) as folder:
-            stored = write_lesson(folder, taught, columns, str(request.target), described, rows(folder))
+            asked = {name: getattr(request, name) for name in ("goal", "goal_seed", "owner", "costs")}
+            more = {"asked": {name: value for name, value in asked.items() if value}, **rows(folder)}
+            stored = write_lesson(folder, taught, columns, str(request.target), described, more)
             page_of_stored(stored, taught.lesson).write(folder / "report.html")
             if request.measured and taught.measured is not None:
                 write_measured(folder, taught.measured, columns)
@@ -140,7 +145,7 @@ def run(request: Request, place: Path) -> None:
             teachers = LocalTeachers(large, large.columns, student)
             goal = goal_of(large.columns, teachers.classes)
             with lesson_journal(request, settings, large, student, place) as journal:
-                taught = teachers.teach(goal, settings, watch, journal)
+                taught = compared(teachers, teachers.teach(goal, settings, watch, journal), watch)
                 stored = write(taught, large.columns, partial(write_large, taught=taught, pool=large))
         kind, size = table.kind.__name__, size_text(large.store.size)
         copied = f"Rows stayed on disk; their copy ({size}, {kind}) in {large.store.folder} is removed."
@@ -153,12 +158,22 @@ def run(request: Request, place: Path) -> None:
         teachers = LocalTeachers(pool.parts, pool.columns, student, positive=positive)
         if not request.dry_run:
             taught = teachers.teach(goal_of(pool.columns, teachers.classes), settings, watch, measure=request.measured)
+            taught = compared(teachers, taught, watch)
     if request.dry_run:
         names = [part.name for part in pool.parts]
         dry_run(names, pool.columns, sum(part.count for part in pool.parts), teachers.classes)
         return
     chosen = partial(write_chosen, taught=taught, pool=pool, encoding=request.encoding)
     show(write(taught, pool.columns, chosen), taught)
+
+
+def compared(teachers: LocalTeachers, taught: Taught, watch: Callable[[Entry], None] | None) -> Taught:
+    """Set the lesson beside random rows; not in private modes, where a draw would leave its owner."""
+    if taught.lesson.privacy != "none":
+        return taught
+    return replace(
+        taught, lesson=replace(taught.lesson, random_rows=teachers.compare_with_random(taught.lesson, watch=watch))
+    )
 
 
 def find_table(request: Request, features: list[str] | None, numeric: bool) -> ParquetTable | None:
@@ -302,7 +317,9 @@ def rehearse(
         goal = np.random.default_rng(1).standard_normal(columns + (learner.intercept != "none"))
         goal /= np.linalg.norm(goal)
     scaled = replace(settings, budget=_scaled(settings.budget, invented / held))
+    started = time.perf_counter()
     lesson = teach(_federation(teachers, columns, invented, learner), learner, goal, scaled)
+    seconds = time.perf_counter() - started
     clock = "where a round takes 0.1; starting the teachers' processes comes on top"
     groups: dict[str, list[Entry]] = {}
     for entry in lesson.ledger:
@@ -316,7 +333,7 @@ def rehearse(
         "searches": lesson.words.exact and settings.privacy == "none",
         "rounds": lesson.rounds,
         "bytes": lesson.bytes,
-        "seconds": lesson.seconds * held / invented + round_seconds * lesson.rounds,
+        "seconds": seconds * held / invented + round_seconds * lesson.rounds,
         "clock": clock if round_seconds else "on this machine",
         "leaves": [
             {

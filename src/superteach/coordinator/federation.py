@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -72,6 +73,8 @@ class Federation:
         self._posted: dict[int, tuple[int, Query[Offers]]] = {}
         self._under_way: Query[object] | None = None
         self.stage = "start"
+        self.timed = True
+        """Whether rounds say how long they took: that depends on rows."""
         self.names = engine.names
         """The teachers' names."""
         self.teachers = len(engine.names)
@@ -185,7 +188,7 @@ class Federation:
         """Write a round into the ledger, and tell whoever watches."""
         entry = self._entry(query, number, time.perf_counter() - started, teacher, numbers)
         self._ledger.append(entry)
-        _LOG.debug("round %d, %s: %s, %.3f s", entry.number, entry.stage, entry.query, entry.seconds)
+        _LOG.debug("round %d, %s: %s", entry.number, entry.stage, entry.query)
         if self._watch is not None:
             self._watch(entry)
 
@@ -196,4 +199,5 @@ class Federation:
         if numbers is None:
             numbers = 0 if query.varies else replies * query.reply_length
         bytes_out, bytes_in = replies * query.nbytes, 8 * numbers
+        seconds = seconds if self.timed else math.nan
         return Entry(number, self.stage, query.name, bytes_out, bytes_in, seconds, teacher=teacher)

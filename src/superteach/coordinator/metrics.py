@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,7 +29,6 @@ class Likeness(NamedTuple):
     """Root mean square of the goal's own predictions around their mean."""
 
 
-UNKNOWN = Likeness(math.nan, math.nan, math.nan)
 CANCELS = 1e-6
 """Part of the goal's squared predictions below which their spread around the mean is summed anew, around the mean."""
 

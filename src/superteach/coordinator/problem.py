@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
 from superteach.coordinator import metrics
 from superteach.coordinator.federation import Federation, RowSums
 from superteach.exceptions import DataError, listed
-from superteach.learner import GRADIENT_TOLERANCE, Learner, fit
+from superteach.learner import Learner, fit
 from superteach.losses.scalar import Logistic, Poisson, Squared, SquaredHinge
 from superteach.optim import LBFGS, Newton
 from superteach.optim.lbfgs import Curved
@@ -41,8 +40,6 @@ DEPENDENT = 1e-11
 """Share of the largest eigenvalue of X'X, with columns of unit length, below which least squares is not determined."""
 CANCELLED = 1e-10
 """Share of a column's mean square below which its variance, taken from the same sum, is lost to rounding."""
-ROUGHLY = 0.1
-"""Tolerance of fits that a lesson is only compared with."""
 STILL = 1e-7
 """Share of the length of predictions by which a goal may move them where it is moved along directions that no row sees."""
 EVENLY_CURVED = (Logistic, Squared, SquaredHinge, Poisson)
@@ -222,14 +219,14 @@ class FederatedProblem:
         gradient = metric_of(sums.curvature + np.diag(penalty.diagonal)) @ (sums.gradient + penalty.gradient(point))
         return float(gradient @ gradient)
 
-    def refuses(self, kept: Size, rows: Literal["chosen", "random"] = "chosen") -> str | None:
-        """Say why no model belongs to the chosen (or random) rows; None: one does."""
+    def refuses(self, kept: Size) -> str | None:
+        """Say why no model belongs to the chosen rows; None: one does."""
         learner = self.learner
         if learner.outputs > 1 and learner.loss.classifies:
-            missing = self.federation.sum(Census(rows, learner.outputs)).classes.count(0)
+            missing = self.federation.sum(Census("chosen", learner.outputs)).classes.count(0)
             if missing:
                 return f"{kept.rows} sample(s) have no row of {missing} of the {learner.outputs} classes"
-        if not learner.ridge and (dependent := self.dependent(rows)):
+        if not learner.ridge and (dependent := self.dependent("chosen")):
             return f"{kept.rows} sample(s) leave the model undetermined (columns {listed(dependent)})"
         return learner.refuses(kept.rows, kept.positive)
 
@@ -254,16 +251,13 @@ class FederatedProblem:
         """Fit the learner on rows weighted by their inclusion probabilities."""
         return self._fit(size, "likely", start)
 
-    def fit_random(self, size: int) -> Array:
-        """Fit the learner on the rows that were drawn at random, as exactly as a comparison needs."""
-        return self._fit(size, "random", self.fit_pool(), ROUGHLY)
-
-    def _fit(self, count: int, rows: RowSet, start: Array, tolerance: float = GRADIENT_TOLERANCE) -> Array:
+    def _fit(self, count: int, rows: RowSet, start: Array) -> Array:
         bends = self.bends * (count / self.rows) if self.wide else None
         apart = isinstance(self.solver, Curved) and self.solver.apart
         whole = rows == "all" and not apart
         sums = self.losses if whole else self.federation.over("loss", rows, self.learner.outputs if apart else 1)
-        return fit(sums, self.learner, count, self.solver, start, self.row_square, bends, tolerance).model
+        scaled = self.scaling.scale is not None
+        return fit(sums, self.learner, count, self.solver, start, self.row_square, bends, scaled).model
 
 
 def setup(federation: Federation, learner: Learner, solver: object, standardize: bool) -> FederatedProblem:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -26,9 +25,10 @@ from superteach.goals import (
     check_vector,
     unsolved,
 )
+from superteach.goals.base import in_words
 from superteach.learner import Learner
-from superteach.lesson import Lesson
-from superteach.protocol.queries import Census, Recall, Sample, Size
+from superteach.lesson import TAUGHT, Lesson
+from superteach.protocol.queries import Census, Recall
 from superteach.settings import Settings, SettingsDict
 from superteach.types import Array
 
@@ -81,20 +81,19 @@ def teach(
     teach_in_mode = _with_sums if settings.privacy == "none" else _by_shares
     try:
         lesson = teach_in_mode(federation, student, wanted, settings, started).named(columns, classes)
+        lesson = replace(lesson, goal_in_words=in_words(goal))
     except np.linalg.LinAlgError as error:
         raise TeachingError(
-            f"sums over rows cannot be solved for a model ({error}); very large or badly scaled columns are the usual "
-            "cause, try ",
-            Setting("standardize", True),
+            f"sums over rows cannot be solved for a model ({error}); very large or badly scaled columns are the usual cause",
+            *(() if settings.standardize else (", try ", Setting("standardize", True))),
         ) from error
     if settings.privacy == "none":
         lesson = lesson.with_model(learner, classes)
     _LOG.info(
-        "%d of %d rows, %d rounds, %.2f s: %s",
+        "%d of %d rows, %d rounds: %s",
         lesson.size,
         lesson.pool_rows,
         lesson.rounds,
-        lesson.seconds,
         lesson.verdict,
     )
     return lesson
@@ -143,11 +142,12 @@ def _with_sums(
         outcome = replace(outcome, certificate=certificate, lower_bound=max(outcome.lower_bound, proof.apart))
 
     federation.stage = "metrics"
-    agreement, everything, by_chance = measure(problem, inside_goal, walk.model, walk.point.size, settings.random_state)
-    if method.words.exact and by_chance.distance < agreement.distance and settings.measure == "predictions":
-        nearer = _drawn_instead(problem, walk, raw_goal, settings)
-        if nearer is not None:
-            walk = nearer
+    agreement, everything = measure(problem, inside_goal, walk.model)
+    nearer = everything.distance < agreement.distance and agreement.distance > TAUGHT * agreement.spread
+    if nearer and method.words.exact and settings.measure == "predictions":
+        drawn = _drawn_instead(problem, walk, raw_goal, settings)
+        if drawn is not None:
+            walk = drawn
             agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
             reason = "no search came nearer than as many random rows, which are the lesson"
             outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0), optimal=False)
@@ -163,8 +163,6 @@ def _with_sums(
         pool_risk=metrics.risk(problem.scaling.raw(pool), raw_goal),
         pool_agreement=everything.agreement,
         pool_distance=everything.distance,
-        random_agreement=by_chance.agreement,
-        random_distance=by_chance.distance,
         unseen_directions=unseen,
         goal_shift=metrics.risk(raw_goal, given) if unseen else 0.0,
         objective=outcome.objective,
@@ -186,20 +184,11 @@ def _as_learned(problem: FederatedProblem, raw_goal: Array) -> tuple[Array, int]
     return problem.scaling.raw(moved), problem.null_space.shape[1]
 
 
-def measure(
-    problem: FederatedProblem, goal: Array, model: Array, size: int, seed: int
-) -> tuple[metrics.Likeness, metrics.Likeness, metrics.Likeness]:
-    """Compare a lesson's model, the model of all rows, and that of about `size` random rows with the goal."""
-    federation, learner = problem.federation, problem.learner
-    federation.stage = "random rows"
-    models = [model, problem.fit_pool()]
-    kept: Size = federation.sum(Sample(size / problem.rows, seed))
-    if not problem.refuses(kept, "random"):
-        with suppress(NotConverged, np.linalg.LinAlgError):  # a fit on so few rows; nothing depends on it
-            models.append(problem.fit_random(kept.rows))
-    federation.stage = "metrics"
-    found = metrics.compare(federation, models, goal, learner.loss.classifies, learner.outputs)
-    return found[0], found[1], found[2] if len(found) > 2 else metrics.UNKNOWN
+def measure(problem: FederatedProblem, goal: Array, model: Array) -> list[metrics.Likeness]:
+    """Compare a lesson's model and the model of all rows with the goal."""
+    models, learner = [model, problem.fit_pool()], problem.learner
+    problem.federation.stage = "metrics"
+    return metrics.compare(problem.federation, models, goal, learner.loss.classifies, learner.outputs)
 
 
 def _drawn_instead(problem: FederatedProblem, walk: path.Walk, raw_goal: Array, settings: Settings) -> path.Walk | None:
@@ -221,12 +210,12 @@ def _by_shares(
     federation: Federation, student: Learner, wanted: Array | Goal, settings: Settings, started: float
 ) -> Lesson:
     """Teach in a mode in which every teacher meets its share alone: no model is fitted here, and nothing is measured."""
-    declared = federation.check_gathers(settings.privacy).declared
+    declared, federation.timed = federation.check_gathers(settings.privacy).declared, False
     goal = shares.public_goal(wanted, student, federation.features, settings.privacy, federation.classes)
     size = shares.check(settings, student, declared, len(goal))
     outcome = shares.teach_shares(federation, student, goal, settings, size)
     lesson = _unmeasured(federation, student, student.shaped(goal), size, sum(declared), outcome, settings, started)
-    return replace(lesson, guarantee=shares.mode_of(settings).guarantee())
+    return replace(lesson, seconds=np.nan, guarantee=shares.mode_of(settings).guarantee())
 
 
 def _unmeasured(

@@ -47,7 +47,7 @@ class Gathering(Engine, Protocol):
 
     @property
     def declared(self) -> tuple[int, ...]:
-        """How many rows each teacher says that it has."""
+        """How many rows each teacher says that it has: not the exact number, which tells of single rows."""
 
     @property
     def most(self) -> tuple[float, ...]:

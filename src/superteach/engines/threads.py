@@ -6,18 +6,19 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from superteach.engines.base import add_up
 from superteach.exceptions import DataError, SettingError, TeachingError, listed
 from superteach.privacy.accounting import Mode
 from superteach.privacy.guard import Guard
+from superteach.privacy.shares import rounded
 from superteach.protocol.messages import Answers, Sealed, Turn
 from superteach.protocol.queries import EVERYTHING, Query
-from superteach.types import Array
+from superteach.types import Array, Positions
 
 _SMALL = 1 << 19
 """Numbers of all teachers below which threads wait for each other longer than they work."""
@@ -28,7 +29,7 @@ class Threads:
 
     A thread serves whole teachers, and the linear algebra library gets the cores that are left over:
     K ≥ cores teachers run on one thread each with a single-threaded library, one teacher alone lets the
-    library use all cores.
+    library use all cores that it was given.
     """
 
     def __init__(self, teachers: Sequence[Answers], threads: int | None = None) -> None:
@@ -47,19 +48,19 @@ class Threads:
         self._states = [teacher.start() for teacher in self._teachers]
         self.names = tuple(teacher.name for teacher in self._teachers)
         self.features = widths[0]
-        self.declared = tuple(int(teacher.rows.count) for teacher in self._teachers)
-        small = sum(self.declared) * self.features < _SMALL
+        counts = [int(teacher.rows.count) for teacher in self._teachers]
+        self.declared = tuple(map(rounded, counts))
+        small = sum(counts) * self.features < _SMALL
         cores = threads or (1 if small else _cores())
         self._workers = min(cores, len(self._teachers))
-        self._library_threads = max(1, cores // self._workers)
-        self._shares = shares_of(self.declared, self._workers)
+        self._controller = ThreadpoolController()
+        # Never more than the library has now: whoever gave it fewer has other work for the cores.
+        most = min((library["num_threads"] for library in self._controller.info()), default=1)
+        self._library_threads = max(1, min(cores // self._workers, most))
+        self._shares = shares_of(counts, self._workers)
         self._pool: ThreadPoolExecutor | None = None
         self.most = (1.0,) * len(self._teachers)
         self._posts: deque[tuple[int, Query[object], int]] = deque()
-
-    @cached_property
-    def _controller(self) -> ThreadpoolController:
-        return ThreadpoolController()
 
     def keep(self, mode: Mode) -> None:
         """Put every teacher behind a guard of this privacy mode."""
@@ -71,6 +72,14 @@ class Threads:
     def states(self) -> tuple[Any, ...]:
         """Return every teacher's own state, for the caller who owns all of them."""
         return tuple(self._states)
+
+    def choose(self, rows: Positions) -> None:
+        """Choose rows, numbered over all teachers and ascending, for the caller who owns all of them."""
+        ends = np.cumsum(self.declared)
+        parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
+        for place, (teacher, own) in enumerate(zip(self._teachers, parts, strict=True)):
+            first = ends[place] - self.declared[place]
+            self._states[place] = teacher.choosing(self._states[place], own - first)
 
     def sum(self, query: Query[object], number: int) -> Array:
         """Ask every teacher and add up the replies in roster order."""

@@ -26,7 +26,7 @@ from superteach.exceptions import DataError, QueryRefused, SettingError, listed
 from superteach.federated.box import MEMBER, Box, file_name, open_box
 from superteach.federated.documents import KEY, MOST_BYTES, NAME, Document, own_key, public_of, read, read_own, sign
 from superteach.io.atomic import write_durably, write_text
-from superteach.io.frames import PositiveLabel
+from superteach.io.frames import PositiveLabel, refuse_mixed
 from superteach.learner import Learner
 from superteach.packages import VERSION, version_mismatch
 from superteach.protocol.wire import query_from_json
@@ -332,6 +332,7 @@ def _columns(said: dict[str, Json], features: Sequence[str] | None) -> tuple[tup
 
 def _classes(said: dict[str, Json]) -> Raw:
     """Return the two label values over all sites, sorted as scikit-learn sorts them."""
+    refuse_mixed({f"site {name}": theirs["labels"] or () for name, theirs in said.items()})
     values = np.unique(np.array([label for theirs in said.values() for label in theirs["labels"] or ()]))
     if len(values) != 2:
         held = "; ".join(f"{name} has {theirs['labels']}" for name, theirs in said.items())

@@ -249,8 +249,7 @@ class Runner:
             )
         if odd := sorted(set(body["columns"]) - set(declared.columns)):
             raise QueryRefused(f"its policy declares no column {odd[0][:60]!r}")
-        labels = sorted(map(str, declared.labels or ()))
-        if learner.loss.classifies and sorted(map(str, body["classes"] or ())) != labels:
+        if learner.loss.classifies and set(body["classes"] or ()) != set(declared.labels or ()):
             raise QueryRefused(f"its policy declares other labels than {body['classes']!r:.80}")
         if not learner.loss.classifies and any(isinstance(label, str) for label in declared.labels or ()):
             raise QueryRefused("its policy declares labels that are texts, and the learner predicts numbers")

@@ -2,7 +2,8 @@
 
 A goal is a vector (intercept last where the learner fits one), a fitted scikit-learn model, or any object
 with a method `vector(problem)` that returns such a vector in raw units. A problem can fit the learner
-on all teachers' rows (`problem.fit_pool()`, scaled columns) and convert (`problem.scaling`).
+on all teachers' rows (`problem.fit_pool()`, scaled columns) and convert (`problem.scaling`). Reports and the screen call a
+goal by its `in_words`, where it has them.
 """
 
 from superteach.coordinator.problem import FederatedProblem

@@ -65,6 +65,11 @@ class MaxAUC:
         if not (is_number(self.ridge) and 0.0 <= self.ridge <= MOST):
             raise SettingError(f"MaxAUC takes a ridge that is a number of at least 0, got {self.ridge!r}")
 
+    @property
+    def in_words(self) -> str:
+        """What reports call it."""
+        return "largest AUC" + (f", ridge {self.ridge:g}" if self.ridge else "")
+
     def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Refuse learners without classes, and rows too wide for a matrix over pairs of columns."""
         if not learner.loss.classifies:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
@@ -65,6 +66,27 @@ class ProvableGoal(MovableGoal, Protocol):
         """Say how far the proof `direction` for `goal` (raw units) and lessons of `size` rows holds in the set."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Named:
+    """A goal as it is taught, with the words of what it was made from: a file, or a goal in the table's own columns."""
+
+    goal: object
+    in_words: str
+
+
+def in_words(goal: object) -> str:
+    """Say what a goal is, as reports call it: without sex, fit on other.csv, coefficients given."""
+    if isinstance(said := getattr(goal, "in_words", None), str):
+        return said
+    if isinstance(goal, Goal):
+        return f"a goal of class {type(goal).__name__}"
+    last = getattr(goal, "estimator", goal)  # of a FrozenEstimator
+    last = last.steps[-1][1] if hasattr(last, "steps") else last
+    if hasattr(last, "predict") or hasattr(last, "coef_"):
+        return f"model given ({type(last).__name__})"
+    return "coefficients given" + " by column" * (_named(goal) is not None)
+
+
 class OptionSource(NamedTuple):
     """What a goal named on the command line may be made from, beside the text behind its name."""
 
@@ -85,6 +107,7 @@ def check_goal(
     `columns` are the rows' names: a goal by names is put in their order.
     """
     columns = range(features) if columns is None else columns
+    goal = goal.goal if isinstance(goal, Named) else goal
     if goal is None:
         raise GoalError(
             "no goal is given: pass goal= a vector, a dict by column name, a fitted scikit-learn model, or "
@@ -95,6 +118,7 @@ def check_goal(
     if isinstance(goal, Goal):
         return goal
     if hasattr(goal, "predict") or hasattr(goal, "coef_"):
+        refuse_other_kind(goal, learner)
         return check_vector(_from_model(goal, learner, classes, columns), features, learner)
     if hasattr(goal, "columns") and hasattr(goal, "shape"):
         raise GoalError(f"the goal is a {type(goal).__name__}: give one row of it as a dict or a Series by column name")
@@ -107,6 +131,28 @@ def check_goal(
         )
     intercept = learner.intercept != "none"
     return check_vector(goal if named is None else _by_name(named, columns, intercept), features, learner)
+
+
+def refuse_other_kind(goal: Foreign, learner: Learner) -> None:
+    """Refuse a fitted regression as the goal of a classifier, which decides at a score of 0, and the reverse."""
+    tags = None if isinstance(goal, type) else getattr(goal, "__sklearn_tags__", None)
+    kind = getattr(goal, "_estimator_type", None) if tags is None else tags().estimator_type
+    if kind == ("regressor" if learner.loss.classifies else "classifier"):
+        raise GoalError(_other_kind(f"the goal {type(goal).__name__}", learner.loss.classifies))
+
+
+def _other_kind(goal: str, classifies: bool) -> str:
+    """Say what is wrong with a goal of the other kind, and what to do."""
+    if not classifies:
+        return (
+            f"{goal} is a classifier, and the learner predicts numbers: fit a regression such as Ridge() as the goal, or "
+            "teach a classifier such as LogisticRegression()"
+        )
+    return (
+        f"{goal} is a regression, and the learner is a classifier, which decides at a score of 0, where a regression "
+        "predicts the number 0: fit a classifier such as LogisticRegression() as the goal, or teach a regression such as "
+        "Ridge()"
+    )
 
 
 def find_column(name: object, columns: Sequence[object], goal: str | Setting) -> int:
@@ -306,6 +352,8 @@ def goal_vector(
     if len(slope) != len(columns):
         raise GoalError(f"{where} has {len(slope)} coefficients, expected {len(columns)}: one per feature column")
     theirs = stored.get("classes")
+    if classes is not None and theirs is None and "learner" in stored:
+        raise GoalError(_other_kind(where, True))
     if classes is not None and theirs is not None and not same_labels(theirs, classes):
         raise GoalError(f"{where} is for labels {theirs!r}, the rows have {np.asarray(classes).tolist()!r}")
     if intercept and stored.get("intercept") is None:

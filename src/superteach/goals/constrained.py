@@ -18,7 +18,7 @@ from scipy.optimize import minimize, nnls
 from superteach.coordinator.problem import NEWTON_WIDTH, FederatedProblem
 from superteach.coordinator.proofs import ball_of, envelopes_of
 from superteach.exceptions import GoalError
-from superteach.goals.base import INTERCEPT, Coverage, check_vector, find_column
+from superteach.goals.base import INTERCEPT, Coverage, check_vector, find_column, refuse_other_kind
 from superteach.learner import Learner
 from superteach.optim.problem import MOST, ridge_penalty
 from superteach.protocol.queries import AskMoments, Moments
@@ -79,6 +79,15 @@ class Within:
         if not (self.at_most or self.at_least or self.equal or self.near):
             raise GoalError("goals.Within holds every model: give at_most, at_least, equal or near")
 
+    @property
+    def in_words(self) -> str:
+        """What reports call it."""
+        parts = [f"{name} at least {value:g}" for name, value in self.at_least.items()]
+        parts += [f"{name} at most {value:g}" for name, value in self.at_most.items()]
+        parts += [" = ".join(map(str, group)) for group in self.equal]
+        parts += [] if self.near is None else [f"predictions at most {self.near[1]:g} from those of a model given"]
+        return f"within: {'; '.join(parts)}"
+
     def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Refuse unknown columns and models too wide for a matrix over pairs of columns."""
         if learner.outputs > 1:
@@ -91,6 +100,7 @@ class Within:
         for name in [*self.at_most, *self.at_least, *(name for group in self.equal for name in group)]:
             self._place(name)
         if self.near is not None:
+            refuse_other_kind(self.near[0], learner)
             try:
                 check_vector(_numbers(self.near[0]), len(columns), learner)
             except GoalError as error:

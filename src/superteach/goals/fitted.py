@@ -42,6 +42,11 @@ class PerturbedFit:
         if not is_whole(self.seed) or self.seed < 0:
             raise SettingError(f"PerturbedFit takes a seed that is an int of at least 0, got {self.seed!r}")
 
+    @property
+    def in_words(self) -> str:
+        """What reports call it."""
+        return f"fit on all rows, perturbed (seed {self.seed})"
+
     def vector(self, problem: FederatedProblem) -> Array:
         """Fit on all rows from sums, then add noise of the same norm."""
         truth = problem.fit_pool()
@@ -81,6 +86,11 @@ class Without:
         """Show it as it is written."""
         return f"Without({', '.join(map(repr, self.columns))})"
 
+    @property
+    def in_words(self) -> str:
+        """What reports call it."""
+        return f"without {', '.join(map(str, self.columns))}"
+
     def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Refuse columns that are not there, and a model without any."""
         if len(self._places(columns)) == len(columns):
@@ -97,7 +107,10 @@ class Without:
         bends = problem.bends[kept] if problem.wide else None
         federation.stage = "goal"
         start = np.zeros(len(kept))
-        model = fit(rest, learner, problem.rows, solver, start, problem.row_square, bends).model
+        standardized = problem.scaling.scale is not None
+        model = fit(
+            rest, learner, problem.rows, solver, start, problem.row_square, bends, standardized=standardized
+        ).model
         return problem.scaling.raw(rest.whole(model))
 
     def _places(self, columns: Sequence[object]) -> list[int]:
@@ -133,23 +146,33 @@ class FromData:
 
     It is the model that the learner's own estimator would have after fit(X, y), in the set's raw units, with
     standardize=True as well. X may be dense, sparse or a data frame with the rows' columns; labels are the
-    rows' own two values. Nothing of the set leaves the coordinator but θ* itself, which teachers are told.
+    rows' own two values. Nothing of the set leaves the coordinator but θ* itself, which teachers are told. `name` is what
+    reports call the set.
     """
 
     X: object
     y: object
+    name: str = ""
     option: ClassVar[str] = "from-data:FILE"
 
     @classmethod
     def from_option(cls, text: str, source: OptionSource) -> Self:
         """Make it of --goal from-data:FILE."""
-        return cls(*source.read(text))
+        return cls(*source.read(text), name=text)
 
     def __repr__(self) -> str:
         """Show its size alone: whatever prints a model's settings must not print private rows."""
+        return f"FromData({self._size} numbers)"
+
+    @property
+    def _size(self) -> str:
         rows = len(self.X) if isinstance(self.X, Sequence) else "?"
-        shape = getattr(self.X, "shape", (rows, "?"))
-        return f"FromData({' × '.join(map(str, shape))} numbers)"
+        return " × ".join(map(str, getattr(self.X, "shape", (rows, "?"))))
+
+    @property
+    def in_words(self) -> str:
+        """What reports call it."""
+        return f"fit on {self.name or f'{self._size} numbers given'}"
 
     def check(self, learner: Learner, columns: Sequence[object], classes: Labels | None) -> None:
         """Look at columns, numbers and labels, before any teacher is asked for anything."""

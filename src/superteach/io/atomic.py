@@ -67,19 +67,32 @@ def stamp(path: Path) -> list[int] | None:
 def hold(path: Path) -> tuple[int, str]:
     """Lock a file until its handle is closed or this process ends, through exec too; return the handle and "".
 
-    Return −1 and the number of the other process where another one holds the lock.
+    Return −1 and the number of the other process where another one holds the lock. Whoever holds it may remove the file. A
+    link is refused: whoever planted it would have this process write to a file of its own.
     """
     try:
         import fcntl
     except ImportError:  # a system without such locks
         return os.open(os.devnull, os.O_RDONLY), ""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        other = os.read(handle, 20).decode(errors="replace").strip()
+    while True:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            why = "it is a link" if path.is_symlink() else error.strerror
+            raise SettingError(f"the lock {str(path)!r} cannot be used: {why}; remove it") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            other = os.read(handle, 20).decode(errors="replace").strip()
+            os.close(handle)
+            return -1, other or "unknown"
+        links = os.fstat(handle).st_nlink
+        if links == 1:
+            break
         os.close(handle)
-        return -1, other or "unknown"
+        if links:
+            raise SettingError(f"the lock {str(path)!r} is a link to another file; remove it")
+        # Else the one who held the lock has removed the file meanwhile.
     with contextlib.suppress(OSError):  # a full disk: the lock holds without a number
         os.ftruncate(handle, 0)
         os.write(handle, str(os.getpid()).encode())

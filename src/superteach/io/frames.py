@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -178,6 +178,17 @@ def check_numbers(table: object) -> None:
                 ) from None
 
 
+def unboxed(values: Raw) -> Raw:
+    """Return truth values and numbers that came as objects as what they are."""
+    if values.dtype != object:
+        return values
+    with suppress(TypeError, ValueError, OverflowError):
+        plain = np.array(values.tolist())
+        if plain.dtype.kind in "biuf" and plain.shape == values.shape:
+            return plain
+    return values
+
+
 def find_missing(values: Raw) -> Mask:
     """Mark entries that are None, NaN, NaT, pandas.NA, or nothing that can be compared with itself."""
     return np.array([_is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
@@ -266,6 +277,20 @@ class PositiveLabel:
 
 
 DEFAULT = PositiveLabel()
+
+
+def refuse_mixed(labels: Mapping[str, Sequence[object]]) -> None:
+    """Refuse labels, by owner, of which some are numbers and some text: the number 0 is another label than the text "0"."""
+    seen: dict[str, str] = {}
+    for owner, values in labels.items():
+        for kind, text in (("numbers", False), ("text", True)):
+            if own := [shorten(repr(value), 40) for value in values if isinstance(value, str) == text]:
+                seen.setdefault(kind, f"{owner} has {', '.join(own[:3])}{', …' * (len(own) > 3)} ({kind})")
+    if len(seen) > 1:
+        raise DataTypeError(
+            f"labels are of two types: {', '.join(seen.values())}; write all of them as numbers, such as y.astype(int), or "
+            "all as text, such as y.astype(str)"
+        )
 
 
 def find_label(given: object, classes: Labels) -> int | None:

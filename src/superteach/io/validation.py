@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from superteach.exceptions import DataError, DataTypeError, listed, shorten
-from superteach.io.frames import DEFAULT, PositiveLabel, find_missing
+from superteach.exceptions import DataError, DataTypeError, LearnerError, listed, shorten
+from superteach.io.frames import DEFAULT, PositiveLabel, find_missing, refuse_mixed, refuse_text, unboxed
 from superteach.losses.scalar import Loss, Poisson
 from superteach.optim.problem import MOST
 from superteach.privacy.guard import Guard
 from superteach.teacher import Teacher
-from superteach.types import Array, Foreign, Mask, Positions, Raw
+from superteach.types import Array, Foreign, Mask, Positions, Raw, is_number
 
 MANY = 20
 """Classes up to which whole numbers are taken for labels, however few rows have each."""
@@ -149,11 +149,11 @@ def make_teacher(
         return _teacher(part, loss, None, guard)
     if classes is None or len(classes) != 2:
         raise DataError(f"a classification needs two label values, got {classes!r}")
-    strange = ~np.isin(part.take_target(), np.asarray(classes, dtype=part.take_target().dtype))
-    if strange.any():
-        raise DataError(
-            f"teacher {part.name!r} has a label in {part.row(int(np.argmax(strange)))} that nobody agreed on"
-        )
+    target, agreed = part.take_target(), np.asarray(classes).tolist()
+    odd = [label for label in np.unique(target).tolist() if label not in agreed]
+    if odd:
+        where = part.row(int(np.argmax(target == odd[0])))
+        raise DataError(f"teacher {part.name!r} has the label {odd[0]!r} in {where}, and {agreed} were agreed on")
     return _teacher(part, loss, np.asarray(classes), guard)
 
 
@@ -180,39 +180,19 @@ def _teacher(part: Part, loss: Loss, classes: Raw | None, guard: Guard | None = 
 
 
 def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
-    """Find the label values over all teachers, `most` of them at most, sorted as scikit-learn sorts them."""
-    kinds = set()
-    for part in parts:
-        labels = part.take_target()
-        if labels.dtype.kind in "fO":
-            _check_missing(part, "label", ~np.isfinite(labels) if labels.dtype.kind == "f" else find_missing(labels))
-            if labels.dtype.kind == "f" and (broken := labels[labels != np.round(labels)]).size:
-                raise DataError(
-                    f"teacher {part.name!r} has continuous labels such as {broken[0]:g} (Unknown label type: continuous); "
-                    "a classifier needs two classes; use a regression such as ridge"
-                )
-        if labels.dtype.kind not in "biufUO":
-            raise DataTypeError(f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings")
-        if labels.dtype.kind == "O" and not isinstance(
-            label := labels.ravel()[0], str | bool | int | float | np.generic
-        ):
-            raise DataTypeError(
-                f"teacher {part.name!r} has labels of type {type(label).__name__}, such as {shorten(repr(label), 40)}; use "
-                "numbers or strings"
-            )
-        kinds.add(labels.dtype.kind in "biuf")
-    if len(kinds) > 1:
-        raise DataError("some teachers label their rows with numbers and some with text; use one kind of label")
-    try:
-        values = np.unique(np.concatenate([np.unique(part.take_target()) for part in parts]))
-    except TypeError:
-        raise DataTypeError("labels must be all numbers or all strings; some are missing or mixed") from None
+    """Find the label values over all teachers, `most` of them at most, sorted as scikit-learn sorts them.
+
+    Labels are compared by type and value: 0, 0.0 and False are one label, the text "0" is another.
+    """
+    found = [_labels_of(part) for part in parts]
+    refuse_mixed({f"teacher {part.name!r}": labels.tolist() for part, labels in zip(parts, found, strict=True)})
+    values = np.unique(np.concatenate(found))
     if len(values) == 1:
         raise DataError(
             f"all rows of all teachers carry one class, {values.tolist()[0]!r}; a classifier needs rows of two classes"
         )
     count = sum(len(part.take_target()) for part in parts)
-    if kinds == {True} and MANY < len(values) > count / ROWS_EACH:
+    if values.dtype.kind in "biuf" and MANY < len(values) > count / ROWS_EACH:
         shown = ", ".join(map(repr, values[:3].tolist()))
         raise DataError(
             f"the labels have {len(values)} different values ({shown}, …) and look like the target of a regression: use a "
@@ -225,6 +205,76 @@ def find_classes(parts: Sequence[Part], most: int | None = None) -> Raw:
             "keep two of them, or make one against the rest; more can be taught in one process (docs/how-to/choose.md)"
         )
     return values
+
+
+def _labels_of(part: Part) -> Raw:
+    """Return the different labels of one owner, checked; numbers that came as objects as numbers."""
+    labels = unboxed(part.take_target())
+    if labels.dtype.kind in "fO":
+        _check_missing(part, "label", ~np.isfinite(labels) if labels.dtype.kind == "f" else find_missing(labels))
+        if labels.dtype.kind == "f" and (broken := labels[labels != np.round(labels)]).size:
+            raise DataError(
+                f"teacher {part.name!r} has continuous labels such as {broken[0]:g} (Unknown label type: continuous); "
+                "a classifier needs two classes; use a regression such as ridge"
+            )
+    if labels.dtype.kind not in "biufUO":
+        raise DataTypeError(f"teacher {part.name!r} has labels of type {labels.dtype}; use numbers or strings")
+    if labels.dtype.kind == "O":
+        odd = next(
+            (label for label in labels.ravel() if not isinstance(label, str | bool | int | float | np.generic)), ""
+        )
+        if not isinstance(odd, str):
+            raise DataTypeError(
+                f"teacher {part.name!r} has labels of type {type(odd).__name__}, such as {shorten(repr(odd), 40)}; use "
+                "numbers or strings"
+            )
+        refuse_mixed({f"teacher {part.name!r}": list(dict.fromkeys(labels.ravel().tolist()))})
+    return np.unique(labels)
+
+
+def per_row(values: npt.ArrayLike | None, what: str, rows: int) -> Raw | None:
+    """Return `values` as numbers, one for each row."""
+    if values is None:
+        return None
+    refuse_text(values, what, "one number for each row")
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataTypeError(f"{what} holds something that is no number: {error}") from None
+    if numbers.shape != (rows,):
+        raise DataError(f"{what} has shape {numbers.shape}, expected one for each of {rows} rows")
+    return numbers
+
+
+def row_weights(estimator: Foreign, y: Raw, weights: Raw | None) -> Raw | None:
+    """Multiply sample_weight by class_weight, as scikit-learn's estimators have it."""
+    by_class = getattr(estimator, "class_weight", None)
+    if by_class is None:
+        return weights
+    kind = type(estimator).__name__
+    try:
+        labels, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        return weights  # labels that cannot be sorted are refused by whoever looks at them
+    if isinstance(by_class, str) and by_class == "balanced":
+        shares = len(y) / (len(labels) * np.bincount(codes))
+        shown = ", ".join(f"{label!r}: {share:.4g}" for label, share in zip(labels.tolist(), shares, strict=True))
+        raise LearnerError(
+            f"{kind}(class_weight='balanced') cannot be taught: it depends on which rows are chosen. Give numbers; those of "
+            f"all rows are class_weight={{{shown}}}"
+        )
+    if not isinstance(by_class, dict):
+        raise LearnerError(f"{kind}(class_weight={by_class!r}) cannot be taught: give a dict by label, or None")
+    unknown = [label for label in by_class if label not in labels.tolist()]
+    if unknown:
+        raise LearnerError(
+            f"{kind}: class_weight has {unknown[0]!r}, which is no label; labels are {labels.tolist()[:12]}"
+        )
+    for label, value in by_class.items():
+        if not (is_number(value) and 0.0 < value < np.inf):
+            raise LearnerError(f"{kind}: class_weight of {label!r} is {value!r}, a finite number above 0 is needed")
+    by_row = np.array([float(by_class.get(label, 1.0)) for label in labels.tolist()])[codes]
+    return by_row if weights is None else by_row * weights
 
 
 def split_by_owner(owner: Raw) -> tuple[Raw, list[Positions]]:

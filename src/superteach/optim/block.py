@@ -77,8 +77,9 @@ class Waiting:
 class Block:
     """Block-coordinate descent with step β_i/K (paper: 1 ≤ β_i ≤ K, default 1), T rounds at most.
 
-    `beta` is one number for all teachers or one for each. The printed reduce step adds whole α every
-    round and diverges; here θ̃ is (1/Λ) Σ α_j x_j itself, as the absolute sums of the replies give it.
+    `beta` is one number for all teachers or one for each; while their mean is below 2 no round raises the objective,
+    whatever the rows. The printed reduce step adds whole α every round and diverges; here θ̃ is (1/Λ) Σ α_j x_j itself, as
+    the absolute sums of the replies give it.
 
     With a `staleness` above 0 rounds are asynchronous (see `_solve_asynchronously`): a teacher's question may stay
     open while every other teacher answers `staleness` + 1 times; T·K replies at most. The step is then found, not given.

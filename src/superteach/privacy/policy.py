@@ -13,6 +13,7 @@ from typing import Any, Literal
 from superteach.exceptions import SettingError
 from superteach.privacy import PRIVACY
 from superteach.privacy.accounting import MOST_EPSILON, check_delta
+from superteach.privacy.shares import rounded
 from superteach.types import Json
 
 DECLARE = "superteach site new"
@@ -204,9 +205,3 @@ def draft(rows: int, columns: Sequence[str], target: str, labels: Sequence[Label
         f"columns = [{', '.join(map(_quoted, columns))}]\n"
         f"target = {_quoted(target)}\n{both}"
     )
-
-
-def rounded(rows: int) -> int:
-    """Round a number of rows down to two digits: the exact one tells whether one more row is there."""
-    unit = 10 ** max(len(str(rows)) - 2, 0)
-    return int(max(rows // unit * unit, 1))

@@ -20,6 +20,12 @@ MOST = 1 / 3
 _GOLDEN = 0.6180339887498949
 
 
+def rounded(rows: int) -> int:
+    """Round a number of rows down to two digits, or to tens: the exact one tells whether one more row is there."""
+    unit = 10 ** max(len(str(rows)) - 2, 1)
+    return int(max(rows // unit * unit, 1))
+
+
 def fair_shares(sizes: Sequence[int], columns: int, lesson: int, most: Sequence[float] | None = None) -> Positions:
     """Return how many rows each owner contributes: they add up to `lesson`, and its weight is its part of them.
 

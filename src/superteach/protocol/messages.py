@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from superteach.exceptions import QueryRefused
 from superteach.protocol.queries import Query
-from superteach.types import Array
+from superteach.types import Array, Positions
 
 SEAL = object()
 """What makes a reply a sealed one. The guard alone uses it, and a test looks for anybody else who does."""
@@ -53,6 +53,9 @@ class Answers(Protocol):
 
     def under(self, guard: Any) -> Self:
         """Put the same teacher behind another guard."""
+
+    def choosing(self, state: Any, chosen: Positions) -> Any:
+        """Return the state with these rows chosen, for whoever owns them."""
 
     def answer(self, query: Query[object], state: Any, turn: Turn) -> tuple[Any, Sealed]:
         """Return a new state and a sealed reply."""

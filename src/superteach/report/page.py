@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -148,7 +149,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    written = (agreement, code, name, number, percent, setting, size)
+    written = (agreement, code, name, number, percent, setting, size, spread)
     for write in (*written, counted, cell, kinds):
         environment.filters[write.__name__] = write
     return environment
@@ -227,6 +228,12 @@ def agreement(share: float, classifies: bool) -> Markup:
         return Markup("–")
     text = percent_of(share) if classifies else decimals(share)
     return _data(text.replace(" ", "\u202f").replace("-", "\u2212"), float(share))
+
+
+def spread(values: Sequence[float], write: str, *how: object) -> Markup:
+    """Write the mean of some draws by another filter, and their range behind it."""
+    mean, least, most = (_environment().filters[write](one, *how) for one in (fmean(values), min(values), max(values)))
+    return Markup("{} ({} to {})").format(mean, least.striptags(), most.striptags())
 
 
 def size(count: int) -> Markup:

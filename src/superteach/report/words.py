@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import count
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,25 +73,48 @@ def verdict(lesson: Lesson) -> str:
     else:
         proof = "no other lesson is nearer, by proof" if lesson.optimal else "there is no proof either way"
         text = f"the nearest lesson found has {near}; {proof}"
+    if all_rows_nearer(lesson):
+        text += "; all rows come nearer than this lesson: train on all of them"
     return f"{text}; {moved(lesson)}" if lesson.unseen_directions else text
 
 
 def _predictions(lesson: Lesson) -> str:
-    """Say how predictions agree with the goal's, beside all rows and random rows."""
-    text = agreements(lesson, "of the goal's predictions", "as many random rows")
+    """Say how predictions agree with the goal's, beside all rows."""
+    text = agreements(lesson, "of the goal's predictions")
     if not math.isfinite(lesson.prediction_distance):
         return text
     far, spread = lesson.prediction_distance, lesson.prediction_spread
     return f"{text}, scores {far:.2g} apart on average (their spread is {spread:.2g})"
 
 
-def agreements(lesson: Lesson, what: str = "agreement", random: str = "random rows") -> str:
-    """Agreement with the goal's predictions: of the lesson, and of all rows and random rows where they were measured."""
+def agreements(lesson: Lesson, what: str = "agreement") -> str:
+    """Agreement with the goal's predictions: of the lesson, and of all rows where it was measured."""
     write = percent_of if lesson.classifies else decimals
-    beside = {"all rows": lesson.pool_agreement, random: lesson.random_agreement}
-    known = [f"{name} {write(share)}" for name, share in beside.items() if math.isfinite(share)]
     own = f"{write(lesson.agreement)} {what}" if lesson.classifies else f"r² {write(lesson.agreement)}"
-    return own + (f" ({', '.join(known)})" if known else "")
+    return own + (f" (all rows {write(lesson.pool_agreement)})" if math.isfinite(lesson.pool_agreement) else "")
+
+
+def all_rows_nearer(lesson: Lesson) -> bool:
+    """Tell whether a lesson that misses its goal is farther from it, in its own measure, than a fit on all rows."""
+    everything = lesson.pool_distance if lesson.measure == "predictions" else lesson.pool_risk
+    return lesson.privacy == "none" and not lesson.taught and everything < lesson.distance
+
+
+def mean_and_range(values: Sequence[float], write: Callable[[float], str]) -> tuple[str, str]:
+    """Write the mean of some draws, and the least and the largest of them."""
+    least, mean, most = write(min(values)), write(fmean(values)), write(max(values))
+    return mean, f"{least.removesuffix(' %')} to {most}"
+
+
+def random_rows(lesson: Lesson) -> tuple[str, str]:
+    """Say how well as many random rows agree with the goal: the mean, and the range over all draws."""
+    drawn = lesson.random_rows
+    assert drawn is not None
+    more = f"; {drawn.without_model:,} more had no model" if drawn.without_model else ""
+    if not drawn.agreement:
+        return "–", f"no model belongs to any of {counted(drawn.without_model, 'draws')}"
+    mean, span = mean_and_range(drawn.agreement, percent_of if lesson.classifies else decimals)
+    return f"mean {mean}", f"{span} in {counted(len(drawn.agreement), 'draws')}{more}"
 
 
 def _reach(certificate: Certificate) -> str:

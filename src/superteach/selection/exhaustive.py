@@ -106,7 +106,7 @@ def count(rows: int, low: int, high: int) -> int:
 def _every(rows: int, low: int, high: int) -> Iterator[Mask]:
     """List all subsets, those of one size after the other."""
     for size in range(low, high + 1):
-        chosen = np.array(list(combinations(range(rows), size)), dtype=np.intp).reshape(-1, size)
+        chosen = np.array(list(combinations(range(rows), size)), dtype=np.intp).reshape(math.comb(rows, size), size)
         for start in range(0, len(chosen), FITTED):
             some = chosen[start : start + FITTED]
             subsets = np.zeros((len(some), rows), dtype=bool)

@@ -158,7 +158,7 @@ def sketch(metric: Array, rows: int = 32) -> Array:
 def inverse(matrix: Array) -> Array:
     """The inverse of a symmetric matrix, whatever the units of its columns; flat directions are left out."""
     spread = np.sqrt(np.maximum(np.diag(matrix), 0.0))
-    scale = 1.0 / np.where(spread > 0.0, spread, 1.0)
+    scale = 1.0 / np.where(spread > 1e-60 * spread.max(), spread, 1.0)
     found = np.linalg.pinv(matrix * np.outer(scale, scale), hermitian=True, rcond=1e-14)
     return np.asarray(found * np.outer(scale, scale))
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from superteach import packages
-from superteach.exceptions import DataError, QueryRefused, TeachingError
-from superteach.losses.arrays import like, namespace, positions, to_numpy
+from superteach.exceptions import DataError, DataTypeError, QueryRefused, TeachingError
+from superteach.losses.arrays import like, namespace, to_numpy
 from superteach.losses.multioutput import EVERY_LOSS
 from superteach.losses.scalar import Loss, Weighted
 from superteach.optim.function import Function
@@ -65,6 +65,11 @@ class Teacher:
         self.rows = Rows(features)
         # Labels of one byte stay so: NumPy widens them where they meet a float.
         kind = np.int8 if getattr(target, "dtype", None) == np.int8 else np.float64
+        if isinstance(text := next(iter(np.ravel(target)), None), str):
+            raise DataTypeError(
+                f"teacher {name!r} has targets that are text, such as {str(text)!r}; a Teacher takes numbers, and −1 and +1 "
+                "for two classes"
+            )
         self.target: Any = np.ascontiguousarray(target, dtype=kind)
         if len(self.target) != self.rows.count:
             raise DataError(f"teacher {name!r} has {self.rows.count} rows but {len(self.target)} targets")
@@ -109,6 +114,10 @@ class Teacher:
     def start(self) -> State:
         """Return the state before the first query."""
         return State()
+
+    def choosing(self, state: State, chosen: Positions) -> State:
+        """Return the state with these rows chosen, for whoever owns them."""
+        return replace(state, chosen=chosen)
 
     def answer(self, query: Query[object], state: State, turn: Turn) -> tuple[State, Sealed]:
         """Answer a query on the list with one small array, or refuse."""
@@ -258,16 +267,6 @@ def _keep(teacher: Teacher, query: queries.Keep, state: State, turn: Turn) -> An
     return replace(state, chosen=chosen), teacher.size_of(chosen)
 
 
-def _sample(teacher: Teacher, query: queries.Sample, state: State, turn: Turn) -> Answer:
-    rows = teacher.rows
-    pieces = [
-        to_numpy(positions(selection.uniform(teacher, query.seed, where) < query.probability)) + where.start
-        for where in rows.pieces(rows.count)
-    ]
-    drawn = np.concatenate(pieces)
-    return replace(state, random=drawn), teacher.size_of(drawn)
-
-
 def _recall(teacher: Teacher, query: queries.Recall, state: State, turn: Turn) -> Answer:
     if query.remember:
         state = replace(state, best={**state.best, query.of: known(state.chosen, "chosen rows")})
@@ -331,7 +330,6 @@ HANDLERS: dict[type[Query[object]], Handler] = {
     queries.RankRows: _rank_rows,
     queries.CountRanks: _count_ranks,
     queries.Keep: _keep,
-    queries.Sample: _sample,
     queries.Recall: _recall,
     queries.Compare: _compare,
     queries.Alone: _alone,

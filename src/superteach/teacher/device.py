@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from superteach.exceptions import DataTypeError, QueryRefused, Setting
 from superteach.losses.arrays import to_numpy
-from superteach.losses.scalar import LOSSES, Loss
+from superteach.losses.scalar import Loss
 from superteach.privacy.guard import Guard
 from superteach.protocol import queries
 from superteach.protocol.messages import Sealed, Turn
@@ -120,15 +120,14 @@ class DeviceTeacher(Teacher):
     def announced(self, loss: queries.Announced) -> Loss:
         """Build the loss that a coordinator announces, or refuse it."""
         announced = super().announced(loss)
-        if announced.name not in LOSSES:
-            names = ", ".join(sorted(LOSSES))
-            raise QueryRefused(f"devices compute the losses {names}, not {announced.name!r}; leave engine out")
+        if announced.outputs > 1:
+            raise QueryRefused(f"devices compute losses of one output, not {announced.name!r}; leave engine out")
         return announced
 
     def _answers(self, query: Query[object]) -> bool:
         """Tell whether the device answers, and not the copy at home."""
         if isinstance(query, queries.AskMoments | queries.AskValues):
-            few = query.rows in ("chosen", "random")
+            few = query.rows == "chosen"
             return query.function != "dual" and not (few and self._home is not None)
         return isinstance(query, _ON_DEVICE)
 
@@ -140,7 +139,7 @@ def _signed(ids: npt.NDArray[np.unsignedinteger]) -> npt.NDArray[np.int64]:
 
 def _on_device(teacher: DeviceTeacher, query: Query[object], state: State, turn: Turn) -> Answer:
     """Answer as any teacher does, or by the kernel that reads rows once."""
-    if isinstance(query, queries.AskMoments) and query.rows not in ("chosen", "random") and "fused" in globals():
+    if isinstance(query, queries.AskMoments) and query.rows != "chosen" and "fused" in globals():
         reply = fused.sum_moments(teacher, query, state)
         if reply is not None:
             return state, reply
@@ -171,6 +170,6 @@ def _brought(home: Teacher, state: State) -> State:
 
 _ON_DEVICE = (
     queries.Candidates, queries.Census, queries.ColumnSums, queries.Compare, queries.Envelope,
-    queries.Gradients, queries.Include, queries.Prepare, queries.Recall, queries.RoundAlone, queries.Sample, queries.Select,
+    queries.Gradients, queries.Include, queries.Prepare, queries.Recall, queries.RoundAlone, queries.Select,
     queries.Thin,
 )  # fmt: skip

@@ -19,7 +19,7 @@ from torch.cuda import get_device_properties
 
 from superteach.exceptions import reason_of
 from superteach.losses.arrays import to_numpy
-from superteach.losses.scalar import Huber, Loss
+from superteach.losses.scalar import LOSSES, Huber, Loss
 from superteach.optim.problem import Scaling
 from superteach.protocol import queries
 from superteach.teacher.state import State, known
@@ -151,6 +151,11 @@ def fits(features: int) -> bool:
     return features + 2 <= WIDEST
 
 
+def kind_of(loss: Loss) -> str | None:
+    """Name the loss as the kernel does; None where it knows none like it, a class made from one it knows included."""
+    return loss.name if type(loss) is LOSSES.get(loss.name) else None
+
+
 def moments(
     x: Tensor, y: Tensor, table: Tensor, kind: str, scaled: bool, given: Sequence[Tensor | None], curved: bool
 ) -> Tensor:
@@ -200,9 +205,9 @@ def sum_moments(teacher: DeviceTeacher, query: queries.AskMoments, state: State)
             lift, odds = sample.slope, sample.odds[:]
         else:
             weight = known(state.probabilities, "inclusion probabilities")
-    if not (rows.device.type == "cuda" and fits(rows.features) and _builds(rows.device)):
+    kind = kind_of(known(state.loss, "loss")) if query.function == "loss" else query.function
+    if kind is None or not (rows.device.type == "cuda" and fits(rows.features) and _builds(rows.device)):
         return None
-    kind = known(state.loss, "loss").name if query.function == "loss" else query.function
     total = 0.0
     # Rows on the device are read in one go; others are brought there chunk by chunk.
     whole = [slice(0, rows.count)] if rows.matrix.device == rows.device else rows.pieces(rows.count)

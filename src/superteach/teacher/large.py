@@ -274,7 +274,7 @@ class LargeArray:
         beside = Path(features.filename).parent if features.filename else None
         store = _store(None, beside, rows, width, kind)
         ranges = list(pairwise(np.cumsum([0, *_even(rows, _size(rows))]).tolist()))
-        labels = [Part(f"rows {a} to {b - 1}", None, np.unique(target[a:b])) for a, b in ranges if loss.classifies]
+        labels = [Part(f"rows {a} to {b - 1}", None, target[a:b]) for a, b in ranges if loss.classifies]
         classes = positive.last(find_classes(labels, most=2) if loss.classifies else None)
         mapped = None if features.mode == "c" else getattr(features, "_mmap", None)
 

@@ -14,7 +14,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -179,6 +179,12 @@ class Paged:
     def under(self, guard: Guard) -> Self:
         """Refuse: chunks of one table are not separate owners."""
         raise QueryRefused("rows on disk are taught from with privacy='none'; other modes need rows in memory")
+
+    def choosing(self, state: Kept, chosen: Positions) -> Kept:
+        """Return what it remembers with these rows chosen, for whoever owns them."""
+        (rows, _, _), own = self._store.get(self._picture)
+        before, known = self._store.get(state.picture, rows)
+        return Kept(self._store.put(replace(before, chosen=chosen), rows, own | known), chosen)
 
     def answer(self, query: Query[object], state: Kept, turn: Turn) -> tuple[Kept, Sealed]:
         """Answer a query; rows and memories are mapped for as long as that takes."""

@@ -36,8 +36,6 @@ class State:
     chosen: npt.NDArray[np.int64] | None = None
     best: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     """Choices remembered as the best of a search, and of a walk over sizes."""
-    random: npt.NDArray[np.int64] | None = None
-    """Rows drawn at random, to set a lesson beside."""
     gradients: Gradients | None = None
     sample: Sample | None = None
     probabilities: Array | None = None

@@ -99,10 +99,8 @@ def _parts(teacher: Teacher, query: Asked, state: State) -> Iterator[_Part]:
 
 
 def rows_named(state: State, rows: str) -> Positions | None:
-    """Return the positions of chosen or random rows; None: all rows."""
-    if rows == "chosen":
-        return known(state.chosen, "chosen rows")
-    return known(state.random, "random rows") if rows == "random" else None
+    """Return the positions of chosen rows; None: all rows."""
+    return known(state.chosen, "chosen rows") if rows == "chosen" else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from superteach.types import Array, Mask
 __all__ = [
     "EVERYTHING", "HISTOGRAM_BINS", "Announced", "AskMoments", "AskValues", "Blocks", "Census", "ColumnSums",
     "Compare", "Comparison", "CountRanks", "Keep", "Moments", "Prepare", "Query", "RankRows", "Recall",
-    "RowFunction", "RowSet", "Sample", "Size", "Sized", "upper_triangle",
+    "RowFunction", "RowSet", "Size", "Sized", "upper_triangle",
 ]  # fmt: skip
 
 RowFunction = Literal["loss", "dual", "square", "positive", "relax"]
@@ -25,8 +25,8 @@ RowFunction = Literal["loss", "dual", "square", "positive", "relax"]
 "positive" is the same ½t² where the label is positive, else 0.
 "relax" looks at t = u'(g_j, 1), with g_j the row's gradient (see `selection.relaxation`), and adds log(1 + exp(z_j + t))
 with z_j the row's log-odds."""
-RowSet = Literal["all", "chosen", "random", "sampled", "likely"]
-"""Which rows are summed: all rows, the chosen ones, those that `Sample` drew, those sampled for the relaxed problem (for
+RowSet = Literal["all", "chosen", "sampled", "likely"]
+"""Which rows are summed: all rows, the chosen ones, those sampled for the relaxed problem (for
 "relax" alone), or these weighted by their inclusion probabilities b_j."""
 Over = Literal[RowSet, "as asked"]
 EVERYTHING = ("everything",)
@@ -238,7 +238,7 @@ class Census(Sized):
     they cost their owners?
     """
 
-    rows: Literal["all", "chosen", "random"] = "all"
+    rows: Literal["all", "chosen"] = "all"
     classes: int = 0
     costs: bool = False
     broadcast = "which rows, how many classes there are, whether costs are asked for"
@@ -417,17 +417,6 @@ class Keep(Sized):
     @property
     def nbytes(self) -> int:
         return len(self.last)
-
-
-class Sample(Sized):
-    """Draw each of your rows at random with this probability: a baseline to set lessons beside."""
-
-    probability: float
-    seed: int
-    broadcast = "a probability and a seed"
-    exposure = "rows drawn; those of them with a positive label or target"
-    over = "random"
-    changes = ("random",)
 
 
 class Recall(Sized):

@@ -115,8 +115,9 @@ class Show(Numbers):
     width: int
     weighted: bool = False
     """Whether weights of rows come last."""
+    targets: int = 1
     broadcast = "nothing"
-    reply = "2 + d numbers per row"
+    reply = "d numbers, targets and a mark per row"
     exposure = "every row, its target, and whether it is chosen"
     shows_rows = True
     varies = True
@@ -125,7 +126,7 @@ class Show(Numbers):
     @property
     def columns(self) -> int:
         """How many numbers each row shows."""
-        return self.width + 2 + self.weighted
+        return self.width + self.targets + 1 + self.weighted
 
     def fits(self, reply: Array) -> bool:
         return reply.ndim == 1 and len(reply) % self.columns == 0
