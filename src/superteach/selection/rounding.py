@@ -42,8 +42,8 @@ class RoundingOptions:
     """Freedom per unknown from which on blocks become smaller, and the rest is decided several times: the best is kept."""
     tries: int = 4
     """How many times."""
-    last: float = 20.0
-    """Freedom that is left to the k-list search."""
+    last: int = 80
+    """Rows that are left to the k-list search."""
     length: int = 3_000
     """Sums in each list of the k-list search."""
     few: int = 64
@@ -52,6 +52,10 @@ class RoundingOptions:
     """Ends of that search from which pairs are exchanged."""
     pairs: int = 400_000
     """Pairs of short rows that are looked at for an exchange."""
+    swap_above: float = 0.1
+    """Usual lengths of a row from which on what is left is worth swaps of rows that are alike."""
+    swaps: int = 400
+    """Chosen rows that are paired at a time, at most; eight times as many others are looked at."""
     thin: float = 0.25
     """Rows of a smaller probability become 0 or this at random, so that about n/thin rows are left to decide: with 1/8
     rounding takes twice the time and gains nothing, with 1/2 there is too little to tilt."""
@@ -65,6 +69,10 @@ TILTS = 8
 """Newton steps by which free rows absorb what a block leaves, at most; one or two are usual."""
 REFUSALS = 60
 """Blocks that are taken back, at most."""
+PAIRINGS = 6
+"""Times that rows are paired anew to be swapped, at most."""
+NEIGHBOURS = 10
+"""Nearest rows that a chosen row may be swapped for."""
 STEPS = 400
 """Exchanges, at most."""
 EDGE = 1e-9
@@ -96,6 +104,7 @@ def round_rows(
         return none
     rounding = _Rounding(rows, target, least, most, draw, unmet, options)
     rounding.search(np.clip(probabilities, EDGE, 1.0 - EDGE))
+    rounding.swap_alike()
     return rounding.best
 
 
@@ -128,7 +137,7 @@ class _Rounding:
         self._octaves = np.log2(np.maximum(np.linalg.norm(rows, axis=1), 1e-300))
         self._narrow = merging(options.length, self._lifted.shape[1]) < 1.0
         self._refusals = REFUSALS
-        self.best, self._distance = np.zeros(len(rows), dtype=bool), np.inf
+        self.best, self.distance = np.zeros(len(rows), dtype=bool), np.inf
 
     def search(self, chance: Array) -> None:
         """Decide all rows; the last ones several times."""
@@ -137,13 +146,11 @@ class _Rounding:
         few = self._least == self._most <= min(options.few, 6 * unknowns)
         if few:
             self._end(np.zeros(len(chance), dtype=bool), every, options.starts)
-        if few and self._most <= 3 * unknowns:
-            return
         taken = np.zeros(len(chance), dtype=bool)
-        middle = self._settle(taken, self._ordered(every), options.scarce * unknowns)
+        middle = self._settle(taken, self._ordered(every), options.scarce * unknowns, 0)
         for _ in range(options.tries if len(middle.places) else 1):
             mask = taken.copy()
-            last = self._settle(mask, self._ordered(middle), options.last if self._narrow else 0.0)
+            last = self._settle(mask, self._ordered(middle), 0.0, options.last if self._narrow else 0)
             self._end(mask, last, options.starts // 2)
 
     def _end(self, taken: Mask, last: _Free, starts: int) -> None:
@@ -167,8 +174,48 @@ class _Rounding:
         self._put_count_right(taken)
         taken = exchange(self._rows, taken, self._aim, options.pairs, STEPS)
         left = float(np.linalg.norm(self._aim - taken @ self._rows))
-        if left < self._distance:
-            self.best, self._distance = taken, left
+        if left < self.distance:
+            self.best, self.distance = taken, left
+
+    def swap_alike(self) -> None:
+        """Swap chosen rows for others like them, many at once, where what is left is not short beside rows.
+
+        Where rows are all about equally long none absorbs what others leave. But differences of two rows that are alike
+        are short, and are rounded as rows are.
+        """
+        usual = float(np.median(np.linalg.norm(self._rows, axis=1)))
+        for _ in range(PAIRINGS):
+            if self.distance <= self._options.swap_above * usual:
+                return
+            leaves, enters = self._alike()
+            if len(leaves) <= 4 * self._rows.shape[1]:  # at even chances, less freedom than there are unknowns
+                return
+            change = self._rows[enters] - self._rows[leaves]
+            swaps = _Rounding(change, self._aim - self.best @ self._rows, 0, len(change), self._draw, 0.0, self._options)
+            swaps.search(np.full(len(change), 0.5))
+            if swaps.distance < self.distance:
+                self.best[leaves[swaps.best]], self.best[enters[swaps.best]] = False, True
+                self.distance = swaps.distance
+
+    def _alike(self) -> tuple[Positions, Positions]:
+        """Pair some chosen rows with neighbours that are not chosen, each at most once, the nearest about first."""
+        some = self._options.swaps
+        inside, outside = (self._draw.permutation(np.flatnonzero(side)) for side in (self.best, ~self.best))
+        inside, outside = inside[:some], outside[: 8 * some]
+        near = min(NEIGHBOURS, len(outside))
+        if not len(inside) or not near:
+            return inside[:0], outside[:0]
+        rows = self._rows
+        apart = np.square(rows[outside]).sum(axis=1) - 2.0 * rows[inside] @ rows[outside].T
+        second = np.argpartition(apart, near - 1, axis=1)[:, :near]
+        square = np.take_along_axis(apart, second, axis=1) + np.square(rows[inside]).sum(axis=1)[:, None]
+        order = np.argsort(square.ravel() * np.exp(self._draw.standard_normal(square.size)), kind="stable")
+        first, pairs, used = np.repeat(np.arange(len(inside)), near), dict[int, int](), set[int]()
+        for i, j in zip(first[order].tolist(), second.ravel()[order].tolist(), strict=True):
+            if i not in pairs and j not in used:
+                pairs[i] = j
+                used.add(j)
+        return inside[list(pairs)], outside[list(pairs.values())]
 
     def _put_count_right(self, taken: Mask) -> None:
         """Add or drop rows, one by one, those that leave least."""
@@ -184,12 +231,12 @@ class _Rounding:
         order = np.argsort(-self._octaves[free.places] + 0.5 * self._draw.random(len(free.places)), kind="stable")
         return _Free(free.places[order], free.chance[order], free.target)
 
-    def _settle(self, taken: Mask, free: _Free, until: float) -> _Free:
-        """Decide rows until so much freedom is left, or none; those chosen are noted in `taken`."""
+    def _settle(self, taken: Mask, free: _Free, until: float, last: int) -> _Free:
+        """Decide rows until so much freedom or so few rows are left; those chosen are noted in `taken`."""
         options, part = self._options, self._options.part
         unknowns = self._lifted.shape[1]
         free, root, _ = self._absorb(free)
-        while len(free.places):
+        while len(free.places) > last:
             freedom = np.cumsum(free.chance * (1.0 - free.chance))
             if freedom[-1] <= until:
                 break
@@ -202,6 +249,7 @@ class _Rounding:
                 )
                 + 1
             )
+            block = min(block, len(free.places) - last)
             into = self._decided(free, block, root)
             rest = _Free(
                 free.places[block:], free.chance[block:], free.target - into @ self._lifted[free.places[:block]]
