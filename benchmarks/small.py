@@ -1,4 +1,4 @@
-"""Small pools: how often a lesson is the best there is, Ma et al.'s figures, and many small owners who choose alone."""
+"""Small pools: how often a lesson is the best there is, and Ma et al.'s figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from benchmarks import pools
 from benchmarks.table import Measurements
 from superteach import Lesson, SuperTeacher
 from superteach.goals import PerturbedFit
@@ -21,7 +20,6 @@ def run(quick: bool) -> Iterator[Measurements]:
     """Yield the tables of this benchmark."""
     yield optimum(quick)
     yield any_size(quick)
-    yield owners(quick)
 
 
 def _pool(kind: str, rows: int, width: int, seed: int) -> tuple[Array, Array]:
@@ -84,41 +82,6 @@ def any_size(quick: bool) -> Measurements:
         spread = float(np.median(ratios)), min(ratios), max(ratios)
         covered = sum(map(_covered, lessons))
         table.rows.append((rows, width, *spread, covered, size, float(np.median(times))))
-    return table
-
-
-def owners(quick: bool) -> Measurements:
-    """Let 50 owners of 100 rows each choose four rows, together and alone."""
-    table = Measurements(
-        "50 owners of 100 rows, d = 10, logistic, 200 of 5,000 rows: risk after a refit",
-        ("way", "seeds", "median risk", "highest", "full pool", "seconds"),
-    )
-    ways: tuple[dict[str, Any], ...] = ({"rounding": "together"}, {"rounding": "alone"}, {"privacy": "isolated"})
-    for way in ways:
-        risks, full, times = [], [], []
-        for seed in range(3 if quick else 10):
-            X, y, owner = pools.classification(5_000, 10, 50, seed)
-            learner = LogisticRegression(C=1.0, fit_intercept=False, solver="newton-cholesky", tol=1e-10)
-            truth = learner.fit(X, y).coef_[0]
-            noise = np.random.default_rng(10_000 + seed).standard_normal(10)
-            goal = truth + noise * np.linalg.norm(truth) / np.linalg.norm(noise)
-            teacher = SuperTeacher(learner, goal, budget=200, random_state=seed, **way)
-            started = time.perf_counter()
-            teacher.fit(X, y, groups=owner)
-            times.append(time.perf_counter() - started)
-            rows = teacher.sample_indices_
-            risks.append(float(np.linalg.norm(learner.fit(X[rows], y[rows]).coef_[0] - goal)))
-            full.append(float(np.linalg.norm(truth - goal)))
-        table.rows.append(
-            (
-                "=".join(*way.items()),
-                len(risks),
-                float(np.median(risks)),
-                max(risks),
-                float(np.median(full)),
-                float(np.median(times)),
-            )
-        )
     return table
 
 

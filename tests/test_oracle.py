@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from benchmarks.oracle.judge import EXACT, Judge
 from benchmarks.oracle.pools import Task
-from benchmarks.oracle.run import compare
+from benchmarks.oracle.run import compare, main, read
 
 LEARNERS = [LogisticRegression(), Ridge(), PoissonRegressor(alpha=1e-3)]
 
@@ -75,3 +75,18 @@ def test_pools_are_compared_by_seed():
     assert "of which 1 refuted" in text
     proved = compare([lesson("a", 1, 4.0, predictions=3.0)], [lesson("a", 1, 1.0, proved=True)], beside=True)[0]
     assert proved.ratio["a ~"] == pytest.approx(0.3)
+
+
+@pytest.mark.slow
+def test_figures_are_kept_and_compared(tmp_path, capsys):
+    file = tmp_path / "here.jsonl"
+    main(["--pools", "ma16x2", "--seeds", "2", "--out", str(file)])
+    first = file.read_text("utf-8")
+    head, lessons = read(file)
+    assert {"commit", "source", "python", "numpy", "scipy", "scikit-learn"} == set(head)
+    assert [one["risk"] < 0.01 for one in lessons.values()] == [True, True]
+    main(["--pools", "ma16x2", "--seeds", "2", "--out", str(file)])  # nothing is left to teach
+    assert file.read_text("utf-8") == first
+    capsys.readouterr()
+    main(["--pools", "ma16x2", "--against", str(file)])
+    assert "distance 1," in capsys.readouterr().out

@@ -293,6 +293,7 @@ POOLS = {
         Pool("rare-moved", rare, 8_000, 44, "default+1", 1.0, 200, 1.0),
         # other ways to choose
         Pool("alone5k10", clusters, 5_000, 10, "logistic", 1.0, 200, 1.0, _ALONE),
+        Pool("alone5k10-50", clusters, 5_000, 10, "logistic", 1.0, 200, 1.0, _ALONE, 50),
         Pool("alone50k10", clusters, 50_000, 10, "logistic", 10.0, 2_000, 1.0, _ALONE),
         Pool("isolated5k10", clusters, 5_000, 10, "logistic", 1.0, 200, 1.0, _ISOLATED),
         Pool("isolated5k10-50", clusters, 5_000, 10, "logistic", 1.0, 200, 1.0, _ISOLATED, 50),

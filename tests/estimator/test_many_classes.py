@@ -95,7 +95,7 @@ def test_several_targets_are_taught_as_ridge_learns_them(fit_intercept, privacy)
     assert teacher.model_.predict(X) == pytest.approx(again.predict(X), abs=1e-8)
     left = np.column_stack([again.coef_, again.intercept_]) if fit_intercept else again.coef_
     assert teacher.measured_.risk == pytest.approx(np.linalg.norm(left - goal), abs=1e-8)
-    assert teacher.measured_.distance < 0.1 * teacher.measured_.random_distance
+    assert teacher.measured_.prediction_distance < 0.1 * teacher.measured_.prediction_spread
 
 
 def test_several_targets_are_refused_by_dp_before_anything_is_asked(capsys):

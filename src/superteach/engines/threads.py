@@ -75,11 +75,10 @@ class Threads:
 
     def choose(self, rows: Positions) -> None:
         """Choose rows, numbered over all teachers and ascending, for the caller who owns all of them."""
-        ends = np.cumsum(self.declared)
-        parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
+        ends = np.cumsum([0, *(teacher.rows.count for teacher in self._teachers)])
+        parts = np.split(rows, np.searchsorted(rows, ends[1:-1]))
         for place, (teacher, own) in enumerate(zip(self._teachers, parts, strict=True)):
-            first = ends[place] - self.declared[place]
-            self._states[place] = teacher.choosing(self._states[place], own - first)
+            self._states[place] = teacher.choosing(self._states[place], own - ends[place])
 
     def sum(self, query: Query[object], number: int) -> Array:
         """Ask every teacher and add up the replies in roster order."""

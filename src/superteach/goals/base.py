@@ -352,7 +352,7 @@ def goal_vector(
     if len(slope) != len(columns):
         raise GoalError(f"{where} has {len(slope)} coefficients, expected {len(columns)}: one per feature column")
     theirs = stored.get("classes")
-    if classes is not None and theirs is None and "learner" in stored:
+    if classes is not None and "classes" in stored and theirs is None and "learner" in stored:
         raise GoalError(_other_kind(where, True))
     if classes is not None and theirs is not None and not same_labels(theirs, classes):
         raise GoalError(f"{where} is for labels {theirs!r}, the rows have {np.asarray(classes).tolist()!r}")
