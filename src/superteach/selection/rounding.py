@@ -36,6 +36,9 @@ class RoundingOptions:
     """Part of the freedom that is left that a block takes."""
     absorbed: float = 0.01
     """Mean square of the change in log-odds that free rows may still lack after a block; else a smaller one is tried."""
+    dear: float = 0.05
+    """Part of the rest's freedom that a block may cost it; else a smaller one is tried. Without, wide lessons (100 columns)
+    end five times farther away."""
     one_by_one: int = 20
     """Rows per unknown, at the end of a block, that go one by one to the side that leaves less; those before, at random."""
     scarce: float = 6.0
@@ -67,7 +70,7 @@ class RoundingOptions:
 DEFAULT = RoundingOptions()
 TILTS = 8
 """Newton steps by which free rows absorb what a block leaves, at most; one or two are usual."""
-REFUSALS = 60
+REFUSALS = 200
 """Blocks that are taken back, at most."""
 PAIRINGS = 6
 """Times that rows are paired anew to be swapped, at most."""
@@ -104,7 +107,8 @@ def round_rows(
         return none
     rounding = _Rounding(rows, target, least, most, draw, unmet, options)
     rounding.search(np.clip(probabilities, EDGE, 1.0 - EDGE))
-    rounding.swap_alike()
+    if not np.any(unmet):  # else most of what is left is what the goal lacks
+        rounding.swap_alike()
     return rounding.best
 
 
@@ -191,7 +195,9 @@ class _Rounding:
             if len(leaves) <= 4 * self._rows.shape[1]:  # at even chances, less freedom than there are unknowns
                 return
             change = self._rows[enters] - self._rows[leaves]
-            swaps = _Rounding(change, self._aim - self.best @ self._rows, 0, len(change), self._draw, 0.0, self._options)
+            swaps = _Rounding(
+                change, self._aim - self.best @ self._rows, 0, len(change), self._draw, 0.0, self._options
+            )
             swaps.search(np.full(len(change), 0.5))
             if swaps.distance < self.distance:
                 self.best[leaves[swaps.best]], self.best[enters[swaps.best]] = False, True
@@ -240,15 +246,10 @@ class _Rounding:
             freedom = np.cumsum(free.chance * (1.0 - free.chance))
             if freedom[-1] <= until:
                 break
-            final = freedom[-1] <= options.part * unknowns or len(free.places) <= 2 * unknowns
-            block = (
-                len(free.places)
-                if final
-                else int(
-                    np.searchsorted(freedom, part * min(1.0, freedom[-1] / (options.scarce * unknowns)) * freedom[-1])
-                )
-                + 1
-            )
+            scarcity = min(1.0, freedom[-1] / (options.scarce * unknowns))
+            block = int(np.searchsorted(freedom, part * scarcity * freedom[-1])) + 1
+            if freedom[-1] <= options.part * unknowns or len(free.places) <= 2 * unknowns:
+                block = len(free.places)
             block = min(block, len(free.places) - last)
             into = self._decided(free, block, root)
             rest = _Free(
@@ -257,7 +258,9 @@ class _Rounding:
             if len(rest.places):
                 after, next_root, lacking = self._absorb(rest)
                 left = float((after.chance * (1.0 - after.chance)).sum())
-                if left > unknowns and lacking > options.absorbed * left and block > 1 and self._refusals > 0:
+                before = float((rest.chance * (1.0 - rest.chance)).sum())
+                dear = lacking > options.absorbed * left or left < (1.0 - options.dear) * before
+                if left > unknowns and dear and block > 1 and self._refusals > 0:
                     self._refusals -= 1
                     part /= 3.0
                     continue
