@@ -76,6 +76,8 @@ PAIRINGS = 6
 """Times that rows are paired anew to be swapped, at most."""
 NEIGHBOURS = 10
 """Nearest rows that a chosen row may be swapped for."""
+LOOKED = 10_000_000
+"""Pairs that the exchanges of few rows look at in a step, over all starts, where these are more than a third."""
 STEPS = 400
 """Exchanges, at most."""
 EDGE = 1e-9
@@ -149,20 +151,22 @@ class _Rounding:
         every = _Free(np.arange(len(chance)), chance, self._target)
         few = self._least == self._most <= min(options.few, 6 * unknowns)
         if few:
-            self._end(np.zeros(len(chance), dtype=bool), every, options.starts)
+            pairs = self._most * (len(chance) - self._most)
+            starts = min(options.starts, max(options.starts // 3, LOOKED // max(pairs, 1)))
+            self._end(np.zeros(len(chance), dtype=bool), every, starts, True)
         taken = np.zeros(len(chance), dtype=bool)
         middle = self._settle(taken, self._ordered(every), options.scarce * unknowns, 0)
         for _ in range(options.tries if len(middle.places) else 1):
             mask = taken.copy()
             last = self._settle(mask, self._ordered(middle), 0.0, options.last if self._narrow else 0)
-            self._end(mask, last, options.starts // 2)
+            self._end(mask, last, options.starts // 2, self._narrow)
 
-    def _end(self, taken: Mask, last: _Free, starts: int) -> None:
+    def _end(self, taken: Mask, last: _Free, starts: int, lists: bool) -> None:
         """Choose among the last rows, exchange pairs of short ones, and keep what is nearest so far."""
         rows, options = self._rows[last.places], self._options
         size = round(float(last.chance.sum())) if self._target[-1] == 0.0 else round(float(last.target[-1]))
         aim = self._aim - taken @ self._rows
-        if (starts == options.starts or self._narrow) and 2 <= size <= 0.75 * len(rows):
+        if lists and 2 <= size <= 0.75 * len(rows):
             found = klists(rows, last.chance, aim, size, self._draw, options.length, starts)
             nearest, distance = np.zeros(len(rows), dtype=bool), np.inf
             for places in found:
