@@ -27,6 +27,8 @@ def klists(
     rows: Array, probabilities: Array, target: Array, size: int, draw: np.random.Generator, length: int, top: int
 ) -> Positions:
     """Find `top` choices of `size` rows with sums near the target, a line each; lists hold `length` sums."""
+    if rows.flat[np.abs(rows).argmax()] < 0.0:  # the same rows whichever of two labels is called positive
+        rows, target = -rows, -target
     many = 1 << max(1, round(np.log2(max(size, 2) / 2.0)))
     if merging(length, rows.shape[1]) > 0.5:  # many merges bring less than ends that share no rows do to exchanges
         many = min(many, 8)
