@@ -139,7 +139,7 @@ class Loss(ABC):
         absolute = np.abs(self.best_dual(t, y, threshold))
         return np.where(absolute > 0.0, absolute, np.minimum(self.distance(t, y, threshold), 0.0))
 
-    def of(self, rows: object) -> Loss:
+    def of_rows(self, rows: object) -> Loss:
         """The loss of some rows: `rows` is any index of NumPy's."""
         return self
 
@@ -342,7 +342,7 @@ class Weighted(Loss):
         least, most = self._loss.curvature_range(low, high, y)
         return self._weights * least, self._weights * most
 
-    def of(self, rows: Any) -> Weighted:
+    def of_rows(self, rows: Any) -> Weighted:
         return Weighted(self._loss, self._weights[rows])
 
     def conjugate(self, alpha: Array, y: Array) -> Array:

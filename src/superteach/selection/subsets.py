@@ -11,8 +11,10 @@ fit notices; so rows enter and leave by exchanges for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -22,8 +24,10 @@ from superteach.types import Array, Mask, Positions
 
 AT_ONCE = 1 << 22
 """Numbers that fits of many subsets, and rankings of their exchanges, may take at once."""
-FREE, NEIGHBOURHOODS = 32, 2
-"""Rows that may change at once, with all their subsets looked at, and how often in vain others are."""
+NEIGHBOURHOODS = 2
+"""How often rows that may change at once, with all their subsets looked at, are tried in vain."""
+GAIN = 1e-4
+"""Part of a risk by which an exchange lowers it at least."""
 SUMS = {4: 1 << 16, 6: 1 << 15, np.inf: 1 << 12}
 """Sums over a half of the rows of which pairs are looked for, by how many numbers they have at most."""
 
@@ -41,7 +45,7 @@ def best_subset(
     pool = reduced(pool)
 
     def exchanged(subsets: Mask) -> tuple[Mask, float]:
-        found, risks = exchange_by_risk(pool, subsets, low, options, high)
+        found, risks = exchange_by_risk(pool, subsets, low, replace(options, work=options.work / 16.0), high)
         nearest = int(risks.argmin())
         return found[nearest], float(risks[nearest])
 
@@ -49,23 +53,22 @@ def best_subset(
     cost = min(options.pairs, rows * high) * (20.0 + 2.0 * width) + options.tried * high * width**2 + rows * width**2
     many = int(np.clip(options.work / (4e3 * cost), 4, options.starts)) * searches
     sizes = np.resize(np.unique(np.linspace(low, high, many).round().astype(int)), many)
-    drawn = np.argsort(np.argsort(draw.random((many, rows)), axis=1), axis=1) < sizes[:, None]
-    best, lowest = exchanged(np.array([*starts, *drawn]))
+    best, lowest = exchanged(np.array([*starts, *_random(rows, sizes, draw)]))
     strength = np.linalg.norm(pool.design * pool.loss.gradient(pool.design @ pool.goal, pool.target)[:, None], axis=1)
-    vain = 0
+    vain, side = 0, _side(-(-high // 2), next(SUMS[most] for most in SUMS if len(pool.measure) <= most))
     while vain < NEIGHBOURHOODS * searches and not pool.late():  # weak rows rather than strong ones
-        free = np.argsort(np.log(strength + 1e-300) + 0.3 * draw.standard_normal(rows))[:FREE]
-        near = _balanced(pool, low, high, best, draw.permutation(free), many, draw)
+        free = np.argsort(np.log(strength + 1e-300) + 0.3 * draw.standard_normal(rows))[: 2 * side]
+        near = _balanced(pool, low, high, best, draw.permutation(free), many)
         found, risk = exchanged(near) if len(near) else (best, lowest)
         vain = 0 if risk < 0.9 * lowest else vain + 1
         best, lowest = (found, risk) if risk < lowest else (best, lowest)
     return best, lowest
 
 
-def _balanced(pool: Pool, low: int, high: int, kept: Mask, free: Positions, top: int, draw: np.random.Generator) -> Mask:
-    """Subsets whose gradients nearly add up to what the goal asks: pairs of sums over two halves of the rows that are free."""
+def _balanced(pool: Pool, low: int, high: int, kept: Mask, free: Positions, top: int) -> Mask:
+    """Subsets whose gradients nearly add up to what the goal asks: pairs of sums over halves of the rows that are free."""
     rows, kept = len(pool.target), kept & ~np.isin(np.arange(len(kept)), free)
-    middle, fixed = (low + high) // 2, int(kept.sum())
+    middle = (low + high) // 2
     slope, curvature = pool.loss.terms(pool.design @ pool.goal, pool.target)[1:]
     penalty = pool.penalty(middle)
     metric = pool.measure @ inverses(pool.design[None], (middle / rows * curvature)[None], penalty[None])[0]
@@ -73,8 +76,8 @@ def _balanced(pool: Pool, low: int, high: int, kept: Mask, free: Positions, top:
     counted = np.full(rows, 1e3 * (low == high))
     vectors = np.column_stack([-slope[:, None] * (pool.design @ metric.T), counted])
     target = np.append(metric @ (penalty * pool.goal), counted[0] * low) - kept @ vectors
-    sides, many = (free[::2], free[1::2]), next(SUMS[most] for most in SUMS if len(target) <= most + 1)
-    halves = [_drawn(len(side), max(low - fixed, 0) // 2, -(-(high - fixed) // 2), many, draw) for side in sides]
+    sides = free[::2], free[1::2]
+    halves = [_every(len(side), -(-high // 2)) for side in sides]
     sums = [half @ vectors[side] for half, side in zip(halves, sides, strict=True)]
     tree, step = cKDTree(sums[0], balanced_tree=False, compact_nodes=False), len(sums[1]) // 32 + 1
     apart, nearest = np.full(top, np.inf), np.zeros((2, top), dtype=np.int64)
@@ -87,15 +90,30 @@ def _balanced(pool: Pool, low: int, high: int, kept: Mask, free: Positions, top:
     found = np.tile(kept, (nearest.shape[1], 1))
     found[:, sides[0]], found[:, sides[1]] = halves[0][nearest[0]], halves[1][nearest[1]]
     size = found.sum(axis=1)
-    return found[(size >= low) & (size <= high)]
+    return np.asarray(found[(size >= low) & (size <= high)])
 
 
-def _drawn(rows: int, low: int, high: int, many: int, draw: np.random.Generator) -> Mask:
-    """All subsets of few rows, of at most twice as many as the largest half; or some of `low` to `high` of many rows."""
-    if 2**rows <= many:
-        return (np.arange(2**rows)[:, None] >> np.arange(rows) & 1).astype(bool)
-    sizes = draw.integers(low, min(high, rows) + 1, many)
-    return np.asarray(np.argsort(np.argsort(draw.random((many, rows)), axis=1), axis=1) < sizes[:, None])
+def _side(high: int, many: int) -> int:
+    """The most rows that have no more than so many subsets of at most `high` rows."""
+    side = 1
+    while sum(math.comb(side + 1, size) for size in range(high + 1)) <= many:
+        side += 1
+    return side
+
+
+def _every(rows: int, high: int) -> Mask:
+    """All subsets of at most `high` rows."""
+    parts = [np.zeros((1, rows), dtype=bool)]
+    for size in range(1, min(rows, high) + 1):
+        chosen = np.array(list(combinations(range(rows), size)))
+        parts.append(np.zeros((len(chosen), rows), dtype=bool))
+        np.put_along_axis(parts[-1], chosen, True, axis=1)
+    return np.concatenate(parts)
+
+
+def _random(rows: int, sizes: Positions, draw: np.random.Generator) -> Mask:
+    """Draw subsets of these sizes."""
+    return np.asarray(np.argsort(np.argsort(draw.random((len(sizes), rows)), axis=1), axis=1) < sizes[:, None])
 
 
 def reduced(pool: Pool) -> Pool:
@@ -122,7 +140,7 @@ def exchange_by_risk(
 ) -> tuple[Mask, Array]:
     """Exchange rows of each subset while that lowers its true risk; the subsets then, and their risks.
 
-    They have `low` to `high` rows (default: `low`). A search ends where work or time is up, and is never farther than before.
+    They have `low` to `high` rows (default: `low`). A search that ends because work or time is up has come no farther.
     """
     search = _Search(pool, low, max(low, high), options)
     places = np.stack([search.places(subset) for subset in subsets])
@@ -136,7 +154,7 @@ def exchange_by_risk(
             flat = tried.reshape(-1, places.shape[1])
             after, fitted = search.risks(flat, np.repeat(begin, tried.shape[1], axis=0))
             best = after.reshape(len(some), -1).argmin(axis=1) + np.arange(len(some)) * tried.shape[1]
-            better = after[best] < risks[some] * (1.0 - 1e-9)
+            better = after[best] < risks[some] * (1.0 - GAIN)
             where, best = some[better], best[better]
             risks[where], models[where], places[where] = after[best], fitted[best], flat[best]
             improved.append(where)
@@ -154,7 +172,7 @@ class _Search:
         self._rows, self._width = pool.design.shape
         self._design = np.vstack([pool.design, np.zeros(self._width)])
         every = np.append(np.arange(self._rows), 0)
-        self._target, self._loss = pool.target[every], pool.loss.of(every)
+        self._target, self._loss = pool.target[every], pool.loss.of_rows(every)
         self._slots = min(high, 1 << 10)
         self._entries = max(1, min(self._rows + 1, options.pairs // self._slots))
         # The step is exact for squared loss.
@@ -179,17 +197,20 @@ class _Search:
         sizes, positive = here.sum(axis=1), (here & (self._target[places] > 0.0)).sum(axis=1)
         pairs, which = np.unique(np.stack([sizes, positive]), axis=1, return_inverse=True)
         refused = np.array([self._pool.refuses(int(size), int(many)) is not None for size, many in pairs.T])
-        if not self._pool.penalty(1).any():
-            refused = refused[which] | (np.linalg.matrix_rank(self._design[places]) < self._width)
-        else:
-            refused = refused[which]
-        risks[refused | ~np.isfinite(risks)] = np.inf
+        risks[refused[which] | ~np.isfinite(risks)] = np.inf
+        if not self._pool.penalty(1).any():  # then some rows leave the model undetermined
+            risks[np.linalg.matrix_rank(self._design[places]) < self._width] = np.inf
         return risks, models
 
     def _fitted(self, places: Positions, start: Array) -> Array:
         self.work += 4.0 * places.size * self._width**2
         return fit(
-            self._design[places], self._target[places], self._loss.of(places), np.ones(places.shape), self._stiff(places), start
+            self._design[places],
+            self._target[places],
+            self._loss.of_rows(places),
+            np.ones(places.shape),
+            self._stiff(places),
+            start,
         )
 
     def _stiff(self, places: Positions) -> Array:
@@ -222,7 +243,7 @@ class _Search:
         j = _least(np.where(inside, np.inf, single), self._entries)
         leave, enter = (subsets, i), (subsets, j)
         cross = moves[leave] @ np.swapaxes(design[j], 1, 2)
-        self.work += cross.size * (self._width + len(measure) + 8.0)
+        self.work += cross.size * (self._width + len(measure) + 40.0)
 
         def first(values: Array) -> Array:
             return values[leave][..., None]
