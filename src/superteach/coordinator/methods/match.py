@@ -438,8 +438,9 @@ class Matcher(Search):
             wanted = chance[free] @ moves[free]
             taken[free] = rounding.round_rows(moves[free], chance[free], wanted, left, left, draw, -end.lacks)
             found.append(taken)
-        chosen, risks = subsets.exchange_by_risk(pool, np.stack(found), size)
-        return self._select(chosen[risks.argmin()], counts), [ends.free.distance, ends.nearest.distance]
+        rounded, risks = subsets.exchange_by_risk(pool, np.stack(found), size, nearest.NearestOptions(work=0.0))
+        (chosen,), _ = subsets.exchange_by_risk(pool, rounded[risks.argmin()][None], size)
+        return self._select(chosen, counts), [ends.free.distance, ends.nearest.distance]
 
     def _small_pool(self, low: int, high: int, whole: bool) -> Size:
         """Exchange rows by the true risk, from several starts, the present choice among them where there is one."""
