@@ -88,7 +88,7 @@ def test_the_descent_ends_where_slsqp_does(name, seed, pool):
     """Twelve rows: no farther than a general solver from the same start, beside the part at which a descent stops."""
     rows = pool_of(*CASES[name], 12, 3, 2 * seed + 1, "coefficients", pool)
     start = even(rows, 5)
-    found = descend(rows, start, NearestOptions(little=1e-8)).nearest
+    found = descend(rows, 5, NearestOptions(little=1e-8)).nearest
 
     def square(chance: np.ndarray) -> float:
         return (
@@ -113,9 +113,7 @@ def far_pool(seed: int) -> Pool:
     X = draw.standard_normal((1_000, 12)) @ np.diag(np.logspace(0, -1.5, 12))
     truth = draw.standard_normal(12)
     y, goal = X @ truth + 0.1 * draw.standard_normal(1_000), truth + 0.3 * draw.standard_normal(12)
-    return pool_for(
-        X, y, Learner(LOSSES["squared"](), 1.0), 3.0 * draw.standard_normal(12), np.linalg.qr(X / 1_000**0.5)[1]
-    )
+    return pool_for(X, y, Learner(LOSSES["squared"](), 1.0), goal, np.linalg.qr(X / 1_000**0.5)[1])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -124,7 +122,7 @@ def test_the_way_is_downhill_at_any_size(seed):
     rows = far_pool(seed)
     for size in (25, 50, 100, 200):
         begin = linearised(rows, even(rows, size), rows.goal).distance
-        ends = descend(rows, even(rows, size))
+        ends = descend(rows, size)
         for end in ends:
             assert end.probabilities.sum() == pytest.approx(size, rel=1e-9)
             assert 0.0 <= end.probabilities.min() <= end.probabilities.max() <= 1.0
@@ -140,15 +138,15 @@ def test_a_goal_within_reach_is_met(pool):
     learner = LogisticRegression(C=1 / RIDGE, fit_intercept=False, solver="newton-cholesky", tol=1e-12)
     goal = learner.fit(X[:40], y[:40]).coef_[0]
     rows = pool_for(X, y, Learner(LOSSES["logistic"](), RIDGE), goal, np.eye(4))
-    assert descend(rows, even(rows, 40)).nearest.distance < 1e-5 * np.linalg.norm(goal)
+    assert descend(rows, 40).nearest.distance < 1e-5 * np.linalg.norm(goal)
 
 
 def test_a_descent_stops_where_work_or_time_is_up():
     """One step is taken, and what it reached is what is returned."""
     rows = far_pool(0)
-    whole = descend(rows, even(rows, 50)).nearest.distance
+    whole = descend(rows, 50).nearest.distance
     short = [
-        descend(some, even(rows, 50), NearestOptions(work=work)).nearest.distance
+        descend(some, 50, NearestOptions(work=work)).nearest.distance
         for some, work in ((rows, 1.0), (replace(rows, late=lambda: True), 1e12))
     ]
     assert short[0] == short[1]

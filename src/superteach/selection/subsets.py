@@ -55,7 +55,7 @@ def best_subset(
     sizes = np.resize(np.unique(np.linspace(low, high, many).round().astype(int)), many)
     best, lowest = exchanged(np.array([*starts, *_random(rows, sizes, draw)]))
     strength = np.linalg.norm(pool.design * pool.loss.gradient(pool.design @ pool.goal, pool.target)[:, None], axis=1)
-    vain, side = 0, _side(-(-high // 2), next(SUMS[most] for most in SUMS if len(pool.measure) <= most))
+    vain, side = 0, _side(rows, -(-high // 2), next(SUMS[most] for most in SUMS if len(pool.measure) <= most))
     while vain < NEIGHBOURHOODS * searches and not pool.late():  # weak rows rather than strong ones
         free = np.argsort(np.log(strength + 1e-300) + 0.3 * draw.standard_normal(rows))[: 2 * side]
         near = _balanced(pool, low, high, best, draw.permutation(free), many)
@@ -93,10 +93,10 @@ def _balanced(pool: Pool, low: int, high: int, kept: Mask, free: Positions, top:
     return np.asarray(found[(size >= low) & (size <= high)])
 
 
-def _side(high: int, many: int) -> int:
+def _side(rows: int, high: int, many: int) -> int:
     """The most rows that have no more than so many subsets of at most `high` rows."""
     side = 1
-    while sum(math.comb(side + 1, size) for size in range(high + 1)) <= many:
+    while side < rows and sum(math.comb(side + 1, size) for size in range(high + 1)) <= many:
         side += 1
     return side
 
@@ -204,14 +204,8 @@ class _Search:
 
     def _fitted(self, places: Positions, start: Array) -> Array:
         self.work += 4.0 * places.size * self._width**2
-        return fit(
-            self._design[places],
-            self._target[places],
-            self._loss.of_rows(places),
-            np.ones(places.shape),
-            self._stiff(places),
-            start,
-        )
+        rows = self._design[places], self._target[places], self._loss.of_rows(places)
+        return fit(*rows, np.ones(places.shape), self._stiff(places), start)
 
     def _stiff(self, places: Positions) -> Array:
         """The penalty of each subset, by its size."""

@@ -429,7 +429,7 @@ class Matcher(Search):
         """Come as near as can be: probabilities descend on the true distance, are rounded, and rows are exchanged by it."""
         pool, _, counts = self._pool()
         draw, found = np.random.default_rng(seed), list[Mask]()
-        ends = nearest.descend(pool, np.full(len(pool.target), size / len(pool.target)))
+        ends = nearest.descend(pool, size)
         for end in ends:
             chance, moves = end.probabilities, end.moves
             taken = chance > 1.0 - rounding.EDGE
