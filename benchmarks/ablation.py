@@ -49,7 +49,7 @@ _ISOLATED = ("isolated-rare", "isolated5k10", "isolated5k10-50")
 _MOST = (*tuple(POOLS)[:8], "isolated5k10")
 CASES_OF = {
     "selection.certificate": _PROVED, "selection.majorant": _PROVED, "coordinator.proofs": _PROVED,
-    "selection.exhaustive": _SMALL, "selection.polish": _SMALL, "selection.subsets": _SMALL, "selection.sums": _SMALL,
+    "selection.nearest": (*_SMALL, "exact-n100"), "selection.subsets": _SMALL,
     "selection.share": _ISOLATED, "optim.lbfgs": ("digits",), "teacher.sums": ("digits", "rare"),
     "coordinator.problem": (*_MOST, "digits"), "coordinator.methods.match": (*_MOST, *_SMALL),
 }  # fmt: skip
@@ -60,15 +60,15 @@ FLOATING = {
 }  # fmt: skip
 """What floating-point numbers can tell apart, or constants of mathematics: not chosen by trying."""
 MEMORY = {
-    "AT_ONCE", "OUTER", "BLOCK", "FITTED", "_VALUES_AT_ONCE", "BINS", "SHORTEST", "CANDIDATES", "GRAM", "WORK", "RADII",
-    "SAMPLE", "EVERY", "TILTS", "MOST_HALVES", "MOST_WORK", "NEARBY_WORK", "EVALUATIONS", "STEPS", "HALVINGS", "MOVES",
+    "AT_ONCE", "_VALUES_AT_ONCE", "BINS", "SHORTEST", "CANDIDATES", "GRAM", "WORK", "RADII",
+    "TILTS", "EVALUATIONS", "STEPS", "HALVINGS", "MOVES",
 }  # fmt: skip
 """How much is worked on at once, or how much work or memory there may be: most pools end before."""
 OFF: dict[str, Any] = {
     "path": [1e-8], "freedom": 0.0, "slow": 0.0, "roundings": 1, "pairings": 0, "absorbed": 1e9,
     "relaxation:DEFAULT.thin": 0.0, "ladder": 0.0, "one_by_one": 0, "restart_freedom": 0.0, "restarts": 1, "swap_above": 1e9,
     "starts": 1, "few_rows": 0.0, "exchange_candidates": 0, "small": 0, "whole": 0, "approaches": 1, "gain": 0.0,
-    "close": 0.0, "unlucky": 0, "many": 10**9, "long": 1e9, "far": 1e9, "seen": 0.0, "few": 0, "nearby": [], "vain": 1,
+    "close": 0.0, "unlucky": 0, "many": 10**9, "long": 1e9, "far": 1e9, "seen": 0.0, "few": 0,
     "tried": 1, "exact": [], "rounding:DEFAULT.thin": 1e-12, "ample": 1, "STARTS": 1, "ROUGH": 1, "COST": 0.0,
 }  # fmt: skip
 """The value with which a number does nothing, where there is one."""
@@ -76,7 +76,6 @@ OFF: dict[str, Any] = {
 
 INSTEAD: dict[str, dict[str, Any]] = {
     "exact": {"½ ×": [[4, 26], [12, 20], [24, 16]], "2 ×": [[4, 34], [12, 28], [24, 24]]},  # 2²⁶ subsets, not 26
-    "nearby": {"½ ×": [16, 20, 24], "2 ×": [24, 28, 30]},
     "GROWTH": {"½ ×": 1.1, "2 ×": 1.4},
     "_STEPS": {"½ ×": list(2.0 ** -np.arange(0.0, 7.0)), "2 ×": list(2.0 ** -np.arange(-3.0, 12.0))},
 }

@@ -130,8 +130,6 @@ class Lesson:
     """Set where the goal is proved to be out of reach for a lesson of this size (method "match")."""
     lower_bound: float = 0.0
     """A distance, in the lesson's measure, that no lesson can go below, where one is proved."""
-    optimal: bool = False
-    """Whether all lessons that the budget allows were covered, and none is nearer (pools of up to about 30 rows)."""
     prediction_distance: float = math.nan
     """Root mean square of x'(θ_S − θ*) over the pool: risk in units that do not depend on those of columns."""
     prediction_spread: float = math.nan

@@ -11,9 +11,6 @@ from sklearn.svm import LinearSVC
 
 import superteach as st
 from superteach.goals import PerturbedFit
-from superteach.losses import Logistic
-from superteach.selection.subsets import SubsetProblem
-from superteach_lab.experiments import exhaustive
 
 SHARP = {"tol": 1e-12, "max_iter": 100_000}
 LEARNERS = {
@@ -52,35 +49,6 @@ def test_rows_are_not_looked_at_where_teachers_round_alone(pool):
         teacher = st.SuperTeacher(LEARNERS["logistic"][0], PerturbedFit(1), budget=20, rounding=rounding)
         lesson = teacher.fit(X, y, groups=np.arange(60) % 2).lesson_
         assert any(entry.query == "Show" for entry in lesson.ledger) == shown
-
-
-@pytest.mark.parametrize("far", [10.0, 1e3, 1e6])
-def test_models_are_found_where_losses_are_flat_at_the_goal(far, pool):
-    """Far out rows are certain, and an intercept without penalty has no curvature there."""
-    X, y = pool("logistic", 60, 2, 0)
-    goal = far * np.array([1.0, -1.0, 0.5])
-    design = np.column_stack([X, np.ones(60)])
-    problem = SubsetProblem(design, y, Logistic(), np.tile([0.5, 0.5, 0.0], (61, 1)), goal, np.eye(3))
-    masks = np.random.default_rng(0).random((5, 60)) < 0.5
-    models = problem.fit(masks)
-    for mask, model in zip(masks, models, strict=True):
-        learner = LogisticRegression(C=2.0, solver="newton-cholesky", **SHARP).fit(X[mask], y[mask])
-        np.testing.assert_allclose(model, [*learner.coef_[0], *learner.intercept_], atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["logistic", "ridge"])
-def test_a_lesson_says_whether_all_were_covered(name, pool):
-    """Thirty rows and four chosen: the lowest risk of all 27,405 lessons, and the lesson says so."""
-    learner = {"logistic": LogisticRegression(fit_intercept=False, **SHARP), "ridge": Ridge(fit_intercept=False)}[name]
-    X, y = pool("squared" if name == "ridge" else name, 30, 3, 4)
-    lesson = st.SuperTeacher(learner, PerturbedFit(1), budget=4, measure="coefficients").fit(X, y).lesson_
-    chosen = exhaustive.masks(30, 4)
-    positive = chosen @ (y > 0.0)
-    if name == "logistic":
-        chosen = chosen[(positive > 0) & (positive < 4)]
-    lowest = exhaustive.risks(name, X, y, 1.0, lesson.goal, chosen).min()
-    assert lesson.risk == pytest.approx(lowest, rel=1e-5)
-    assert "all of them were covered" in lesson.reason
 
 
 def test_three_rows_of_sixty_come_as_near_as_any_three_do():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from superteach.engines.base import Engine, Gathering, Posting
+from superteach.engines.threads import Threads
 from superteach.exceptions import Setting, SettingError, TeachingError
 from superteach.lesson import Entry
 from superteach.optim.function import Moments
@@ -85,6 +86,11 @@ class Federation:
         """What the rows' columns are called."""
         self.classes: Labels | None = None
         """The label values, the positive one last; None: there are none, or they are not known."""
+
+    @property
+    def here(self) -> bool:
+        """Whether all teachers' rows are in this process, so that none leaves it."""
+        return isinstance(self._engine, Threads)
 
     @property
     def ledger(self) -> tuple[Entry, ...]:

@@ -150,7 +150,7 @@ def _with_sums(
             walk = drawn
             agreement = metrics.likeness(federation, walk.model, inside_goal, student.loss.classifies, student.outputs)
             reason = "no search came nearer than as many random rows, which are the lesson"
-            outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0), optimal=False)
+            outcome = replace(outcome, reason=reason, converged=False, objective=np.empty(0))
     cost = federation.sum(Census("chosen", costs=True)).cost if problem.costs else None
     return replace(
         _unmeasured(federation, student, raw_goal, walk.point.size, problem.rows, outcome, settings, started),
@@ -250,7 +250,6 @@ def _unmeasured(
         teachers=federation.names,
         certificate=outcome.certificate,
         lower_bound=outcome.lower_bound,
-        optimal=outcome.optimal,
         privacy=settings.privacy,
         delivered=False,
         words=replace(method.tell(settings), unused=methods.unused(method)),

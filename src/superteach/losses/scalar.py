@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -138,6 +138,10 @@ class Loss(ABC):
         """|α(t)| itself, and the distance where it is 0."""
         absolute = np.abs(self.best_dual(t, y, threshold))
         return np.where(absolute > 0.0, absolute, np.minimum(self.distance(t, y, threshold), 0.0))
+
+    def of_rows(self, rows: object) -> Loss:
+        """The loss of some rows: `rows` is any index of NumPy's."""
+        return self
 
     def settings(self) -> Json:
         """Name and parameters, enough to build the loss again."""
@@ -337,6 +341,9 @@ class Weighted(Loss):
     def curvature_range(self, low: Array, high: Array, y: Array) -> tuple[Array, Array]:
         least, most = self._loss.curvature_range(low, high, y)
         return self._weights * least, self._weights * most
+
+    def of_rows(self, rows: Any) -> Weighted:
+        return Weighted(self._loss, self._weights[rows])
 
     def conjugate(self, alpha: Array, y: Array) -> Array:
         return self._weights * self._loss.conjugate(alpha / self._weights, y)

@@ -71,8 +71,7 @@ def verdict(lesson: Lesson) -> str:
     elif lesson.taught:
         text = f"the goal is taught: {near}"
     else:
-        proof = "no other lesson is nearer, by proof" if lesson.optimal else "there is no proof either way"
-        text = f"the nearest lesson found has {near}; {proof}"
+        text = f"the nearest lesson found has {near}; there is no proof either way"
     if all_rows_nearer(lesson):
         text += "; all rows come nearer than this lesson: train on all of them"
     return f"{text}; {moved(lesson)}" if lesson.unseen_directions else text

@@ -35,8 +35,6 @@ class Outcome:
     certificate: Certificate | None = None
     lower_bound: float = 0.0
     """A risk that no lesson can go below, where one is proved."""
-    optimal: bool = False
-    """Whether it is proved that no lesson of the sizes allowed has a lower risk."""
 
 
 class Chooser(Protocol):

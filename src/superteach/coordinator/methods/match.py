@@ -1,9 +1,10 @@
-"""Teach the goal exactly: relax, certify, round, polish.
+"""Teach the goal exactly: relax, certify, round, exchange.
 
 Inclusion probabilities solve the relaxed problem; rounding turns them into rows (see `selection.relaxation` and `rounding`).
-Where no probabilities meet the goal there is a proof, and the lesson comes as near as it can: gradients are taken at the
-model that the relaxed lesson teaches, probabilities aim at what is left of the way, and so on until that gains little. Rows
-of small pools are exchanged in the end, by the true risk.
+Where no probabilities meet the goal there is a proof, and the lesson comes as near as it can. Where rows are in this
+process, probabilities descend on the true distance (`selection.nearest`), and rows are exchanged by it in the end, as they
+are in small pools. Elsewhere gradients are taken at the model that the relaxed lesson teaches, probabilities aim at what is
+left of the way, and so on until that gains little.
 """
 
 from __future__ import annotations
@@ -29,12 +30,10 @@ from superteach.optim.newton import Newton
 from superteach.optim.problem import Quadratic, ridge_penalty
 from superteach.protocol import queries
 from superteach.protocol.queries import Size
-from superteach.selection import polish, relaxation, rounding
-from superteach.selection.exhaustive import Best
+from superteach.selection import nearest, relaxation, rounding, subsets
 from superteach.selection.relaxation import Counts, Relaxation, metric_of, relax
-from superteach.selection.subsets import SubsetProblem
 from superteach.settings import Settings
-from superteach.types import Array
+from superteach.types import Array, Mask
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,10 @@ class MatchOptions:
     half and all of what rounding leaves, in the same time."""
     whole: int = 30
     """Rows of a pool up to which lessons of one size are searched as a whole."""
+    few: int = 128
+    """The same where the size is free."""
+    shown: float = 1e7
+    """Rows times columns up to which the nearest lesson to a goal out of reach is sought on the rows themselves."""
     approaches: int = 8
     """Models that are tried for a goal out of reach, at most; three to five are usual."""
     gain: float = 0.01
@@ -85,7 +88,7 @@ class Match(Method):
         """Look at other sizes where a search sees all rows: at all sizes at once, or from several starts."""
         if settings.budget != "best" or settings.rounding != "together" or problem.rows > DEFAULT.small:
             return super().sizes(settings, problem)
-        if problem.rows <= polish.DEFAULT.few and problem.learner.outputs == 1:
+        if problem.rows <= DEFAULT.few and problem.learner.outputs == 1:
             return [1, problem.rows]
         return lesson_sizes("best", problem.rows, problem.width, DEFAULT.parts)
 
@@ -117,7 +120,7 @@ class Matcher(Search):
     def announce(self, sizes: list[int]) -> list[int]:
         """Remember how large a lesson may be: in a pool of few rows one search covers all sizes."""
         self._sizes = (min(sizes), max(sizes)) if sizes else None
-        return sizes[-1:] if self._small and self._problem.rows <= polish.DEFAULT.few else sizes
+        return sizes[-1:] if self._small and self._problem.rows <= DEFAULT.few else sizes
 
     @property
     def _small(self) -> bool:
@@ -132,12 +135,12 @@ class Matcher(Search):
             low, high = self._sizes or (size, size)
             low, high = min(size, low), max(size, high)
             # Relaxation and rounding speak of one size, and bring nothing to pools that are searched as a whole.
-            whole = self._small and self._problem.rows <= (self._options.whole if low == high else polish.DEFAULT.few)
+            whole = self._small and self._problem.rows <= (self._options.whole if low == high else DEFAULT.few)
             size_chosen = None if whole else self._best_search(size)
             if not self._small:
                 assert size_chosen is not None
                 return size_chosen
-            return self._polished(low, high, whole)
+            return self._small_pool(low, high, whole)
 
     def _best_search(self, size: int) -> Size:
         """Search as often as the settings say, and keep the nearest lesson."""
@@ -187,13 +190,17 @@ class Matcher(Search):
         proof = None if relaxed.choice.met else self._proof(relaxed, size)
         if not relaxed.choice.met:
             self._include(relaxed, size)
-        if near and proof is not None and not problem.wide:
+        if near and not relaxed.choice.met and self._in_memory:
             federation.stage = "approach"
-            relaxed, risks = self._approach(relaxed, size, seed)
-        federation.stage = "rounding"
-        kept = self._round(relaxed, size, seed, again)
-        if near and not relaxed.choice.met and self._together and not problem.wide:
-            kept = self._nearest_rounding(relaxed, size, seed, kept)
+            kept, risks = self._nearest(size, seed)
+        else:
+            if near and proof is not None and not problem.wide:
+                federation.stage = "approach"
+                relaxed, risks = self._approach(relaxed, size, seed)
+            federation.stage = "rounding"
+            kept = self._round(relaxed, size, seed, again)
+            if near and not relaxed.choice.met and self._together and not problem.wide:
+                kept = self._nearest_rounding(relaxed, size, seed, kept)
         stated = None if proof is None else self._for_size(proof, size, kept.rows)
         reason = "the relaxed problem meets the goal"
         if proof is not None:
@@ -387,39 +394,65 @@ class Matcher(Search):
         federation.sum(queries.Recall("rounding", False))
         return nearest
 
-    # Polish --------------------------------------------------------------------------------------------
+    # Rows in one place ---------------------------------------------------------------------------------
 
-    def _polished(self, low: int, high: int, whole: bool) -> Size:
-        """Exchange rows by the true risk, from the present choice on or (`whole`) from nothing."""
-        problem, federation, learner = self._problem, self._problem.federation, self._problem.learner
-        federation.stage = "small pool"
-        width = len(self._goal)
-        parts = federation.gather(queries.Show(width, learner.weighted))
+    @property
+    def _in_memory(self) -> bool:
+        """Whether all rows are in this process, and few enough to be looked at."""
+        problem = self._problem
+        one = self._together and problem.learner.outputs == 1 and not problem.wide and not problem.costs
+        return one and problem.federation.here and problem.rows * problem.width <= self._options.shown
+
+    def _pool(self) -> tuple[nearest.Pool, Mask, tuple[int, ...]]:
+        """All rows, which of them are chosen, and how many each teacher has."""
+        problem, learner, width = self._problem, self._problem.learner, len(self._goal)
+        parts = problem.federation.gather(queries.Show(width, learner.weighted))
         shown = np.concatenate(parts)
-        design, target, taken = shown[:, :width], shown[:, width], shown[:, width + 1]
-        loss = Weighted(learner.loss, shown[:, width + 2]) if learner.weighted else learner.loss
-        penalties = np.stack([self._penalty(size).diagonal for size in range(len(shown) + 1)])
-        subsets = SubsetProblem(design, target, loss, penalties, self._goal, problem.to_measure, learner.refuses)
-        start = None if whole else taken > 0.5
-        best = polish.best_subset(subsets, low, high, start, self._settings.restarts, self._seed)
-        counts = tuple(map(len, parts))
-        places = np.flatnonzero(best.subset).astype(np.float64)
-        kept: Size = federation.sum(queries.Select(counts, places, (0,) * len(parts)))
-        self.outcome = self._of_polish(best, low, high, whole)
+        pool = nearest.Pool(
+            shown[:, :width],
+            shown[:, width],
+            Weighted(learner.loss, shown[:, width + 2]) if learner.weighted else learner.loss,
+            lambda size: self._penalty(size).diagonal,
+            self._goal,
+            problem.to_measure,
+            learner.refuses,
+            lambda: problem.late,
+        )
+        return pool, shown[:, width + 1] > 0.5, tuple(map(len, parts))
+
+    def _select(self, subset: Mask, counts: tuple[int, ...]) -> Size:
+        places = np.flatnonzero(subset).astype(np.float64)
+        kept: Size = self._problem.federation.sum(queries.Select(counts, places, (0,) * len(counts)))
         return kept
 
-    def _of_polish(self, best: Best, low: int, high: int, whole: bool) -> Outcome:
-        """Say what a search of all rows adds to the outcome so far."""
-        outcome = Outcome("") if whole else self.outcome
-        sizes = f"{low}" if low == high else f"{low} to {high}"
-        reason = outcome.reason
-        if best.proved:
-            reason = f"no lesson of {sizes} rows is nearer: all of them were covered"
-        elif whole:
-            reason = f"no exchange of rows comes nearer; not all lessons of {sizes} rows were covered"
+    def _nearest(self, size: int, seed: int) -> tuple[Size, list[float]]:
+        """Come as near as can be: probabilities descend on the true distance, are rounded, and rows are exchanged by it."""
+        pool, _, counts = self._pool()
+        draw, found = np.random.default_rng(seed), list[Mask]()
+        ends = nearest.descend(pool, size)
+        for end in ends:
+            chance, moves = end.probabilities, end.moves
+            taken = chance > 1.0 - rounding.EDGE
+            free = np.flatnonzero((chance > rounding.EDGE) & ~taken)
+            left = size - int(taken.sum())
+            wanted = chance[free] @ moves[free]
+            taken[free] = rounding.round_rows(moves[free], chance[free], wanted, left, left, draw, -end.lacks)
+            found.append(taken)
+        rounded, risks = subsets.exchange_by_risk(pool, np.stack(found), size, nearest.NearestOptions(work=0.0))
+        (chosen,), _ = subsets.exchange_by_risk(pool, rounded[risks.argmin()][None], size)
+        return self._select(chosen, counts), [ends.free.distance, ends.nearest.distance]
+
+    def _small_pool(self, low: int, high: int, whole: bool) -> Size:
+        """Exchange rows by the true risk, from several starts, the present choice among them where there is one."""
+        self._problem.federation.stage = "small pool"
+        pool, chosen, counts = self._pool()
+        draw = np.random.default_rng(self._seed)
+        best, _ = subsets.best_subset(pool, low, high, [] if whole else [chosen], draw, self._settings.restarts)
+        if whole:
+            self.outcome = Outcome("no exchange of rows comes nearer; not all lessons of this size were covered")
         if low < high:  # a proof speaks of one size
-            outcome = replace(outcome, certificate=None, lower_bound=0.0)
-        return replace(outcome, reason=reason, optimal=best.proved)
+            self.outcome = replace(self.outcome, certificate=None, lower_bound=0.0)
+        return self._select(best, counts)
 
 
 @dataclass(frozen=True, eq=False)
