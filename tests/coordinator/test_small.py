@@ -11,6 +11,7 @@ from sklearn.svm import LinearSVC
 
 import superteach as st
 from superteach.goals import PerturbedFit
+from superteach_lab.experiments import exhaustive
 
 SHARP = {"tol": 1e-12, "max_iter": 100_000}
 LEARNERS = {
