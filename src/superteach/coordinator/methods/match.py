@@ -190,17 +190,17 @@ class Matcher(Search):
         proof = None if relaxed.choice.met else self._proof(relaxed, size)
         if not relaxed.choice.met:
             self._include(relaxed, size)
+        if near and proof is not None and not problem.wide:
+            federation.stage = "approach"
+            relaxed, risks = self._approach(relaxed, size, seed)
+        federation.stage = "rounding"
+        kept = self._round(relaxed, size, seed, again)
         if near and not relaxed.choice.met and self._in_memory:
             federation.stage = "approach"
-            kept, risks = self._nearest(size, seed)
-        else:
-            if near and proof is not None and not problem.wide:
-                federation.stage = "approach"
-                relaxed, risks = self._approach(relaxed, size, seed)
-            federation.stage = "rounding"
-            kept = self._round(relaxed, size, seed, again)
-            if near and not relaxed.choice.met and self._together and not problem.wide:
-                kept = self._nearest_rounding(relaxed, size, seed, kept)
+            kept, more = self._nearest(size, seed)
+            risks += more
+        elif near and not relaxed.choice.met and self._together and not problem.wide:
+            kept = self._nearest_rounding(relaxed, size, seed, kept)
         stated = None if proof is None else self._for_size(proof, size, kept.rows)
         reason = "the relaxed problem meets the goal"
         if proof is not None:
@@ -426,9 +426,12 @@ class Matcher(Search):
         return kept
 
     def _nearest(self, size: int, seed: int) -> tuple[Size, list[float]]:
-        """Come as near as can be: probabilities descend on the true distance, are rounded, and rows are exchanged by it."""
-        pool, _, counts = self._pool()
-        draw, found = np.random.default_rng(seed), list[Mask]()
+        """Come as near as can be, from the present choice on or from better ones.
+
+        Probabilities descend on the true distance, are rounded, and rows are exchanged by it.
+        """
+        pool, chosen, counts = self._pool()
+        draw, found = np.random.default_rng(seed), [chosen] if int(chosen.sum()) == size else []
         ends = nearest.descend(pool, size)
         for end in ends:
             chance, moves = end.probabilities, end.moves
