@@ -51,7 +51,7 @@ def best_subset(
 
     rows, width = pool.design.shape
     cost = min(options.pairs, rows * high) * (20.0 + 2.0 * width) + options.tried * high * width**2 + rows * width**2
-    many = int(np.clip(options.work / (4e3 * cost), 4, options.starts)) * searches
+    many = int(np.clip(options.work / (4e4 * cost), 1, options.starts)) * searches
     sizes = np.resize(np.unique(np.linspace(low, high, many).round().astype(int)), many)
     best, lowest = exchanged(np.array([*starts, *_random(rows, sizes, draw)]))
     strength = np.linalg.norm(pool.design * pool.loss.gradient(pool.design @ pool.goal, pool.target)[:, None], axis=1)
