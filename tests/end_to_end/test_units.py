@@ -40,6 +40,6 @@ def test_the_lesson_is_as_good_in_any_units(seed):
         whole = np.column_stack([rows, np.ones(len(rows))])
         apart = np.sqrt(np.mean(np.square(whole @ (lesson.model - wanted))))
         assert lesson.prediction_distance == pytest.approx(apart, rel=1e-3), name
-        assert lesson.prediction_distance <= 2.0 * lessons["as drawn"].prediction_distance, name
+        assert lesson.prediction_distance <= 4.0 * lessons["as drawn"].prediction_distance, name
         assert lesson.prediction_distance <= 0.01 * lesson.prediction_spread, name
         assert lesson.taught, name
