@@ -36,6 +36,8 @@ DIGITS = 1e-6
 """Share by which a figure may differ from the one computed again."""
 CONFIRMED = 1.0, 0.99, 0.97, 0.95, 0.93, 0.9
 """Shares of a lower bound of which the checker, which is coarser than what found the bound, must confirm one."""
+HUBER_FITS = 2_000
+"""Weighted fits after which weights that still change in their last digits are taken."""
 PLAIN = {"softmax": "logistic", "squared_hinges": "squared_hinge", "svc": "squared_hinge", "ridge": "squared"}
 """Losses of one output, by those of several and by the learners of model.json."""
 COLOURS = {"holds": "32", "FAILS": "1;31", "not checked": "33"}
@@ -177,6 +179,9 @@ class _Lesson:
         same = same and PLAIN.get(said["name"], said["name"]) == self.loss
         same = same and math.isclose(penalty, self.learner["ridge"], rel_tol=DIGITS)
         self.say("model.json has the lesson's learner", same, json.dumps(said))
+        strange = {f"learner.{name}" for name in said.keys() - {"name", "alpha", "C", "fit_intercept"}}
+        if others := sorted(model.keys() - own.keys() - {"learner"} | strange):
+            self.say(f"model.json: {', '.join(others)}", None, "no lesson has such entries")
 
     def find(self, name: str) -> Path | None:
         """Find a file that the lesson names: among those given, else where it was."""
@@ -207,8 +212,7 @@ class _Lesson:
     def read_tables(self, parts: list[Any]) -> bool:
         """Read all tables, and find the chosen rows in them; False: the tables are not there."""
         stored, named = self.stored, list(dict.fromkeys(one["file"] for one in parts))
-        numbers = (BytesIO(self.read(self.folder / one["chosen"])) for one in parts)
-        chosen = [np.loadtxt(content, np.int64, skiprows=1, ndmin=1) for content in numbers]
+        chosen = [np.array(self.read(self.folder / one["chosen"]).split()[1:], dtype=np.int64) for one in parts]
         if lacking := [name for name in named if self.find(name) is None]:
             if self.given:
                 raise CannotCheck(f"{', '.join(map(str, self.given))}: give a file for {lacking[0]!r} too")
@@ -268,7 +272,8 @@ class _Lesson:
         exact: Any = {"fit_intercept": free, "tol": 1e-12, "max_iter": 10_000, "solver": "newton-cholesky"}
         column = {"fit_intercept": self.intercept, "intercept_scaling": learner["constant"]}
         centre = X.mean(axis=0) if free else centre  # the model is the same, and fits are exact far from 0
-        C, X, weights = 1.0 / ridge if ridge else np.inf, (X - centre) / unit, np.ones(len(y))
+        middle = float(np.median(y)) if free and self.loss == "huber" else 0.0
+        C, X, y, weights = 1.0 / ridge if ridge else np.inf, (X - centre) / unit, y - middle, np.ones(len(y))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if self.loss == "logistic":
@@ -279,14 +284,14 @@ class _Lesson:
                 fitted = LinearSVC(C=C, dual=False, tol=1e-12, max_iter=10_000, **column).fit(X, y)
             else:
                 fitted = Ridge(alpha=ridge, fit_intercept=free, solver="cholesky").fit(X, y)
-            while self.loss == "huber":  # weights turn its linear tails into squares
+            for _ in range(HUBER_FITS if self.loss == "huber" else 0):  # weights turn its linear tails into squares
                 before, off = weights, np.abs(y - fitted.predict(X))
                 weights = np.minimum(1.0, learner["loss"]["delta"] / np.maximum(off, 1e-300))
                 if np.abs(weights - before).max() < 1e-13:
                     break
                 fitted.fit(X, y, weights)
         slope = np.atleast_2d(fitted.coef_) / unit
-        offset = np.reshape(fitted.intercept_, (-1, 1)) - (slope * centre).sum(axis=1, keepdims=True)
+        offset = middle + np.reshape(fitted.intercept_, (-1, 1)) - (slope * centre).sum(axis=1, keepdims=True)
         return np.hstack([slope, offset]) if self.intercept else slope
 
     def look_at_models(self) -> None:
@@ -362,7 +367,8 @@ class _Lesson:
             )
             lengths = np.linalg.norm(self.inside, axis=0)
             rank = np.linalg.matrix_rank(self.inside / np.where(lengths > 0.0, lengths, 1.0), rtol=3e-6)
-            self.figure("unseen_directions", len(lengths) - rank if self.stored["unseen_directions"] else 0)
+            moved = shift > 10.0 * self.same * self.length  # else directions need not have been counted
+            self.figure("unseen_directions", len(lengths) - rank if moved or self.stored["unseen_directions"] else 0)
 
     def goal_file(self, place: Path) -> tuple[Any, str]:
         """Read the coefficients of a goal file, and say what it is called."""

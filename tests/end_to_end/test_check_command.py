@@ -225,6 +225,46 @@ MORE = {
 }
 
 
+def test_entries_that_no_model_has_are_named(lesson_of, tmp_path):
+    """What is written into model.json beside a lesson's entries is not taken for checked."""
+    out = copied(lesson_of(ORDERS[0]), tmp_path)
+    in_model(learner=lambda value: value | {"weights": 2})(out)
+    change(out, "model.json", lambda stored: stored.update(scale=2.0))
+    named = [one.what for one in verify.check(out) if one.word == "not checked"]
+    assert "model.json: learner.weights, scale" in named
+
+
+def test_directions_that_no_row_sees_cannot_be_hidden(lesson_of, tmp_path):
+    """A goal that was moved was moved along some."""
+    order = next(one for one in ORDERS if one[2] == "shifted.json")
+    out = copied(lesson_of(order), tmp_path)
+    in_lesson(unseen_directions=lambda value: 0 * value)(out)
+    assert_found(out, "unseen directions", tmp_path)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e6])
+def test_a_huber_fit_ends_however_far_its_targets_are_from_0(far, tmp_path):
+    """Rounding errors of large targets once kept its weights changing for good."""
+    g = np.random.default_rng(0)
+    X = g.standard_normal((300, 2))
+    y = X @ [1.0, -0.5] + 0.5 * g.standard_t(2, 300) + far
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv(tmp_path / "pool.csv", index=False)
+    (tmp_path / "goal.json").write_text(json.dumps({"a": 1.2, "b": -0.4, "intercept": far + 0.1}))
+    order = ["teach", tmp_path / "pool.csv", "--target", "y", "--learner", "huber", "--goal", tmp_path / "goal.json"]
+    result = run(*order, "--budget", "30", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    result = run("check", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+
+
+def test_a_list_without_rows_is_read_in_silence(lesson_of, tmp_path, recwarn):
+    """An owner of whom nothing was chosen has a list that holds a header alone."""
+    out = copied(lesson_of(ORDERS[0]), tmp_path)
+    next((out / "chosen").iterdir()).write_text("row\n")
+    verify.check(out)
+    assert not recwarn.list
+
+
 def copied(out: Path, folder: Path) -> Path:
     return Path(shutil.copytree(out, folder / "out"))
 

@@ -102,3 +102,9 @@ def test_of_many_pairs_those_of_short_rows_are_looked_at():
     taken = exchange(rows, start, start @ rows + 1e-3, 60 * 50, 400)
     assert (taken[:400] == start[:400]).all()
     assert np.linalg.norm(start @ rows + 1e-3 - taken @ rows) < 1e-4
+
+
+def test_nothing_is_exchanged_where_nothing_is_left():
+    """Rows that meet the target are not swapped for equal ones, step after step."""
+    taken = np.arange(8) < 3
+    assert (exchange(np.ones((8, 2)), taken, np.full(2, 3.0), 100, 1) == taken).all()

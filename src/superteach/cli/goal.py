@@ -56,7 +56,7 @@ def positive_unsaid(text: str, chosen: str | None, taken: Label | None) -> str:
         return ""
     return (
         f"Goal file {text} does not name its positive label: {taken!r} was taken, the last in sorted "
-        'order. Write "positive" into it, or use --positive.'
+        'order. Write it as {"coef": …, "positive": …}, or use --positive.'
     )
 
 

@@ -2,7 +2,7 @@
 
 Rows are parted at random into lists of sums of a few rows each. Lists are merged two by two: of all pairs of sums the
 shortest are kept, and found without looking at all pairs, as those that fall into one cell of a grid. Every merge takes a
-factor of lists^(1/d) off what is left, less a root of two, so that this pays in up to about fifteen dimensions.
+factor of lists^(1/d) off what is left, and puts a root of two on, so that this pays in up to about fifteen dimensions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CELLS = 3.0
 GRIDS = 6
 """Widths of cells that a merge tries, at most, until about so many pairs share one."""
 SHORTER = 1e-9
-"""Part of the square that is left by which an exchange must shorten it, to be told from rounding errors."""
+"""Part of the squared residual that an exchange must take off; less may be a rounding error."""
 
 
 def klists(
@@ -80,7 +80,7 @@ def _draws(chance: Array, few: int, length: int, draw: np.random.Generator) -> P
         edges = np.cumsum(np.maximum(chance, 1e-12))
         drawn = np.searchsorted(edges, draw.random((length + length // 2, few)) * edges[-1]).clip(max=rows - 1)
         drawn = drawn[(np.diff(np.sort(drawn, axis=1), axis=1) > 0).all(axis=1)][:length]
-    marks = draw.integers(1, 2**40, rows)[drawn].sum(axis=1)  # of each row, so that equal choices are told
+    marks = draw.integers(1, 2**40, rows)[drawn].sum(axis=1)  # random numbers of rows, whose sums tell choices apart
     return np.asarray(drawn[np.unique(marks, return_index=True)[1]], dtype=np.int64)
 
 
@@ -152,7 +152,7 @@ def exchange(rows: Array, taken: Mask, target: Array, pairs: int, steps: int) ->
         np.add(change, (2.0 * (chosen @ left))[:, None], out=after)
         after -= 2.0 * (others @ left)
         i, j = divmod(int(after.argmin()), len(enters))
-        if after[i, j] > -SHORTER * (left @ left):
+        if after[i, j] >= -SHORTER * (left @ left):  # nothing to gain, or nothing left
             break
         left = left + chosen[i] - others[j]
         chosen[i], others[j] = others[j].copy(), chosen[i].copy()

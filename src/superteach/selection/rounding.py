@@ -9,9 +9,9 @@ after the other.
 
 The last rows are decided several times, by the k-list search where that pays, and pairs of short rows are exchanged.
 
-Work: each block multiplies the rows still free once or twice by the square of the number of unknowns, and leaves 65 % of
-the freedom; at most `refusals` blocks are taken back. That is about `(TILTS / part + refusals)` products of all rows with
-their unknowns at most, and about five in practice.
+Work: each block multiplies the rows still free by the square of the number of unknowns, once or twice as a rule and TILTS
+times at most. Where freedom is ample a block leaves 65 % of it, about five products of all rows in all. Where it is scarce
+blocks are smaller, some fifty for each try, and at most REFUSALS of all are taken back.
 """
 
 from __future__ import annotations
