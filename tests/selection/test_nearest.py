@@ -14,7 +14,7 @@ from test_small_pools import CASES, RIDGE, pool_for, pool_of
 from superteach.learner import Learner
 from superteach.losses import LOSSES
 from superteach.losses.scalar import Weighted
-from superteach.selection.nearest import NearestOptions, Pool, descend, linearised, project
+from superteach.selection.nearest import NearestOptions, Pool, descend, linearised, nearest, project
 
 
 def even(pool: Pool, size: int) -> np.ndarray:
@@ -88,7 +88,7 @@ def test_the_descent_ends_where_slsqp_does(name, seed, pool):
     """Twelve rows: no farther than a general solver from the same start, beside the part at which a descent stops."""
     rows = pool_of(*CASES[name], 12, 3, 2 * seed + 1, "coefficients", pool)
     start = even(rows, 5)
-    found = descend(rows, 5, NearestOptions(little=1e-8)).nearest
+    found = descend(rows, start, NearestOptions(little=1e-8)).nearest
 
     def square(chance: np.ndarray) -> float:
         return (
@@ -122,7 +122,7 @@ def test_the_way_is_downhill_at_any_size(seed):
     rows = far_pool(seed)
     for size in (25, 50, 100, 200):
         begin = linearised(rows, even(rows, size), rows.goal).distance
-        ends = descend(rows, size)
+        ends = descend(rows, even(rows, size))
         for end in ends:
             assert end.probabilities.sum() == pytest.approx(size, rel=1e-9)
             assert 0.0 <= end.probabilities.min() <= end.probabilities.max() <= 1.0
@@ -138,16 +138,28 @@ def test_a_goal_within_reach_is_met(pool):
     learner = LogisticRegression(C=1 / RIDGE, fit_intercept=False, solver="newton-cholesky", tol=1e-12)
     goal = learner.fit(X[:40], y[:40]).coef_[0]
     rows = pool_for(X, y, Learner(LOSSES["logistic"](), RIDGE), goal, np.eye(4))
-    assert descend(rows, 40).nearest.distance < 1e-5 * np.linalg.norm(goal)
+    assert descend(rows, even(rows, 40)).nearest.distance < 1e-5 * np.linalg.norm(goal)
 
 
 def test_a_descent_stops_where_work_or_time_is_up():
     """One step is taken, and what it reached is what is returned."""
     rows = far_pool(0)
-    whole = descend(rows, 50).nearest.distance
+    whole = descend(rows, even(rows, 50)).nearest.distance
     short = [
-        descend(some, 50, NearestOptions(work=work)).nearest.distance
+        descend(some, even(rows, 50), NearestOptions(work=work)).nearest.distance
         for some, work in ((rows, 1.0), (replace(rows, late=lambda: True), 1e12))
     ]
     assert short[0] == short[1]
     assert whole < short[0] <= linearised(rows, even(rows, 50), rows.goal).distance
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_several_valleys_are_tried(seed, pool):
+    """Targets without noise: never farther than where the descent from even probabilities ends."""
+    draw = np.random.default_rng(seed)
+    X, truth = draw.standard_normal((500, 5)), draw.standard_normal(5)
+    goal = truth + draw.standard_normal(5)
+    rows = pool_for(X, X @ truth, Learner(LOSSES["squared"](), 1.0), goal, np.eye(5))
+    found = nearest(rows, 20)
+    assert found.nearest.probabilities.sum() == pytest.approx(20.0, rel=1e-9)
+    assert found.nearest.distance <= 1.001 * descend(rows, even(rows, 20)).nearest.distance

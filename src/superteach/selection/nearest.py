@@ -175,20 +175,20 @@ class Descent(NamedTuple):
     free: Linear
 
 
-def descend(pool: Pool, size: int, options: NearestOptions = DEFAULT) -> Descent:
-    """Lower the distance of the model that probabilities of `size` rows in all teach.
+def nearest(pool: Pool, size: int, options: NearestOptions = DEFAULT) -> Descent:
+    """The nearer of two descents with probabilities of `size` rows in all: there may be several valleys.
 
-    There may be several valleys: it begins at even probabilities, and at the half of the rows that suit the goal best.
+    One begins at even probabilities, the other at the half of the rows that suit the goal best.
     """
     misfit = np.abs(pool.loss.gradient(pool.design @ pool.goal, pool.target))
     suited = project(2.0 * size / len(misfit) * (misfit <= np.median(misfit)), size)
     half = replace(options, work=0.5 * options.work)
-    found = [_descend(pool, start, half) for start in (np.full(len(misfit), size / len(misfit)), suited)]
+    found = [descend(pool, start, half) for start in (np.full(len(misfit), size / len(misfit)), suited)]
     return min(found, key=lambda one: one.nearest.distance)
 
 
-def _descend(pool: Pool, start: Array, options: NearestOptions) -> Descent:
-    """Go down from probabilities; steps that are no good are cut short."""
+def descend(pool: Pool, start: Array, options: NearestOptions = DEFAULT) -> Descent:
+    """Lower the distance of the model that probabilities teach, from `start` on: steps that are no good are cut short."""
     here = free = linearised(pool, start, pool.goal)
     dual, square, work, refused = here.lacks, [here.distance**2], 0.0, 0
     enough = float((ALMOST * np.linalg.norm(pool.measure @ pool.goal)) ** 2)

@@ -432,7 +432,7 @@ class Matcher(Search):
         """
         pool, chosen, counts = self._pool()
         draw, found = np.random.default_rng(seed), [chosen] if int(chosen.sum()) == size else []
-        ends = nearest.descend(pool, size)
+        ends = nearest.nearest(pool, size)
         for end in ends:
             chance, moves = end.probabilities, end.moves
             taken = chance > 1.0 - rounding.EDGE
@@ -442,8 +442,8 @@ class Matcher(Search):
             taken[free] = rounding.round_rows(moves[free], chance[free], wanted, left, left, draw, -end.lacks)
             found.append(taken)
         rounded, risks = subsets.exchange_by_risk(pool, np.stack(found), size, nearest.NearestOptions(work=0.0))
-        (chosen,), _ = subsets.exchange_by_risk(pool, rounded[risks.argmin()][None], size)
-        return self._select(chosen, counts), [ends.free.distance, ends.nearest.distance]
+        chosen, risks = subsets.exchange_by_risk(pool, rounded[risks <= 1.25 * risks.min()], size)
+        return self._select(chosen[risks.argmin()], counts), [ends.free.distance, ends.nearest.distance]
 
     def _small_pool(self, low: int, high: int, whole: bool) -> Size:
         """Exchange rows by the true risk, from several starts, the present choice among them where there is one."""
