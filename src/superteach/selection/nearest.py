@@ -192,7 +192,10 @@ def descend(pool: Pool, start: Array, options: NearestOptions = DEFAULT) -> Desc
     here = free = linearised(pool, start, pool.goal)
     dual, square, work, refused = here.lacks, [here.distance**2], 0.0, 0
     enough = float((ALMOST * np.linalg.norm(pool.measure @ pool.goal)) ** 2)
-    trust = 1.0 / max(float(np.einsum("ij,ij->i", here.moves, here.moves).max()), 1e-300)
+    longest = max(
+        float(np.einsum("ij,ij->i", here.moves, here.moves).max()), 1e-100
+    )  # where losses are flat none moves
+    trust = 1.0 / longest
     while len(square) <= options.steps and square[-1] > enough and refused < 10:
         after, dual, products = _proximal(here, dual, trust)
         work += pool.design.size * (4.0 * len(pool.goal) + 2.0 * products)
@@ -203,7 +206,7 @@ def descend(pool: Pool, start: Array, options: NearestOptions = DEFAULT) -> Desc
         if gain > 0.1:
             here, refused = linearised(pool, after, here.model), 0
             square.append(here.distance**2)
-            trust *= 4.0 if gain > 0.7 else 0.5 if gain < 0.3 else 1.0
+            trust = min(trust * (4.0 if gain > 0.7 else 0.5 if gain < 0.3 else 1.0), 1e12 / longest)
             if float(after @ (1.0 - after)) > options.freedom * (len(lacks) + 1):
                 free = here
         else:

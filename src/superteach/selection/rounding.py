@@ -72,6 +72,8 @@ TILTS = 8
 """Newton steps by which free rows absorb what a block leaves, at most; one or two are usual."""
 REFUSALS = 200
 """Blocks that are taken back, at most."""
+WORK = 1e10
+"""Multiplications for blocks that are taken back, at most, about: some seconds."""
 PAIRINGS = 6
 """Times that rows are paired anew to be swapped, at most."""
 NEIGHBOURS = 10
@@ -142,7 +144,7 @@ class _Rounding:
         self._target = np.append(target, counted * most)
         self._octaves = np.log2(np.maximum(np.linalg.norm(rows, axis=1), 1e-300))
         self._narrow = merging(options.length, self._lifted.shape[1]) < 1.0
-        self._refusals = REFUSALS
+        self._refusals, self._work = REFUSALS, WORK
         self.best, self.distance = np.zeros(len(rows), dtype=bool), np.inf
 
     def search(self, chance: Array) -> None:
@@ -266,8 +268,9 @@ class _Rounding:
                 left = float((after.chance * (1.0 - after.chance)).sum())
                 before = float((rest.chance * (1.0 - rest.chance)).sum())
                 dear = lacking > options.absorbed * left or left < (1.0 - options.dear) * before
-                if left > unknowns and dear and block > 1 and self._refusals > 0:
+                if left > unknowns and dear and block > 1 and self._refusals > 0 and self._work > 0.0:
                     self._refusals -= 1
+                    self._work -= len(rest.places) * unknowns**2
                     part /= 3.0
                     continue
                 rest, root = after, next_root

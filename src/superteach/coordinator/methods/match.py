@@ -190,17 +190,21 @@ class Matcher(Search):
         proof = None if relaxed.choice.met else self._proof(relaxed, size)
         if not relaxed.choice.met:
             self._include(relaxed, size)
-        if near and proof is not None and not problem.wide:
-            federation.stage = "approach"
-            relaxed, risks = self._approach(relaxed, size, seed)
-        federation.stage = "rounding"
-        kept = self._round(relaxed, size, seed, again)
-        if near and not relaxed.choice.met and self._in_memory:
-            federation.stage = "approach"
-            kept, more = self._nearest(size, seed)
-            risks += more
-        elif near and not relaxed.choice.met and self._together and not problem.wide:
-            kept = self._nearest_rounding(relaxed, size, seed, kept)
+        far = near and not relaxed.choice.met
+        here = far and self._in_memory
+        if here and size > rounding.DEFAULT.few:
+            kept, risks = self._nearest(size, seed, begun=False)
+        else:
+            if near and proof is not None and not problem.wide:
+                federation.stage = "approach"
+                relaxed, risks = self._approach(relaxed, size, seed)
+            federation.stage = "rounding"
+            kept = self._round(relaxed, size, seed, again)
+            if here:  # a descent from even probabilities may pass by the few rows that matter
+                kept, more = self._nearest(size, seed, begun=True)
+                risks += more
+            elif far and self._together and not problem.wide:
+                kept = self._nearest_rounding(relaxed, size, seed, kept)
         stated = None if proof is None else self._for_size(proof, size, kept.rows)
         reason = "the relaxed problem meets the goal"
         if proof is not None:
@@ -425,13 +429,14 @@ class Matcher(Search):
         kept: Size = self._problem.federation.sum(queries.Select(counts, places, (0,) * len(counts)))
         return kept
 
-    def _nearest(self, size: int, seed: int) -> tuple[Size, list[float]]:
-        """Come as near as can be, from the present choice on or from better ones.
+    def _nearest(self, size: int, seed: int, begun: bool) -> tuple[Size, list[float]]:
+        """Come as near as can be, from the present choice on if one is `begun`, or from better ones.
 
         Probabilities descend on the true distance, are rounded, and rows are exchanged by it.
         """
+        self._problem.federation.stage = "approach"
         pool, chosen, counts = self._pool()
-        draw, found = np.random.default_rng(seed), [chosen] if int(chosen.sum()) == size else []
+        draw, found = np.random.default_rng(seed), [chosen] if begun and int(chosen.sum()) == size else []
         ends = nearest.nearest(pool, size)
         for end in ends:
             chance, moves = end.probabilities, end.moves
