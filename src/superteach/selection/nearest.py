@@ -41,6 +41,8 @@ class NearestOptions:
 DEFAULT = NearestOptions()
 STEPS, HALVINGS = 60, 30
 """Newton steps of a fit, and how often each is halved, at most: three to eight and none are usual."""
+FLAT = 1e-60
+"""Curvature of a coefficient that is taken for none: its inverse's square would overflow."""
 ALMOST = 1e-6
 """Distance, as part of the goal's own, from which on a goal is met."""
 
@@ -114,7 +116,7 @@ def inverses(design: Array, weights: Array, penalty: Array) -> Array:
     every = np.arange(found.shape[1])
     found[:, every, every] += penalty
     diagonal = found[:, every, every]
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    scale = 1.0 / np.sqrt(np.where(diagonal > FLAT, diagonal, 1.0))
     scale = scale[:, :, None] * scale[:, None]
     return np.asarray(np.linalg.inv(found * scale + 1e-12 * np.eye(len(every))) * scale)
 

@@ -232,13 +232,16 @@ class _Rounding:
         return inside[list(pairs)], outside[list(pairs.values())]
 
     def _put_count_right(self, taken: Mask) -> None:
-        """Add or drop rows, one by one, those that leave least."""
-        count, left = int(taken.sum()), self._aim - taken @ self._rows
-        for _ in range(abs(min(max(count, self._least), self._most) - count)):
-            sign = -1.0 if count > self._most else 1.0
-            some = np.flatnonzero(taken if count > self._most else ~taken)
-            best = some[np.square(left - sign * self._rows[some]).sum(axis=1).argmin()]
-            left, taken[best] = left - sign * self._rows[best], not taken[best]
+        """Add or drop rows that leave least: a quarter of those that are missing or too many at a time."""
+        left = self._aim - taken @ self._rows
+        while excess := int(taken.sum()) - min(max(int(taken.sum()), self._least), self._most):
+            sign = -1.0 if excess > 0 else 1.0
+            some = np.flatnonzero(taken if excess > 0 else ~taken)
+            many = max(1, abs(excess) // 4)
+            after = np.square(left - sign * self._rows[some]).sum(axis=1)
+            best = some[np.argpartition(after, many - 1)[:many]]
+            taken[best] = ~taken[best]
+            left = left - sign * self._rows[best].sum(axis=0)
 
     def _ordered(self, free: _Free) -> _Free:
         """Longest first; about equally long ones by chance."""
