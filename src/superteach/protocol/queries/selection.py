@@ -110,7 +110,7 @@ class Candidates(Query[CandidateRows]):
 
 
 class Show(Numbers):
-    """Show all your rows, targets and whether they are chosen: for small pools."""
+    """Show all your rows, targets and whether they are chosen: for small pools, and goals out of reach in one process."""
 
     width: int
     weighted: bool = False
