@@ -194,7 +194,7 @@ def test_a_loss_that_the_kernel_does_not_know_is_summed_by_torch(learner, device
     lessons = [st.SuperTeacher(learner, PerturbedFit(3), engine=one, **how).fit(X, y).lesson_ for one in engines]
     # The fit on all rows: on a GPU the last digits of sums may choose others.
     np.testing.assert_allclose(lessons[0].pool_model, lessons[1].pool_model, rtol=1e-8, atol=1e-9)
-    assert lessons[1].prediction_distance < lessons[1].random_distance
+    assert lessons[1].prediction_distance < lessons[1].prediction_spread
     assert fused.kind_of(st.Learner.of(learner).loss) is None
 
 
