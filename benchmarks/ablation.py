@@ -65,17 +65,16 @@ MEMORY = {
 }  # fmt: skip
 """How much is worked on at once, or how much work or memory there may be: most pools end before."""
 OFF: dict[str, Any] = {
-    "path": [1e-8], "freedom": 0.0, "slow": 0.0, "roundings": 1, "pairings": 0, "absorbed": 1e9,
-    "relaxation:DEFAULT.thin": 0.0, "ladder": 0.0, "one_by_one": 0, "restart_freedom": 0.0, "restarts": 1, "swap_above": 1e9,
-    "starts": 1, "few_rows": 0.0, "exchange_candidates": 0, "small": 0, "whole": 0, "approaches": 1, "gain": 0.0,
-    "close": 0.0, "unlucky": 0, "many": 10**9, "long": 1e9, "far": 1e9, "seen": 0.0, "few": 0,
-    "tried": 1, "exact": [], "rounding:DEFAULT.thin": 1e-12, "ample": 1, "STARTS": 1, "ROUGH": 1, "COST": 0.0,
+    "path": [1e-8], "freedom": 0.0, "slow": 0.0, "roundings": 1, "absorbed": 1e9, "relaxation:DEFAULT.thin": 0.0,
+    "ladder": 0.0, "one_by_one": 0, "cost": 1.0, "scarce": 1e-9, "tries": 1, "last": 0, "swap_above": 1e9, "starts":
+    1, "small": 0, "whole": 0, "approaches": 1, "gain": 0.0, "close": 0.0, "unlucky": 0, "many": 10**9, "long": 1e9,
+    "far": 1e9, "seen": 0.0, "few": 0, "tried": 1, "rounding:DEFAULT.thin": 1e-12, "ample": 1, "shown": 0.0,
+    "ROUGH": 1, "COST": 0.0,
 }  # fmt: skip
 """The value with which a number does nothing, where there is one."""
 
 
 INSTEAD: dict[str, dict[str, Any]] = {
-    "exact": {"½ ×": [[4, 26], [12, 20], [24, 16]], "2 ×": [[4, 34], [12, 28], [24, 24]]},  # 2²⁶ subsets, not 26
     "GROWTH": {"½ ×": 1.1, "2 ×": 1.4},
     "_STEPS": {"½ ×": list(2.0 ** -np.arange(0.0, 7.0)), "2 ×": list(2.0 ** -np.arange(-3.0, 12.0))},
 }

@@ -3,15 +3,15 @@
 Given vectors w_j with probabilities b_j and a target, choose rows with Σ w_j close to the target. Rows are decided block by
 block, longest first: each block holds a fixed part of the freedom Σ b(1 − b) that is left. What it leaves, r = target −
 Σ_chosen w_j − Σ_free b_j w_j, is absorbed by tilting the log-odds of all rows still free by w_j'u with u = C⁻¹r and
-C = Σ b_j(1 − b_j) w_j w_j'. A block that cannot be absorbed is taken back, and a third of it is tried. So the last
-residual is as short as the shortest rows. This is the idea of balanced sampling (the cube method), one scale of length
-after the other.
+C = Σ b_j(1 − b_j) w_j w_j'. A block that cannot be absorbed, or costs the rest too much of its freedom, is taken back, and
+a third of it is tried. So the last residual is as short as the shortest rows. This is the idea of balanced sampling (the
+cube method), one scale of length after the other.
 
 The last rows are decided several times, by the k-list search where that pays, and pairs of short rows are exchanged.
 
 Work: each block multiplies the rows still free by the square of the number of unknowns, once or twice as a rule and TILTS
 times at most. Where freedom is ample a block leaves 65 % of it, about five products of all rows in all. Where it is scarce
-blocks are smaller, some fifty for each try, and at most REFUSALS of all are taken back.
+blocks are smaller, some fifty for each try. At most REFUSALS of all are taken back, and only while there is WORK for it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class RoundingOptions:
     """Part of the freedom that is left that a block takes."""
     absorbed: float = 0.01
     """Mean square of the change in log-odds that free rows may still lack after a block; else a smaller one is tried."""
-    dear: float = 0.05
+    cost: float = 0.05
     """Part of the rest's freedom that a block may cost it; else a smaller one is tried. Without, wide lessons (100 columns)
-    end five times farther away; with 1,000, 80 rows of 2,000 (ridge, 10 columns) 2.6 times."""
+    end five times farther away."""
     one_by_one: int = 20
     """Rows per unknown, at the end of a block, that go one by one to the side that leaves less; those before, at random."""
     scarce: float = 6.0
@@ -270,7 +270,7 @@ class _Rounding:
                 after, next_root, lacking = self._absorb(rest)
                 left = float((after.chance * (1.0 - after.chance)).sum())
                 before = float((rest.chance * (1.0 - rest.chance)).sum())
-                dear = lacking > options.absorbed * left or left < (1.0 - options.dear) * before
+                dear = lacking > options.absorbed * left or left < (1.0 - options.cost) * before
                 if left > unknowns and dear and block > 1 and self._refusals > 0 and self._work > 0.0:
                     self._refusals -= 1
                     self._work -= len(rest.places) * unknowns**2
